@@ -52,6 +52,7 @@ def add_commands(subparsers: Any) -> None:
         action="store_true",
         help="tenants' own InfiniBand networks get partitions; networking-mlnx's driver in Neutron tells weft of them",
     )
+    up.add_argument("--metal", type=int, default=0, metavar="N", help="bare-metal machines in a real Ironic")
     up.add_argument(
         "--liar",
         action=argparse.BooleanOptionalAction,
@@ -118,6 +119,7 @@ def _up(args: argparse.Namespace) -> int:
         switches=args.switches,
         liar=bool(args.liar),
         tenant_networks=args.tenant_networks,
+        metal=args.metal,
     )
     other = lab.running and args.liar is not None and lab.set_liar(args.liar)
     if not lab.up() and not other:

@@ -15,6 +15,8 @@ from weftlab.bootstrap import connect
 from weftlab.catalog import API_SERVICES, Api
 from weftlab.guests import started_folder
 from weftlab.layout import Layout
+from weftlab.metal import machines as metal
+from weftlab.metal.jobs import has_machines, overlay_path, with_driver
 from weftlab.service import Check, Service
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -32,6 +34,8 @@ def write_configuration(layout: Layout, env: Path, site: Site) -> None:
             found = sections(layout, env)
             if api.name == "neutron" and mlnx.is_served(site):
                 found = mlnx.with_driver(found, layout, site)
+            if api.name == "neutron" and has_machines(site):
+                found = with_driver(found)
             (etc / file).write_text(config.render(found))
     paste = layout.etc / "nova" / "api-paste.ini"
     paste.write_bytes((env / "etc/nova/api-paste.ini").read_bytes())
@@ -64,7 +68,7 @@ def api_service(layout: Layout, env: Path, api: Api, site: Site, after: tuple[st
         env={
             **QUIET,
             **{name: value.format(etc=etc) for name, value in api.env},
-            **(mlnx.environment(layout, site) if api.name == "neutron" else {}),
+            **(_overlays(layout, site) if api.name == "neutron" else {}),
         },
         log=layout.log(f"{api.name}-uwsgi"),
         logs=(layout.log(api.name),),
@@ -103,7 +107,7 @@ def neutron_rpc(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -
             *("--config-file", str(layout.etc / "neutron" / "neutron.conf")),
             *("--log-file", str(layout.log("neutron-rpc"))),
         ),
-        env={**QUIET, **mlnx.environment(layout, site)},
+        env={**QUIET, **_overlays(layout, site)},
         log=layout.log("neutron-rpc-out"),
         logs=(layout.log("neutron-rpc"),),
         cwd=layout.work / "neutron-rpc",
@@ -126,8 +130,16 @@ def fleet(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Serv
     )
 
 
+def _overlays(layout: Layout, site: Site) -> dict[str, str]:
+    """What Neutron's processes find beside their environment."""
+    paths = [*mlnx.environment(layout, site).values()]
+    paths += [str(overlay_path(layout.cache))] if has_machines(site) else []
+    return {"PYTHONPATH": ":".join(paths)} if paths else {}
+
+
 def hosts(site: Site) -> tuple[str, ...]:
-    return tuple(n.nova_host for n in config.compute_nodes(site))
+    own = tuple(n.nova_host for n in config.compute_nodes(site))
+    return (*own, metal.HOST) if has_machines(site) else own
 
 
 def _plan_path(layout: Layout) -> Path:
@@ -141,10 +153,12 @@ def _write_plan(layout: Layout, site: Site) -> None:
     children = [_child(layout, name, "nova.conf") for name in ("nova-conductor", "nova-scheduler")]
     for host in hosts(site):
         child = _child(layout, f"nova-compute@{host}", "nova-compute.conf", f"{host}.conf")
+        children.append(child)
+        if host == metal.HOST:
+            continue
         child["env"] = {"WEFT_LAB_DEVICES": str(layout.etc / "nova" / f"{host}.devices.json")}
         if host in guests:
             child["env"]["WEFT_LAB_GUESTS"] = str(started_folder(layout))
-        children.append(child)
     discover = _child(layout, "nova-discover", "nova.conf")
     discover["env"] = {
         "WEFT_LAB_HOSTS": " ".join(hosts(site)),

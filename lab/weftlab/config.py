@@ -67,7 +67,7 @@ def _common(layout: Layout, name: str, database: str | None = None) -> Sections:
     }
 
 
-def _login(layout: Layout, user: str) -> dict[str, object]:
+def login(layout: Layout, user: str) -> dict[str, object]:
     return {
         "auth_url": layout.url("keystone"),
         "auth_type": "password",
@@ -81,17 +81,17 @@ def _login(layout: Layout, user: str) -> dict[str, object]:
 
 
 def _checks_tokens(layout: Layout, user: str, service_type: str) -> Sections:
-    login = _login(layout, user)
-    del login["region_name"]
+    own = login(layout, user)
+    del own["region_name"]
     return {
         "keystone_authtoken": {
-            **login,
+            **own,
             "www_authenticate_uri": layout.url("keystone"),
             "service_token_roles_required": True,
             "service_token_roles": "service",
             "service_type": service_type,
         },
-        "service_user": {**login, "send_service_user_token": True},
+        "service_user": {**own, "send_service_user_token": True},
     }
 
 
@@ -176,8 +176,8 @@ def neutron(layout: Layout, env: Path) -> Sections:
         "ml2_type_flat": {"flat_networks": "physext"},
         "securitygroup": {"firewall_driver": "noop", "enable_security_group": True},
         "oslo_policy": {"policy_file": POLICIES / "neutron.yaml"},
-        "nova": _login(layout, "nova"),
-        "placement": _login(layout, "placement"),
+        "nova": login(layout, "nova"),
+        "placement": login(layout, "placement"),
         **_checks_tokens(layout, "neutron", "network"),
     }
 
@@ -231,8 +231,8 @@ def nova(layout: Layout, env: Path) -> Sections:
             ],
         },
         "oslo_policy": {"policy_file": POLICIES / "nova.yaml", "policy_dirs": moves_path(layout).parent},
-        "placement": _login(layout, "placement"),
-        "neutron": {**_login(layout, "neutron"), "service_metadata_proxy": True},
+        "placement": login(layout, "placement"),
+        "neutron": {**login(layout, "neutron"), "service_metadata_proxy": True},
         **_checks_tokens(layout, "nova", "compute"),
     }
 
@@ -286,8 +286,8 @@ def nova_host(layout: Layout, site: Site, node: Node) -> Sections:
 
 
 def compute_nodes(site: Site) -> tuple[Node, ...]:
-    """The nodes that have a nova-compute."""
-    return tuple(n for n in site.nodes if n.role in BOOTABLE and n.maintenance is None)
+    """The nodes that have a nova-compute of their own."""
+    return tuple(n for n in site.nodes if n.role in BOOTABLE and n.maintenance is None and n.machine is None)
 
 
 def _specs(

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from weftlab import config
@@ -101,8 +101,12 @@ def create(layout: Layout) -> None:
     )
 
 
-def write_init_file(layout: Layout, fresh: bool) -> None:
-    """SQL for the start: the databases themselves, or what is different from the lab that made the golden image."""
+def write_init_file(layout: Layout, fresh: bool, more: Collection[str] = ()) -> None:
+    """SQL for the start: the databases themselves, or what is different from the lab that made the golden image.
+
+    Args:
+        more: databases that no golden image has.
+    """
     if fresh:
         # utf8mb3: keystone's longest index would be too long otherwise.
         lines = [f"CREATE DATABASE IF NOT EXISTS {d} CHARACTER SET utf8mb3;" for d in config.DATABASES]
@@ -118,6 +122,7 @@ def write_init_file(layout: Layout, fresh: bool) -> None:
             _cell(layout, "cell0", "none:///", "nova_cell0"),
             _cell(layout, "cell1", config.transport_url(layout), "nova"),
         ]
+    lines += [f"CREATE DATABASE IF NOT EXISTS {d} CHARACTER SET utf8mb3;" for d in more]
     init_file(layout).parent.mkdir(parents=True, exist_ok=True)
     init_file(layout).write_text("\n".join(lines) + "\n")
 

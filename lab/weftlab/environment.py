@@ -114,25 +114,41 @@ def ensure_environment(cache: Path, say: Say) -> Path:
 
     Raises `LabError` with uv's own words if it can't be made.
     """
-    path = environment_path(cache)
+    return _ensure(environment_path(cache), (PINS,), DISTRIBUTIONS, say)
+
+
+def _ensure(path: Path, pins: tuple[Path, ...], distributions: tuple[str, ...], say: Say) -> Path:
     mark = path / "complete"
     if mark.exists():
         return path
-    with lock(cache / "environment.lock"):
+    with lock(path.parent / "environment.lock"):
         if mark.exists():
             return path
         uv = _uv()
-        say(f"installing OpenStack into {path}")
+        say(f"installing {', '.join(distributions)} into {path}")
         shutil.rmtree(path, ignore_errors=True)
         _must([uv, "venv", "-q", "--python", sys.executable, str(path)])
         _must(
             [
                 *(uv, "pip", "install", "-q", "--python", str(path / "bin/python"), "--compile-bytecode"),
-                *("-c", str(PINS), *DISTRIBUTIONS),
+                *(word for one in pins for word in ("-c", str(one))),
+                *distributions,
             ]
         )
         mark.touch()
     return path
+
+
+def other_path(cache: Path, name: str, pins: Path, distributions: tuple[str, ...]) -> Path:
+    """An environment beside OpenStack's, with the pins of both."""
+    text = PINS.read_bytes() + pins.read_bytes() + " ".join(distributions).encode() + sys.version.encode()
+    return cache / f"{name}-{hashlib.sha256(text).hexdigest()[:12]}"
+
+
+def ensure_other(cache: Path, name: str, pins: Path, distributions: tuple[str, ...], say: Say) -> Path:
+    """The same, created if it doesn't exist. Raises `LabError`."""
+    path = other_path(cache, name, pins, distributions)
+    return _ensure(path, (PINS, pins), distributions, say)
 
 
 def install_overlay(env: Path, target: Path, package: str) -> None:

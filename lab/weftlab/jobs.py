@@ -13,6 +13,7 @@ from weftlab.catalog import API_SERVICES
 from weftlab.environment import environment_path
 from weftlab.fabric import fabric_jobs
 from weftlab.layout import LabError, Layout, Settings
+from weftlab.metal.jobs import has_machines, metal_jobs
 from weftlab.service import Job, Service, Step, without
 from weftlab.switches.jobs import lab_switch_jobs
 from weftlab.switches.labsite import lab_plan
@@ -36,7 +37,7 @@ def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[
     filled = ("golden image",) if fresh else ("mariadb",)
 
     def prepare() -> None:
-        database.write_init_file(layout, fresh)
+        database.write_init_file(layout, fresh, ("ironic",) if has_machines(site) else ())
         database.create(layout) if fresh else database.restore(layout, golden)
 
     jobs: list[Job] = [
@@ -56,13 +57,18 @@ def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[
         needs = (*after, "rabbitmq") if api.name in ("neutron", "nova") else after
         needs += ("schema of mlnx",) if api.name == "neutron" and mlnx.is_served(site) else ()
         jobs.append(cloud.api_service(layout, env, api, site, needs))
+    bare = has_machines(site)
+    if bare:
+        jobs += metal_jobs(layout, site, filled)
     own = ("schema of mlnx",) if mlnx.is_served(site) else ()
     if own:
         schema = ("schema of neutron",) if fresh else ("mariadb",)
         jobs += [mlnx.schema_step(layout, env, site, schema), mlnx.front(layout)]
     jobs += [
         cloud.neutron_rpc(layout, env, site, (*filled, *own, "rabbitmq")),
-        cloud.fleet(layout, env, site, (*filled, "rabbitmq", "keystone", "placement")),
+        cloud.fleet(
+            layout, env, site, (*filled, "rabbitmq", "keystone", "placement", *(("ironic",) if bare else ()))
+        ),
         cloud.agents(layout, env, site, (*filled, "rabbitmq")),
         Step(
             "policies",

@@ -17,6 +17,8 @@ from weft.model.site import Site
 from weftlab import bootstrap, cloud, database, environment, infra, ipu, jobs, mlnx
 from weftlab.layout import LabError, Layout, Settings, default_cache, default_state, load, save
 from weftlab.liar import Liar
+from weftlab.metal import jobs as metal_jobs
+from weftlab.metal.jobs import has_machines
 from weftlab.service import Job, Service
 from weftlab.site import make_site, settings, write_site
 from weftlab.supervisor import JobError, State, Supervisor
@@ -37,7 +39,7 @@ class Lab:
         ports: first of its TCP ports.
         say: called with a line for each step.
         asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`,
-            `fabric_manager`, `fabric`, `switches`, `liar`, `tenant_networks`: `layout.Settings`.
+            `fabric_manager`, `fabric`, `switches`, `liar`, `tenant_networks`, `metal`: `layout.Settings`.
             Only used by `up`: a running lab keeps its settings.
     """
 
@@ -157,6 +159,9 @@ class Lab:
                 mlnx.write_token(self.layout)
                 environment.install_packages(mlnx.FRONT_PACKAGES, self.say)
                 mlnx.write_front(self.layout)
+            if has_machines(site):
+                metal_jobs.ensure(self.layout.cache, self.say)
+                metal_jobs.write(self.layout, site)
             cloud.write_configuration(self.layout, env, site)
             infra.write_rabbitmq(self.layout)
             database.write_keys(self.layout)

@@ -20,6 +20,8 @@ PORT_OFFSETS = {
     "neutron": 3,
     "nova": 4,
     "front": 5,
+    "ironic": 6,
+    "bmc": 7,
     "weft": 9,
     "rabbitmq": 10,
     "rabbitmq-dist": 11,
@@ -71,6 +73,7 @@ class Settings:
         fabric: `infiniband`, `ethernet` (switches by Open vSwitch), or `both`, with four nodes more.
         switches: what those speak: `eos`, `nvue`, `sonic`, `ovs`, or `mixed`, each something else.
         tenant_networks: Neutron has `mlnx_sdn_assist`, which tells weft of tenants' own networks.
+        metal: bare-metal machines in Ironic.
     """
 
     nodes: int
@@ -87,6 +90,7 @@ class Settings:
     fabric: str = "infiniband"
     switches: str = "mixed"
     tenant_networks: bool = False
+    metal: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from weft.model.site import (
 )
 from weftlab import ipu
 from weftlab.layout import LabError, Layout, Settings
+from weftlab.metal import machines as metal
 from weftlab.switches import labsite
 from weftlab.ufm.service import ufm_manager
 
@@ -94,6 +95,7 @@ def settings(
         nodes=nodes, leaves=leaves, spines=spines, hcas=hcas, computes=computes, ipus=ipus, **rest
     )
     labsite.check(found)
+    metal.check(found.metal, found.fabric)
     return found
 
 
@@ -107,7 +109,8 @@ def make_site(settings: Settings, layout: Layout) -> Site:
     if settings.fabric != "ethernet":
         fabrics[FABRIC] = _fabric(layout, settings)
         racks += [Rack(name="core"), *(Rack(name=_rack(i)) for i in range(settings.leaves))]
-        nodes += [*_gpu_nodes(settings), *_sm_nodes(settings)]
+        bare = () if settings.fabric_only else metal.nodes(settings.metal, settings.leaves, CLOUD, _hca)
+        nodes += [*_gpu_nodes(settings), *bare, *_sm_nodes(settings)]
         switches += _switches(settings)
         links += _links(settings, nodes)
     if settings.fabric != "infiniband":
@@ -137,6 +140,7 @@ def _cloud(gpus: set[str]) -> Cloud:
         "gpu8": Flavor(accelerators=AcceleratorCount(type="h100", count=8)),
         "gpu1": Flavor(accelerators=AcceleratorCount(type="h100", count=1), cores=8, memory_mib=64 * 1024),
         "a100x8": Flavor(accelerators=AcceleratorCount(type=labsite.GPU, count=8)),
+        metal.FLAVOR: metal.flavor(),
         "cpu1": Flavor(),
     }
     return Cloud(

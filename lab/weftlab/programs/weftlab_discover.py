@@ -20,6 +20,8 @@ def main():
     while True:
         admin = context.get_admin_context()
         host_mapping.discover_hosts(admin)
+        # A compute of bare metal has no node before there are machines.
+        host_mapping.discover_hosts(admin, by_service=True)
         mapped = {m.host for m in objects.HostMappingList.get_all(admin)}
         if wanted <= mapped:
             print("mapped", len(wanted), "hosts", flush=True)

@@ -82,12 +82,14 @@ def _servers(resources: Sequence[ShownResource]) -> tuple[ServerView, ...]:
         ports = [specs[key] for key in keys if key in specs]
         floating = floating_of.get(keys[0]) if keys else None
         address = floating.facts.get("address") if floating else None
+        # A machine's ports are all adapters of its own; the first is the one for management.
+        management = next((p for p in ports if p["vnic_type"] == "normal"), ports[0])
         views.append(
             ServerView(
                 name=one.document["name"],
                 node=one.document["node"],
-                management_address=next(p["address"] for p in ports if p["vnic_type"] == "normal"),
-                rdma_addresses=tuple(p["address"] for p in ports if p["vnic_type"] != "normal"),
+                management_address=management["address"],
+                rdma_addresses=tuple(p["address"] for p in ports if p is not management),
                 floating_ip=None if address is None else str(address),
             )
         )

@@ -60,13 +60,17 @@ def build_world(
         for name, fabric in site.fabrics.items()
         if fabric.manager.driver != "switches" or fabric.manager.switching is not None
     }
-    clouds = {name: OpenStackDriver(name, own, keys) for name, own in sessions.items()}
+    bare = {name: machines_of(site, name) for name in site.clouds}
+    clouds = {
+        name: OpenStackDriver(name, own, keys, machines=bool(bare[name])) for name, own in sessions.items()
+    }
     machines = _machines(site, keys)
     return World(
         resources={**clouds, **fabrics, **machines},
         fabrics=fabrics,
         clouds={
-            name: OpenStackFacts(own, site.clouds[name].external_network) for name, own in sessions.items()
+            name: OpenStackFacts(own, site.clouds[name].external_network, bare[name])
+            for name, own in sessions.items()
         },
         machines=machines,
     )
@@ -77,6 +81,11 @@ _FABRICS: Mapping[str, Callable[[Site, str, Ledger], OpenSm | Ufm | EthernetFabr
     "ufm": Ufm,
     "switches": open_fabric,
 }
+
+
+def machines_of(site: Site, cloud: str) -> frozenset[str]:
+    """Ids of a cloud's bare-metal machines."""
+    return frozenset(n.machine for n in site.nodes if n.machine is not None and n.cloud == cloud)
 
 
 def profile_of(site: Site, cloud: str, given: str | None) -> str:

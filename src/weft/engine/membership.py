@@ -75,12 +75,15 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
             unknown[node.name] = str(error)
             continue
         coming = [arriving or s.generation > pod.ready_generation for s in servers]
+        deployed = node.machine is None or all(s.state is RowState.SETTLED for s in servers)
         if shares:
             why, detail = _judge_shared(seen[node.nova_host], servers, own, coming)
         else:
             one = (servers[0], own[0], coming[0]) if servers else (None, set[str](), arriving)
             why, detail = _judge(seen[node.nova_host], *one)
-        if why:
+        if not why and any(coming) and not deployed:
+            details[node.name] = "it is being deployed"
+        elif why:
             withheld[node.name], details[node.name] = why, detail
             foreign.update([node.name] if why is OTHERS else [])
         elif seen[node.nova_host].unknown:

@@ -115,6 +115,12 @@ def is_uuid(text: str) -> bool:
     return _UUID.match(text) is not None
 
 
+MachineId = Annotated[
+    str, StringConstraints(to_lower=True, pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+]
+"""Id of a node in Ironic, a UUID."""
+
+
 def check_name(field: str, value: str) -> None:
     """Raises InputError unless the value is a `Name`."""
     if len(value) > 63 or not re.fullmatch(_NAME, value):

@@ -14,6 +14,7 @@ from typing import Self
 from weft.model.specs import (
     FloatingIPSpec,
     KeyPairSpec,
+    MachineSpec,
     NetworkSpec,
     PortSpec,
     RouterSpec,
@@ -157,6 +158,19 @@ class Kind(AnyKind):
             many="key pairs",
             shown=_fields("public_key"),
             quota="key pairs",
+        ),
+    )
+    MACHINE = (
+        "machine",
+        Row(
+            spec=MachineSpec,
+            one="machine",
+            many="machines",
+            shown=_fields(""),
+            settles=True,
+            boots=True,
+            keeps_node=True,
+            repaired_unasked=False,
         ),
     )
     PORT = (

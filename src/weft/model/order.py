@@ -57,6 +57,11 @@ class NodesOrder(Document):
         default=None,
         description="Accelerators of each node, instead of a flavor; weft picks the smallest flavor that has them.",
     )
+    kind: Literal["virtual", "bare_metal"] = Field(
+        default="virtual",
+        description="virtual: servers are virtual machines. bare_metal: each server is a whole machine that Ironic "
+        "deploys and cleans, with a flavor of the site that has `bare_metal: true`.",
+    )
     sharing: Literal["dedicated", "shared"] = Field(
         default="dedicated",
         description="dedicated: each server gets a whole node. shared: a server gets the accelerators, cores and "
@@ -281,6 +286,21 @@ class Order(Document):
         default=False,
         description="Wait in the queue instead of being refused if there is no capacity.",
     )
+
+    @model_validator(mode="after")
+    def _whole_machines(self) -> Self:
+        if self.nodes.kind == "virtual":
+            return self
+        refused = {
+            "ipus": self.ipus is not None,
+            "nodes.sharing shared": self.nodes.sharing == "shared",
+            "fabric.hcas shared": self.fabric.hcas == "shared",
+        }
+        if wrong := [name for name, given in refused.items() if given]:
+            raise ValueError(
+                f"with nodes.kind bare_metal, omit {', '.join(wrong)}: only for virtual machines"
+            )
+        return self
 
     @model_validator(mode="after")
     def _parts_of_nodes(self) -> Self:

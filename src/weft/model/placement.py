@@ -72,6 +72,7 @@ class PlacementRequest(Document):
     fabric: Name = Field(description="Fabric by name, or `none`: the nodes of every fabric, and of none.")
     hcas_per_node: int = Field(ge=0, description="Adapters on the fabric that each node must have.")
     accelerators: AcceleratorCount | None = None
+    bare_metal: bool = Field(default=False, description="Machines in Ironic; else none of these.")
     share: Share | None = Field(
         default=None, description="None: whole nodes; else `count` servers on shared ones."
     )

@@ -10,7 +10,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FABRIC_TYPES, FabricKind
-from weft.model.ids import Mac
+from weft.model.ids import Mac, MachineId
 
 RULES_OF_A_GROUP = 4
 """Security group rules that a group has without any for SSH: out (IPv4, IPv6) and inside the group (the same)."""
@@ -155,6 +155,16 @@ class KeyPairSpec(Spec):
         return "public key of the tenant"
 
 
+class MachineSpec(Spec):
+    """A bare-metal machine that is the pod's, from before it is deployed until its cleaning was proved."""
+
+    kind: Literal["machine"] = "machine"
+    machine: MachineId = Field(description="Id of the node in Ironic.")
+
+    def summary(self) -> str:
+        return f"node {self.machine} in Ironic"
+
+
 class PortSpec(Spec):
     kind: Literal["port"] = "port"
     network: str = Field(description="Key of the network; empty with `site_network`.")
@@ -201,7 +211,10 @@ class FloatingIPSpec(Spec):
 
 class ServerSpec(Spec):
     kind: Literal["server"] = "server"
-    host: str = Field(description="Nova host: requested, and checked by the scheduler's own claims.")
+    host: str = Field(
+        description="Nova host: requested, and checked by the scheduler's own claims; of bare metal the hypervisor."
+    )
+    bare_metal: bool = Field(default=False, description="A whole machine, by Nova's driver of Ironic.")
     flavor: str
     image: str
     key_pair: str | None = Field(default=None, description="Key of the key pair; null: no key.")

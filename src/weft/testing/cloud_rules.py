@@ -41,6 +41,9 @@ def refusal_of_deletion(thing: Thing, things: Sequence[Thing]) -> str | None:
         Kind.ROUTER: (Kind.FLOATING_IP,),
     }
     for other in things:
+        on_it = other.kind is Kind.SERVER and _host(other) == thing.fields.get("machine")
+        if thing.kind is Kind.MACHINE and on_it:
+            return f"it has instance {other.id}"
         if other.kind in users.get(thing.kind, ()) and _mentions(other, thing):
             return f"HTTP 409: still in use by {other.kind} {other.name}"
     return None
@@ -96,7 +99,7 @@ def bind_ports(server: Thing, things: Mapping[str, Thing], offers: Offers, away:
     if server.kind is not Kind.SERVER:
         return
     for port in (things[i] for i in _many(server, "ports") if i in things):
-        vif = {"direct-physical": "hostdev_physical", "direct": "hw_veb"}
+        vif = {"direct-physical": "hostdev_physical", "direct": "hw_veb", "baremetal": "other"}
         port.facts["device_id"] = "" if away else server.id
         port.facts["vif_type"] = "unbound" if away else vif.get(str(port.fields.get("vnic_type")), "ovs")
         port.facts["bound_host"] = "" if away else server.fields.get("host")

@@ -97,9 +97,9 @@ class TinyCloud:
 
 
 @contextmanager
-def tiny_cloud() -> Iterator[tuple[TinyCloud, str]]:
+def tiny_cloud(made: type[TinyCloud] = TinyCloud) -> Iterator[tuple[TinyCloud, str]]:
     """A cloud, and the text of a clouds.yaml for it."""
-    cloud = TinyCloud()
+    cloud = made()
     cloud.reset()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(cloud.answer))
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -142,7 +142,7 @@ def _handler(
             self.wfile.write(content)
             self.wfile.flush()
 
-        do_GET = do_POST = do_PUT = do_DELETE = _any  # noqa: N815 - their names
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any  # noqa: N815 - their names
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
             pass
@@ -158,6 +158,7 @@ clouds:
     network_endpoint_override: {url}/network
     compute_endpoint_override: {url}/compute
     identity_endpoint_override: {url}/v3
+    baremetal_endpoint_override: {url}/baremetal
     auth: {{auth_url: {url}/v3, username: weft, password: x, project_name: service, user_domain_id: default,
             project_domain_id: default}}
 """

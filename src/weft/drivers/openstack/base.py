@@ -96,6 +96,14 @@ class KindDriver(ABC):
     def one_row(self, project: Project, thing_id: str) -> Row | None:
         """That resource now; None only if the service itself says that it doesn't exist. Raises `UnknownError`."""
 
+    def proof(self, call: Call, resource: Resource, told: str) -> str:
+        """What proves that it is absent, for the receipt.
+
+        Args:
+            told: that it was neither listed nor found by its id, and what was seen instead.
+        """
+        return told
+
     @abstractmethod
     def control(self, call: Call) -> str:
         """See, with the same token, something that weft knows to exist; returns what it was, for the receipt.
@@ -232,4 +240,5 @@ def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Sight:
         False: f"not among the {len(listed)} listed",
     }
     where = f"project {call.scope.project_id}"
-    return Sight(rows, {r.key: f"{told[r.key in asked]} in {where}; {control}" for r in absent})
+    proofs = {r.key: f"{told[r.key in asked]} in {where}; {control}" for r in absent}
+    return Sight(rows, {r.key: kind.proof(call, r, proofs[r.key]) for r in absent})

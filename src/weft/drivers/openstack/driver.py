@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from weft.drivers.openstack.base import Call, KindDriver, Row, look, outcomes_of
 from weft.drivers.openstack.lookups import Lookups
+from weft.drivers.openstack.machine import Machines
 from weft.drivers.openstack.network import Networks, Subnets
 from weft.drivers.openstack.nova import KeyPairs, Servers
 from weft.drivers.openstack.port import FloatingIPs, Ports
@@ -29,6 +30,7 @@ KINDS: Mapping[AnyKind, KindDriver] = {
         FloatingIPs(),
         Routers(),
         Ports(),
+        Machines(),
         Subnets(),
         Networks(),
         SecurityGroups(),
@@ -50,15 +52,22 @@ class OpenStackDriver:
         name: the cloud's name in the site: `where` of its resources.
         keys: source of the keys in servers' user data.
         requests: how many requests of one batch run concurrently.
+        machines: the cloud has bare metal, and so an Ironic to look for it.
     """
 
     def __init__(
-        self, name: str, sessions: Sessions, keys: PodKeys | None = None, requests: int = REQUESTS
+        self,
+        name: str,
+        sessions: Sessions,
+        keys: PodKeys | None = None,
+        requests: int = REQUESTS,
+        machines: bool = False,
     ) -> None:
         self.name = name
         self._sessions = sessions
         self._keys = keys
         self._lookups = Lookups()
+        self._searched = [kind for kind in KINDS.values() if machines or kind.kind is not Kind.MACHINE]
         # Work on a kind may wait for its requests, requests wait for nothing: two pools can't deadlock.
         self._by_kind = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-kinds")
         self._requests = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-requests")
@@ -136,7 +145,7 @@ class OpenStackDriver:
         for kind in (Kind.SERVER, Kind.PORT):
             KINDS[kind].control(eye)
         found: list[Marked] = []
-        for kind, rows in self._by_kind.map(lambda k: (k, k.all_rows(own)), KINDS.values()):
+        for kind, rows in self._by_kind.map(lambda k: (k, k.all_rows(own)), self._searched):
             for row in sorted(rows, key=lambda r: r.age):
                 seen_by_us = not projects or row.project_id is None or row.project_id in projects
                 if row.mark is not None and row.mark.site == site and seen_by_us:

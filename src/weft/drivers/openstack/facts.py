@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
 from weft.drivers.openstack.lookups import Lookups
+from weft.drivers.openstack.machine import machine_states
 from weft.drivers.openstack.networks import OpenStackNetworks
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.service import Json, Service
@@ -47,14 +48,18 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetwo
 
     Args:
         external_network: name of the network for routers' gateways; None if the site has none.
+        machines: ids of the site's bare-metal machines in the cloud.
     """
 
-    def __init__(self, sessions: Sessions, external_network: str | None = None) -> None:
+    def __init__(
+        self, sessions: Sessions, external_network: str | None = None, machines: Collection[str] = ()
+    ) -> None:
         OpenStackOccupants.__init__(self, sessions)
         OpenStackNetworks.__init__(self, sessions)
         OpenStackTenantNetworks.__init__(self, sessions)
         OpenStackWitness.__init__(self, sessions)
         self._external = external_network
+        self._machines = frozenset(machines)
         self._lookups = Lookups()
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
@@ -133,10 +138,12 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetwo
         return self._sessions.served()
 
     def hosts(self) -> Mapping[str, str]:
-        rows = self._sessions.own().compute.listing(
+        own = self._sessions.own()
+        rows = own.compute.listing(
             "list compute hosts", "/os-services", "services", {"binary": "nova-compute"}
         )
-        return {row["host"]: _state(row) for row in rows}
+        found = {row["host"]: _state(row) for row in rows}
+        return {**found, **machine_states(own, self._machines)} if self._machines else found
 
     def _check_flavor(
         self, project: Project, order: Order, name: str, counted: Flavor | None, image: Json
@@ -150,6 +157,8 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetwo
         ordered = order.nodes.accelerators
         if ordered is None:
             return flavor
+        if order.nodes.kind == "bare_metal":
+            return flavor  # no devices: the machine has what it has
         if accelerators_of(nova.alias) < ordered.count:
             allowed = f"flavor {name} gives {nova.alias or 'no PCI devices'} (pci_passthrough:alias)"
             raise InputError("nodes.accelerators", f"{ordered.count} x {ordered.type}", allowed)

@@ -102,7 +102,7 @@ class Lookups:
 
         def ask() -> Mapping[str, Hypervisor]:
             rows = own.compute.listing("list hypervisors", "/os-hypervisors/detail", "hypervisors")
-            return {row["id"]: Hypervisor(row["service"]["host"], _architecture(row)) for row in rows}
+            return {row["id"]: Hypervisor(place_of(row), _architecture(row)) for row in rows}
 
         return self._remembered(("hypervisors",), ask)
 
@@ -152,6 +152,13 @@ class Lookups:
             if value is not None:
                 self._known[key] = (time.monotonic(), value)
             return value
+
+
+def place_of(hypervisor: Json) -> str:
+    """What a site calls it: its Nova host, or of bare metal, of which a host has many, the node in Ironic."""
+    if hypervisor.get("hypervisor_type") == "ironic":
+        return str(hypervisor["hypervisor_hostname"])
+    return str(hypervisor["service"]["host"])
 
 
 def _architecture(row: Json) -> str:

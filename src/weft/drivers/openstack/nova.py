@@ -69,7 +69,7 @@ class Servers(KindDriver):
         assert isinstance(spec, ServerSpec)
         return {
             "status": "ACTIVE",
-            "host": spec.host,
+            "hypervisor" if spec.bare_metal else "host": spec.host,
             "flavor": spec.flavor,
             "ports": frozenset(call.ids.get(key, key) for key in spec.ports),
         }
@@ -82,6 +82,7 @@ class Servers(KindDriver):
         fields: dict[str, object] = {
             "status": raw["status"],
             "host": raw.get("OS-EXT-SRV-ATTR:host"),
+            "hypervisor": raw.get("OS-EXT-SRV-ATTR:hypervisor_hostname"),
             "flavor": flavor.get("original_name") or flavor.get("id"),
         }
         if PORTS in raw:
@@ -162,7 +163,7 @@ class Servers(KindDriver):
             "tags": _tags(call.scope.owner),
             "imageRef": lookups.id_of(lookups.image, call.project, spec.image),
             "flavorRef": lookups.id_of(lookups.flavor, call.project, spec.flavor),
-            "host": spec.host,
+            "hypervisor_hostname" if spec.bare_metal else "host": spec.host,
             "networks": [{"port": call.id_of(key)} for key in spec.ports],
             # RDMA networks have no DHCP: the guest reads its addresses from the config drive's network_data.json.
             "config_drive": True,

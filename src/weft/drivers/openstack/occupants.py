@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
+from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION, place_of
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import OutsideError, UnknownError
@@ -100,7 +100,7 @@ class OpenStackOccupants:
         started = time.monotonic()
         found: dict[str, OnHost] = {}
         for row in self._hypervisors(with_servers=True):
-            host = row["service"]["host"]
+            host = place_of(row)
             servers = {o.id: o for o in (*(found[host].occupants if host in found else ()), *_servers(row))}
             found[host] = OnHost(tuple(servers[i] for i in sorted(servers)), down=_down(row))
         self._listed = (started, found)
@@ -108,7 +108,7 @@ class OpenStackOccupants:
     def _list_ids(self) -> None:
         ids: dict[str, list[str]] = {}
         for row in self._hypervisors(with_servers=False):
-            ids.setdefault(row["service"]["host"], []).append(row["id"])
+            ids.setdefault(place_of(row), []).append(row["id"])
         self._ids = {host: tuple(own) for host, own in ids.items()}
 
     def _hypervisors(self, with_servers: bool) -> list[Json]:
@@ -146,7 +146,7 @@ class OpenStackOccupants:
 def _hypervisor(own: Project, host: str, provider: str) -> Json:
     asked = f"read what is on host {host}"
     row = own.compute.item(asked, f"/os-hypervisors/{provider}", "hypervisor", {"with_servers": "true"})
-    if row["service"]["host"] != host:
+    if place_of(row) != host:
         raise UnknownError(asked, "Nova", f"hypervisor {provider} no longer belongs to this host")
     return row
 

@@ -19,6 +19,9 @@ MOST_PAGES = 1000
 """Maximum pages of one listing; a service that continues beyond that is not trusted."""
 NOVA_MICROVERSION = "2.74"
 """Train: the first to accept a requested `host` that the scheduler checks; also has tags and descriptions."""
+IRONIC_MICROVERSION = "1.78"
+"""Xena: the first with the history of a node."""
+_MICROVERSIONS = {"compute": NOVA_MICROVERSION, "baremetal": IRONIC_MICROVERSION}
 Json = dict[str, Any]
 Params = Mapping[str, str | int | Sequence[str]]
 
@@ -113,7 +116,8 @@ class Service:
             ok: statuses of 400 and above that the caller handles.
         """
         reading = method == "GET"
-        extra: dict[str, Any] = {"microversion": NOVA_MICROVERSION} if self._type == "compute" else {}
+        version = _MICROVERSIONS.get(self._type)
+        extra: dict[str, Any] = {"microversion": version} if version else {}
         try:
             response = self._connected().request(
                 path,

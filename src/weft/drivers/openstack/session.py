@@ -38,6 +38,7 @@ class Project:
     image: Service
     identity: Service
     placement: Service
+    baremetal: Service
 
 
 class Sessions:
@@ -125,6 +126,7 @@ class Sessions:
             image=service("image", "2"),
             identity=service("identity", "3"),
             placement=service("placement", None),
+            baremetal=service("baremetal", None),
         )
 
     def _forget(self, project_id: str | None, nowhere: bool) -> None:

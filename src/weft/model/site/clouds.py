@@ -27,6 +27,11 @@ class Flavor(Document):
     """What weft must know about a Nova flavor to plan without querying the cloud."""
 
     accelerators: AcceleratorCount | None = Field(default=None, description="Accelerators of each server.")
+    bare_metal: bool = Field(
+        default=False,
+        description="Whole machines in Ironic: the flavor asks for a resource class (`resources:CUSTOM_…`), and for "
+        "no devices.",
+    )
     cores: int = Field(default=0, ge=0, description="vCPUs of each server; counted on shared nodes.")
     memory_mib: int = Field(
         default=0, ge=0, description="Memory of each server in MiB; counted on shared nodes."

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.ids import Guid, Mac, Name, PciAddress, Words, format_guid
+from weft.model.ids import Guid, Mac, MachineId, Name, PciAddress, Words, format_guid
 
 MOST_VFS = 256
 """Virtual functions of an adapter at most: as many as its derived MAC addresses have a last byte for."""
@@ -88,6 +88,11 @@ class Node(Document):
     host: str | None = Field(
         default=None, description="Host name in Nova, if it differs from the node's name."
     )
+    machine: MachineId | None = Field(
+        default=None,
+        description="Bare metal: id (UUID) of the node in Ironic, which is its name as a hypervisor in Nova too. Pods "
+        "with `nodes.kind: bare_metal` get such nodes, and others don't.",
+    )
     maintenance: str | None = Field(
         default=None, description="Set while the node must not be assigned: the reason."
     )
@@ -140,7 +145,8 @@ class Node(Document):
 
     @property
     def nova_host(self) -> str:
-        return self.host or self.name
+        """Where Nova has its server: a compute host, or a machine's own hypervisor."""
+        return self.machine or self.host or self.name
 
     def hcas_on(self, fabric: str) -> tuple[Hca, ...]:
         return tuple(h for h in self.hcas if h.fabric == fabric)

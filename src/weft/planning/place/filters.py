@@ -98,13 +98,19 @@ def _among(name: str, those: Collection[str], reason: Reason) -> Filter:
 
 @kept
 def of_kind(
-    site: Site, fabric: str, cloud: str, hcas: int, accelerators: AcceleratorCount | None
+    site: Site,
+    fabric: str,
+    cloud: str,
+    hcas: int,
+    accelerators: AcceleratorCount | None,
+    bare_metal: bool = False,
 ) -> tuple[int, tuple[FilterReport, ...]]:
     """The nodes of the kind that an order asks for, whatever their state, and what the filters before removed."""
     topology = Topology.of(site, fabric)
     filters = (
         Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
         Filter("cloud", lambda n: _cloud(n, cloud)),
+        Filter("kind", lambda n: _kind(n, bare_metal)),
         Filter("fabric", lambda n: _hcas(n, fabric, hcas, topology)),
         Filter("accelerators", lambda n: _accelerators(n, accelerators)),
     )
@@ -146,9 +152,22 @@ def eligible(
     """The site's nodes that are eligible for this request, and what each filter removed."""
     kinds = dedicated_leaves(site, topology), in_maintenance(site)
     every = filters_for(request, topology, occupancy, *kinds)
-    kind, reports = of_kind(site, request.fabric, request.cloud, request.hcas_per_node, request.accelerators)
+    kind, reports = of_kind(
+        site,
+        request.fabric,
+        request.cloud,
+        request.hcas_per_node,
+        request.accelerators,
+        request.bare_metal,
+    )
     left, more = run(every, site, kind)
     return tuple(site.node_by_name[name] for name in marks_of(site).in_order(left)), reports + more
+
+
+def _kind(node: Node, bare_metal: bool) -> str | None:
+    if (node.machine is not None) == bare_metal:
+        return None
+    return "is no bare-metal machine" if bare_metal else "is a bare-metal machine"
 
 
 def _cloud(node: Node, cloud: str) -> str | None:

@@ -47,7 +47,9 @@ def resolve_flavor(order: Order, cloud: Cloud, name: str) -> str:
     offers = sorted(
         (f.accelerators.count, flavor)
         for flavor, f in cloud.flavors.items()
-        if f.accelerators is not None and f.accelerators.type == wanted.type
+        if f.accelerators is not None
+        and f.accelerators.type == wanted.type
+        and f.bare_metal == (order.nodes.kind == "bare_metal")
     )
     for count, flavor in offers:
         if count >= wanted.count:

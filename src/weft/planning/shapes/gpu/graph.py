@@ -14,6 +14,7 @@ from weft.model.placement import Placement
 from weft.model.plan import Allotment
 from weft.model.resources import (
     Graph,
+    MachineSpec,
     NetworkSpec,
     PortSpec,
     SegmentSpec,
@@ -59,9 +60,10 @@ def podgraph(
     """
     inside = members(order, placement.nodes, site, fabric, allotment)
     wanted: list[Wanted] = [
-        *(_rdma(inside, allotment, site, fabric) if order.fabric.rdma else ()),
+        *(_rdma(inside, allotment, site, fabric, order) if order.fabric.rdma else ()),
         *management(order, allotment, site, cloud),
         *access(order),
+        *_machines(inside),
         *_ports(inside, allotment),
         *_servers(inside, order, flavor),
         *outside(inside, order, cloud, site.clouds[cloud]),
@@ -70,12 +72,16 @@ def podgraph(
     return Graph(resources=in_order(w.resource(pod_id, homes, "tenant") for w in wanted))
 
 
-def _rdma(inside: Sequence[Member], allotment: Allotment, site: Site, fabric: str) -> Iterator[Wanted]:
+def _rdma(
+    inside: Sequence[Member], allotment: Allotment, site: Site, fabric: str, order: Order
+) -> Iterator[Wanted]:
     """The segment, and the network and subnet of its adapters."""
     kind = site.fabrics[fabric].type
     members = tuple(sorted(memberships(inside, kind, fabric), key=lambda m: m.port))
     number = allotment.numbers[SPACE + fabric]
-    yield Wanted(SEGMENT, SegmentSpec(number=number, fabric_type=kind, members=members))
+    # A machine that is being deployed or cleaned runs what isn't the tenant's: it joins after that, and leaves before.
+    first = tuple(_server(m) for m in inside) if _bare_metal(order) else ()
+    yield Wanted(SEGMENT, SegmentSpec(number=number, fabric_type=kind, members=members), first)
     rdma = NetworkSpec(
         physical_network=site.fabrics[fabric].physical_network,
         segment=allotment.numbers[SPACE + fabric],
@@ -87,18 +93,38 @@ def _rdma(inside: Sequence[Member], allotment: Allotment, site: Site, fabric: st
     yield Wanted(RDMA_SUBNET, without, (RDMA_NETWORK,))
 
 
+def _machines(inside: Sequence[Member]) -> Iterator[Wanted]:
+    for m in inside:
+        if m.node.machine is not None:
+            yield Wanted(_machine(m), MachineSpec(machine=m.node.machine), node=m.node.name)
+
+
+def _bare_metal(order: Order) -> bool:
+    return order.nodes.kind == "bare_metal"
+
+
+def _machine(member: Member) -> str:
+    return f"machine/{member.name}"
+
+
+def _server(member: Member) -> str:
+    return f"server/{member.name}"
+
+
 def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
     rails = allotment.rails or max(len(m.hcas) for m in inside)
     for m in inside:
+        bare = m.node.machine is not None
         management = PortSpec(
             network=MANAGEMENT_NETWORK,
             subnet=MANAGEMENT_SUBNET,
             address=management_address(allotment.management_cidr, m.index),
-            vnic_type="normal",
-            security_groups=(SECURITY_GROUP,),
+            vnic_type="baremetal" if bare else "normal",
+            # Nothing filters what a machine sends and gets by its own adapter.
+            security_groups=() if bare else (SECURITY_GROUP,),
             host=m.node.nova_host,
         )
-        needs = (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, SECURITY_GROUP)
+        needs = (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, *management.security_groups)
         yield Wanted(m.management_port, management, needs, m.node.name)
         macs = m.macs()
         for number, key in enumerate(m.hca_ports()):
@@ -107,7 +133,7 @@ def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
                 subnet=RDMA_SUBNET,
                 address=rdma_address(allotment.rdma_cidr, m.index, number, rails),
                 mac=macs[number] if macs else None,
-                vnic_type="direct" if macs else "direct-physical",
+                vnic_type="baremetal" if bare else "direct" if macs else "direct-physical",
                 function=m.functions[number] if macs else None,
                 host=m.node.nova_host,
             )
@@ -121,6 +147,7 @@ def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wa
         ports = (m.management_port, *m.hca_ports())
         server = ServerSpec(
             host=m.node.nova_host,
+            bare_metal=_bare_metal(order),
             flavor=flavor,
             image=order.nodes.image,
             key_pair=KEY_PAIR if has_key else None,
@@ -129,4 +156,5 @@ def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wa
         )
         # The segment first: a server must never see the fabric outside of its own segment.
         first = (SEGMENT,) if order.fabric.rdma else ()
-        yield Wanted(f"server/{m.name}", server, (*first, *key_pair, *ports), m.node.name)
+        first = (_machine(m),) if _bare_metal(order) else first
+        yield Wanted(_server(m), server, (*first, *key_pair, *ports), m.node.name)

@@ -37,6 +37,7 @@ def request_of(resolved: Resolved) -> PlacementRequest:
         fabric=resolved.fabric,
         hcas_per_node=least_hcas(order),
         accelerators=resolved.accelerators,
+        bare_metal=order.nodes.kind == "bare_metal",
         boot=resolved.boots,
         required=order.locality.required,
         preferred=order.locality.preferred,

@@ -74,7 +74,11 @@ class GpuShape:
         return True  # everything that no other shape takes
 
     def resolved(self, order: Order, project: str, site: Site, cloud: str, flavor: str) -> Resolved:
-        accelerators = site.clouds[cloud].flavors[flavor].accelerators
+        chosen = site.clouds[cloud].flavors[flavor]
+        accelerators = chosen.accelerators
+        if chosen.bare_metal != (order.nodes.kind == "bare_metal"):
+            of = "whole machines" if chosen.bare_metal else "virtual machines"
+            raise InputError("nodes.kind", order.nodes.kind, f"flavor {flavor} is one of {of}")
         return Resolved(
             order=order,
             project=project,

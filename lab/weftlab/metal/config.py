@@ -1,0 +1,156 @@
+"""Configuration of Ironic, of its agent in Neutron, of Nova's compute for machines, and of the BMC emulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.model.site import Site
+from weftlab import config
+from weftlab.config import Sections
+from weftlab.layout import Layout
+from weftlab.metal.machines import HOST, mac, machines
+
+USER = "ironic"
+CLEANING_NETWORK = "machines-cleaning"
+
+
+def ironic(layout: Layout) -> Sections:
+    """API and conductor in one process, without RPC."""
+    data = layout.data / "ironic"
+    login = config.login(layout, USER)
+    own = login | {"auth_type": "password"}
+    interfaces = {
+        "bios": "no-bios",
+        "boot": "fake",
+        "console": "no-console",
+        "deploy": "lab",
+        "firmware": "no-firmware",
+        "inspect": "no-inspect",
+        "management": "redfish",
+        "network": "neutron",
+        "power": "redfish",
+        "raid": "no-raid",
+        "rescue": "no-rescue",
+        "storage": "noop",
+        "vendor": "no-vendor",
+    }
+    return {
+        "DEFAULT": {
+            "log_dir": layout.log("ironic").parent,
+            "log_file": "ironic.log",
+            "use_stderr": False,
+            "auth_strategy": "keystone",
+            "rpc_transport": "none",
+            # Users of project `service` with role `service` (Nova, weft) act on all nodes; they can't enroll any.
+            "rbac_service_role_elevated_access": True,
+            "host": "ironic1",
+            "my_ip": "127.0.0.1",
+            "tempdir": data,
+            "state_path": data,
+            "enabled_hardware_types": "lab",
+            **{f"enabled_{kind}_interfaces": name for kind, name in interfaces.items()},
+        },
+        "database": {"connection": config.database_url(layout, "ironic")},
+        "oslo_concurrency": {"lock_path": data / "lock"},
+        "oslo_messaging_notifications": {"driver": "noop"},
+        "api": {
+            "host_ip": "127.0.0.1",
+            "port": layout.port("ironic"),
+            "public_endpoint": layout.url("ironic"),
+        },
+        "conductor": {
+            "automated_clean": True,
+            "sync_power_state_interval": 30,
+            "clean_callback_timeout": 0,
+            "record_step_flows_in_history": True,
+        },
+        "deploy": {"http_root": data / "http", "http_url": layout.url("bmc")},
+        "pxe": {"tftp_root": data / "tftp"},
+        "dhcp": {"dhcp_provider": "none"},
+        "keystone_authtoken": {
+            **own,
+            "www_authenticate_uri": layout.url("keystone"),
+            "service_token_roles_required": True,
+            "service_token_roles": "service",
+            "service_type": "baremetal",
+        },
+        "neutron": {
+            **own,
+            "cleaning_network": CLEANING_NETWORK,
+            "provisioning_network": CLEANING_NETWORK,
+            "inspection_network": CLEANING_NETWORK,
+        },
+        **{name: dict(own) for name in ("service_catalog", "glance", "nova", "swift")},
+    }
+
+
+def agent(layout: Layout) -> Sections:
+    """networking-baremetal's agent: it tells Neutron which physical networks each machine's ports are on."""
+    login = config.login(layout, USER)
+    off = ("enable_ha_chassis_group_alignment", "enable_router_ha_binding")
+    l2vni = ("enable_l2vni_trunk_reconciliation", "enable_l2vni_trunk_reconciliation_events")
+    return {
+        "DEFAULT": {
+            "log_dir": layout.log("ironic-neutron-agent").parent,
+            "log_file": "ironic-neutron-agent.log",
+            "use_stderr": False,
+            "transport_url": config.transport_url(layout),
+        },
+        "AGENT": {"report_interval": 10},
+        "oslo_messaging_rabbit": {"rabbit_quorum_queue": False, "heartbeat_in_pthread": False},
+        "ironic": dict(login),
+        "neutron": dict(login),
+        "baremetal_agent": dict.fromkeys(off, False),
+        "l2vni": dict.fromkeys(l2vni, False),
+    }
+
+
+def compute(layout: Layout) -> Sections:
+    """What is different of the nova-compute that has the machines."""
+    data = layout.data / "nova" / HOST
+    return {
+        "DEFAULT": {
+            "host": HOST,
+            "log_file": f"nova-compute@{HOST}.log",
+            "state_path": data,
+            "instances_path": data / "instances",
+            "compute_driver": "ironic.IronicDriver",
+            # Machines become hypervisors, and change, without anybody telling Nova.
+            "update_resources_interval": 10,
+            "force_config_drive": True,
+        },
+        "oslo_concurrency": {"lock_path": data / "lock"},
+        "ironic": {**config.login(layout, "nova"), "api_retry_interval": 1, "api_max_retries": 120},
+    }
+
+
+def emulator(layout: Layout, site: Site) -> str:
+    """sushy-tools reads a Python file."""
+    systems = [
+        {
+            "uuid": node.machine,
+            "name": node.name,
+            "power_state": "Off",
+            "nics": [{"mac": mac(index), "ip": f"10.77.0.{10 + index}"}],
+        }
+        for index, node in enumerate(machines(site))
+    ]
+    values: dict[str, object] = {
+        "SUSHY_EMULATOR_LISTEN_IP": "127.0.0.1",
+        "SUSHY_EMULATOR_LISTEN_PORT": layout.port("bmc"),
+        "SUSHY_EMULATOR_FAKE_DRIVER": True,
+        "SUSHY_EMULATOR_STATE_DIR": str(layout.data / "bmc"),
+        "SUSHY_EMULATOR_AUTH_FILE": str(passwords_path(layout)),
+        "SUSHY_EMULATOR_FAKE_SYSTEMS": systems,
+    }
+    return "".join(f"{name} = {value!r}\n" for name, value in values.items())
+
+
+def passwords_path(layout: Layout) -> Path:
+    """The BMCs' account as an htpasswd file, which the emulator writes."""
+    return layout.etc / "bmc" / "passwords"
+
+
+def secret_path(layout: Layout) -> Path:
+    """Name and password, for whoever enrolls the machines; each lab its own."""
+    return layout.etc / "bmc" / "secret"

@@ -1,0 +1,138 @@
+"""Bare metal as jobs of the lab's graph."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from weft.model.site import Site
+from weftlab import checks, config, database, environment
+from weftlab.config import Sections
+from weftlab.environment import Say, environment_path, install_overlay, lock
+from weftlab.layout import Layout
+from weftlab.metal import config as metal
+from weftlab.metal import enroll
+from weftlab.metal.machines import HOST, machines
+from weftlab.service import Job, Service, Step
+
+PINS = Path(__file__).with_name("constraints.txt")
+PROGRAMS = Path(__file__).with_name("programs")
+DISTRIBUTIONS = ("ironic", "sushy-tools", "networking-baremetal", "neutron", "pymysql")
+DRIVER = "networking-baremetal==8.1.0"
+ENTRY_POINTS = """\
+[ironic.hardware.types]
+lab = weftlab_ironic:LabHardware
+
+[ironic.hardware.interfaces.deploy]
+lab = weftlab_ironic:LabDeploy
+"""
+
+
+def has_machines(site: Site) -> bool:
+    return bool(machines(site))
+
+
+def overlay_path(cache: Path) -> Path:
+    """Neutron's mechanism driver for ports of machines."""
+    return cache / DRIVER.replace("==", "-")
+
+
+def ensure(cache: Path, say: Say) -> Path:
+    """Ironic's environment, and the driver beside Neutron's. Raises `LabError`."""
+    openstack = environment_path(cache)
+    with lock(cache / "environment.lock"):
+        overlay = overlay_path(cache)
+        if not (overlay / "complete").exists():
+            say(f"installing {DRIVER} into {overlay}")
+            shutil.rmtree(overlay, ignore_errors=True)
+            install_overlay(openstack, overlay, DRIVER)
+            (overlay / "complete").touch()
+    return environment.ensure_other(cache, "ironic", PINS, DISTRIBUTIONS, say)
+
+
+def write(layout: Layout, site: Site) -> None:
+    """Configuration, Ironic's plug-in, and the folders that they name."""
+    for name, sections in (("ironic", metal.ironic(layout)), ("ironic-neutron-agent", metal.agent(layout))):
+        etc = layout.etc / name
+        etc.mkdir(parents=True, exist_ok=True)
+        (etc / f"{name}.conf").write_text(config.render(sections))
+        (etc / f"{name}.conf").chmod(0o600)
+    for folder in ("ironic/lock", "ironic/http", "ironic/tftp", "machines", "bmc", f"nova/{HOST}/lock"):
+        (layout.data / folder).mkdir(parents=True, exist_ok=True)
+    enroll.write_secret(layout)
+    (layout.etc / "bmc" / "emulator.conf").write_text(metal.emulator(layout, site))
+    (layout.etc / "nova").mkdir(parents=True, exist_ok=True)
+    (layout.etc / "nova" / f"{HOST}.conf").write_text(config.render(metal.compute(layout)))
+    plugin = plugin_path(layout)
+    info = plugin / "weftlab_ironic-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    shutil.copy(PROGRAMS / "weftlab_ironic.py", plugin)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weftlab-ironic\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+
+
+def plugin_path(layout: Layout) -> Path:
+    return layout.etc / "ironic" / "plugin"
+
+
+def with_driver(sections: Sections) -> Sections:
+    """Neutron's configuration with the driver that binds machines' ports, Ethernet and InfiniBand alike."""
+    drivers = f"{sections['ml2']['mechanism_drivers']},baremetal"
+    return {**sections, "ml2": {**sections["ml2"], "mechanism_drivers": drivers}}
+
+
+def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...]) -> tuple[Job, ...]:
+    """Args: filled: jobs after which the databases have all that they have in every lab."""
+    env = environment.other_path(layout.cache, "ironic", PINS, DISTRIBUTIONS)
+    conf = ("--config-file", str(layout.etc / "ironic" / "ironic.conf"))
+    # At a second start nothing is to be done, but both would find that out.
+    schema = [str(env / "bin" / "ironic-dbsync"), *conf, "upgrade"]
+    return (
+        Step("schema of ironic", lambda: database.run(layout, "ironic", schema, env), after=filled),
+        Step("accounts of ironic", lambda: enroll.accounts(layout), after=(*filled, "keystone")),
+        Step("network of ironic", lambda: enroll.cloud_parts(layout), after=("policies",)),
+        Service(
+            name="ironic",
+            argv=(str(env / "bin" / "ironic"), *conf),
+            env={
+                "PYTHONWARNINGS": "ignore",
+                "PYTHONPATH": str(plugin_path(layout)),
+                "WEFTLAB_MACHINES": str(layout.data / "machines"),
+            },
+            log=layout.log("ironic-out"),
+            logs=(layout.log("ironic"),),
+            cwd=layout.work / "ironic",
+            ready=checks.answers_http(layout.port("ironic")),
+            after=("schema of ironic", "accounts of ironic", "bmc"),
+            timeout=180,
+        ),
+        Service(
+            name="ironic-neutron-agent",
+            argv=(
+                str(env / "bin" / "ironic-neutron-agent"),
+                *("--config-file", str(layout.etc / "ironic-neutron-agent" / "ironic-neutron-agent.conf")),
+            ),
+            env={"PYTHONWARNINGS": "ignore"},
+            log=layout.log("ironic-neutron-agent-out"),
+            logs=(layout.log("ironic-neutron-agent"),),
+            cwd=layout.work / "ironic-neutron-agent",
+            after=("ironic", "rabbitmq", "neutron-rpc"),
+        ),
+        Service(
+            name="bmc",
+            argv=(
+                *(str(env / "bin" / "python"), str(PROGRAMS / "bmc.py")),
+                *(str(layout.etc / "bmc" / "emulator.conf"), str(metal.secret_path(layout))),
+            ),
+            env={"PYTHONWARNINGS": "ignore"},
+            log=layout.log("bmc"),
+            cwd=layout.work / "bmc",
+            ready=checks.answers_http(layout.port("bmc"), "/redfish/v1"),
+            timeout=60,
+        ),
+        Step(
+            "machines",
+            lambda: enroll.machines_step(layout, site),
+            after=("ironic", "ironic-neutron-agent", "network of ironic", "neutron-rpc"),
+        ),
+    )

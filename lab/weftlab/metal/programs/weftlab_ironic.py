@@ -1,0 +1,92 @@
+# pyright: basic, reportMissingImports=false
+"""Ironic's plug-in of the lab: real Redfish power, and a deploy interface for machines that boot no agent.
+
+Networks, power and the order of everything are as with Ironic's agent. A machine's disk is a folder below
+$WEFTLAB_MACHINES: deploying writes the image's reference and the config drive into it, cleaning empties it and looks.
+A file `broken` in it makes cleaning fail, as a disk does that can't be erased.
+"""
+
+import os
+from pathlib import Path
+
+from ironic.common import exception, states
+from ironic.conductor import task_manager
+from ironic.conductor import utils as conductor_utils
+from ironic.drivers import base, redfish
+from ironic.drivers.modules import fake
+
+
+def disk(node):
+    folder = Path(os.environ["WEFTLAB_MACHINES"]) / node.uuid
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class LabDeploy(fake.FakeDeploy):
+    """What the agent's does, without an agent."""
+
+    @task_manager.require_exclusive_lock
+    def prepare(self, task):
+        if task.node.provision_state == states.DEPLOYING:
+            task.driver.network.validate(task)
+            conductor_utils.node_power_action(task, states.POWER_OFF)
+            with conductor_utils.power_state_for_network_configuration(task):
+                task.driver.network.unconfigure_tenant_networks(task)
+                task.driver.network.add_provisioning_network(task)
+
+    @base.deploy_step(priority=100)
+    @task_manager.require_exclusive_lock
+    def deploy(self, task):
+        info = task.node.instance_info
+        (disk(task.node) / "image").write_text(str(info.get("image_source")))
+        (disk(task.node) / "config-drive").write_text(str(info.get("configdrive") or ""))
+        conductor_utils.node_power_action(task, states.POWER_OFF)
+        with conductor_utils.power_state_for_network_configuration(task):
+            task.driver.network.remove_provisioning_network(task)
+            task.driver.network.configure_tenant_networks(task)
+        conductor_utils.node_power_action(task, states.POWER_ON)
+
+    @task_manager.require_exclusive_lock
+    def tear_down(self, task):
+        conductor_utils.node_power_action(task, states.POWER_OFF)
+        with conductor_utils.power_state_for_network_configuration(task):
+            task.driver.network.unconfigure_tenant_networks(task)
+            # If it failed before the tenant's networks.
+            task.driver.network.remove_provisioning_network(task)
+        return states.DELETED
+
+    def prepare_cleaning(self, task):
+        with conductor_utils.power_state_for_network_configuration(task):
+            task.driver.network.add_cleaning_network(task)
+        conductor_utils.node_power_action(task, states.POWER_ON)
+
+    def tear_down_cleaning(self, task):
+        conductor_utils.node_power_action(task, states.POWER_OFF)
+        with conductor_utils.power_state_for_network_configuration(task):
+            task.driver.network.remove_cleaning_network(task)
+
+    @base.clean_step(priority=10)
+    def erase_devices(self, task):
+        folder = disk(task.node)
+        if (folder / "broken").exists():
+            raise exception.NodeCleaningFailure(node=task.node.uuid, reason="the disk can't be written")
+        for file in folder.iterdir():
+            file.write_bytes(bytes(file.stat().st_size))
+            file.unlink()
+
+    @base.clean_step(priority=5)
+    def verify_erased(self, task):
+        if left := [f.name for f in disk(task.node).iterdir()]:
+            raise exception.NodeCleaningFailure(node=task.node.uuid, reason=f"left: {', '.join(left)}")
+
+
+class LabHardware(redfish.RedfishHardware):
+    """A machine with a Redfish BMC."""
+
+    @property
+    def supported_deploy_interfaces(self):
+        return [LabDeploy]
+
+    @property
+    def supported_boot_interfaces(self):
+        return [fake.FakeBoot]

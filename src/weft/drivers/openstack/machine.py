@@ -1,0 +1,243 @@
+"""Bare-metal machines as Ironic has them: taken by a mark, given back only with the record of a cleaning.
+
+Nova deploys them (`weft.drivers.openstack.nova`); what Nova calls deleted is a machine whose cleaning has just begun.
+So each machine is a resource of its own, which servers need: it is there as long as it carries the pod's mark, and the
+mark is only taken off a machine whose cleaning was read.
+
+Sources: Ironic's api-ref (nodes, node history from microversion 1.78), `ironic.common.states`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import cast
+
+from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.cleaning import Cleaning, last_cleaning
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
+from weft.model.errors import NotYetError, TemporaryError, UnknownError
+from weft.model.mark import Mark
+from weft.model.resources import Kind, MachineSpec, Outcome, Resource, Status
+
+MARK = "weft"
+"""Key in a node's `extra` with the mark."""
+CLEANED = "weft:cleaned"
+"""Field of a row: the machine's `Cleaning`, or why it isn't known to be clean."""
+GONE = "not in Ironic"
+"""Provision state of a machine that Ironic doesn't know."""
+AT_REST = frozenset({"available", "active"})
+ON_ITS_WAY = frozenset(
+    {
+        "deploying",
+        "wait call-back",
+        "deploy hold",
+        "deleting",
+        "cleaning",
+        "clean wait",
+        "clean hold",
+        "servicing",
+        "service wait",
+        "rescuing",
+        "rescue wait",
+        "unrescuing",
+        "verifying",
+    }
+)
+"""All other states are of machines that a person must look at."""
+FIELDS = (
+    "uuid,name,extra,provision_state,target_provision_state,instance_uuid,maintenance,maintenance_reason,"
+    "fault,last_error,power_state,created_at"
+)
+
+
+class Machines(KindDriver):
+    """See the module. A machine's id for weft is `node@owner`: the same machine is another thing in the next pod."""
+
+    kind = Kind.MACHINE
+    updatable = frozenset({"mark"})
+
+    def project(self, call: Call) -> Project:
+        return call.own
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+        ids = [_machine(r) for r in wanted]
+        found = call.spread.map(lambda one: _node(call.own, one), ids)
+        return [row for row in map(_row, found) if row.mark is not None]
+
+    def all_rows(self, own: Project) -> list[Row]:
+        listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"fields": FIELDS})
+        return [row for row in map(_row, listed) if row.mark is not None]
+
+    def one_row(self, project: Project, thing_id: str) -> Row | None:
+        """None: it carries the mark of another owner, or none and is clean."""
+        machine, _, owner = thing_id.partition("@")
+        row = _row(_node(project, machine))
+        if row.mark is not None:
+            return row if row.id == thing_id else None
+        if unfit(row.raw) is None and isinstance(_cleaned(project, machine), Cleaning):
+            return None
+        return _row(row.raw, owner)
+
+    def control(self, call: Call) -> str:
+        """A conductor that is alive: without one, what Ironic says of machines is what it was."""
+        asked = "list Ironic's conductors"
+        rows = call.own.baremetal.listing(asked, "/v1/conductors", "conductors")
+        alive = sorted(str(row.get("hostname")) for row in rows if row.get("alive") is True)
+        if not alive:
+            raise call.own.baremetal.unseen(asked, "Ironic shows none that is alive")
+        return f"conductor {alive[0]} is alive"
+
+    def proof(self, call: Call, resource: Resource, told: str) -> str:
+        """Why it isn't the pod's: the machine's cleaning, if it was the pod's before."""
+        row = _row(_node(call.own, _machine(resource)))
+        if row.mark is not None:
+            return "it carries another mark"
+        cleaned = _cleaned(call.own, _machine(resource))
+        state = f"{row.raw['provision_state']}, without a mark"
+        return (
+            f"{state}; {cleaned.text() if isinstance(cleaned, Cleaning) else cleaned}; {self.control(call)}"
+        )
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        return {"maintenance": False, "power": "known"}
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        return {
+            "maintenance": bool(row.raw.get("maintenance")),
+            "power": "known" if row.raw.get("power_state") else "unknown",
+        }
+
+    def status(self, row: Row) -> tuple[Status, str]:
+        raw, state = row.raw, str(row.raw["provision_state"])
+        if state == GONE:
+            return Status.BROKEN, f"Ironic doesn't know node {raw['uuid']}: nothing says that it was cleaned"
+        if state in ON_ITS_WAY:
+            return Status.PENDING, state
+        if state not in AT_REST:
+            return Status.BROKEN, f"{state}: {raw.get('last_error') or 'no reason given'}"
+        return Status.SETTLED, ""
+
+    def facts(self, row: Row) -> dict[str, object]:
+        raw = row.raw
+        names = ("provision_state", "power_state", "maintenance", "maintenance_reason", "instance_uuid")
+        return {"machine": raw["uuid"], **{name: raw.get(name) for name in names}}
+
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        def one(resource: Resource) -> str:
+            machine, asked = _machine(resource), f"take machine {resource.node}"
+            row = _row(_node(call.own, machine))
+            if row.mark is not None and row.mark == call.scope.mark(resource.key):
+                return row.id
+            if row.mark is not None:
+                raise TemporaryError(asked, "Ironic", f"it carries the mark {row.mark.text()!r}")
+            if why := unfit(row.raw):
+                raise TemporaryError(asked, "Ironic", why)
+            cleaned = _cleaned(call.own, machine)
+            if isinstance(cleaned, str):
+                then = "clean it (`openstack baremetal node manage`, `provide`)"
+                raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
+            text = call.text(resource.key)
+            made = _patch(call.own, asked, machine, {"op": "add", "path": f"/extra/{MARK}", "value": text})
+            return _row(made).id
+
+        return outcomes_of(call, wanted, one)
+
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        change = {"op": "add", "path": f"/extra/{MARK}", "value": call.text(resource.key)}
+        _patch(call.own, f"mark machine {resource.node}", str(row.raw["uuid"]), change)
+
+    def remove(self, project: Project, row: Row) -> None:
+        """Take the mark off, once the machine is proved clean.
+
+        Raises `NotYetError` while it is deployed, deleted or cleaned; `TemporaryError` if only a person gets on.
+        """
+        machine, asked = str(row.raw["uuid"]), f"give back machine {row.name}"
+        status, why = self.status(row)
+        if status is Status.PENDING or (row.raw.get("instance_uuid") and status is Status.SETTLED):
+            raise NotYetError(asked, "Ironic", why or f"it is {row.raw['provision_state']} still")
+        cleaned = unfit(row.raw) or _cleaned(project, machine)
+        if isinstance(cleaned, str):
+            then = "look at it in Ironic; it is kept until a cleaning of it has ended well"
+            raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
+        if row.mark is not None:
+            _patch(project, asked, machine, {"op": "remove", "path": f"/extra/{MARK}"})
+
+
+def unfit(node: Json) -> str | None:
+    """Why a machine can't be given to anybody as it is now; None: it is free, as far as it says itself."""
+    state = str(node["provision_state"])
+    if node.get("maintenance"):
+        return f"it is in maintenance: {node.get('maintenance_reason') or node.get('fault') or 'no reason given'}"
+    if state != "available":
+        return f"it is in state {state}: {node.get('last_error') or 'no error'}"
+    if node.get("instance_uuid"):
+        return f"it has instance {node['instance_uuid']}"
+    return None if node.get("power_state") else "its power state is unknown"
+
+
+def machine_states(own: Project, machines: Collection[str]) -> Mapping[str, str]:
+    """Machine -> `up`, or why it can't be booted. One of a pod of weft's is up whatever it does."""
+    listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"fields": FIELDS})
+    by_id = {row.raw["uuid"]: row for row in map(_row, listed)}
+    states: dict[str, str] = {}
+    for machine in machines:
+        row = by_id.get(machine)
+        if row is None:
+            states[machine] = GONE
+        elif row.mark is None:
+            states[machine] = unfit(row.raw) or "up"
+        else:
+            states[machine] = "in maintenance" if row.raw.get("maintenance") else "up"
+    return states
+
+
+def _machine(resource: Resource) -> str:
+    spec = resource.spec
+    assert isinstance(spec, MachineSpec)
+    return spec.machine
+
+
+def _node(own: Project, machine: str) -> Json:
+    """The node in Ironic; one that Ironic doesn't know is `GONE`, which is a state, and no proof of anything."""
+    asked = f"read machine {machine}"
+    answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}", params={"fields": FIELDS}, ok=(404,))
+    if answer.status == 404:
+        if machine not in answer.message and machine not in answer.text:
+            raise own.baremetal.error(asked, answer, reading=True)
+        return {"uuid": machine, "name": machine, "provision_state": GONE, "extra": {}}
+    if answer.body.get("uuid") != machine or not answer.body.get("provision_state"):
+        raise UnknownError(asked, "Ironic", f"an answer without this node: {answer.sentence()}"[:300])
+    return dict(answer.body)
+
+
+def _cleaned(own: Project, machine: str) -> Cleaning | str:
+    asked, path = f"read how machine {machine} was cleaned", f"/v1/nodes/{machine}/history"
+    answer = own.baremetal.ask(asked, "GET", path, params={"detail": "true"})
+    if answer.body.get("next"):
+        # The newest events are on the last page: an incomplete history says nothing.
+        raise UnknownError(asked, "Ironic", "its history has several pages: raise [api]max_limit")
+    return last_cleaning(own.baremetal.rows(asked, answer, "history"))
+
+
+def _patch(own: Project, asked: str, machine: str, change: Mapping[str, str]) -> Json:
+    answer = own.baremetal.ask(asked, "PATCH", f"/v1/nodes/{machine}", json=[change], ok=(409,))
+    if not answer.fine:
+        # Locked by a conductor, which works on it.
+        raise TemporaryError(asked, "Ironic", answer.sentence())
+    return dict(answer.body)
+
+
+def _row(node: Json, owner: str = "") -> Row:
+    """Args: owner: of the id, for a node without a mark."""
+    extra: object = node.get("extra")
+    text = cast(Json, extra).get(MARK) if isinstance(extra, dict) else None
+    mark = Mark.parse(text) if isinstance(text, str) else None
+    return Row(
+        id=f"{node['uuid']}@{mark.owner.id if mark and mark.owner else owner}",
+        name=str(node.get("name") or node["uuid"]),
+        mark=mark,
+        project_id=None,
+        created=str(node.get("created_at") or ""),
+        raw=node,
+    )

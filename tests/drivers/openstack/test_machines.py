@@ -1,0 +1,259 @@
+"""Machines in Ironic: taken free and clean, given back only with the record of a cleaning, whatever Ironic answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
+from tests.drivers.openstack.tinyironic import NODE, TinyIronic, cleaned, deployed, event
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.model.errors import NotYetError, TemporaryError, UnknownError, WeftError
+from weft.model.owner import Owner
+from weft.model.resources import MachineSpec, Observed, Resource, Status
+from weft.ports.resources import Scope
+
+SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
+OTHER = replace(SCOPE, owner=Owner.pod("99999999-1111-2222-3333-444444444444"))
+MACHINE = Resource(
+    key="machine/bm01", name="weft-00000000-machine-bm01", where="lab", spec=MachineSpec(machine=NODE)
+)
+
+
+@dataclass(frozen=True)
+class Rig:
+    ironic: TinyIronic
+    driver: OpenStackDriver
+    facts: OpenStackFacts
+
+    @property
+    def node(self) -> dict[str, object]:
+        return self.ironic.nodes[NODE]
+
+    def take(self, scope: Scope = SCOPE) -> str:
+        outcome = self.driver.create(scope, [MACHINE], {})[MACHINE.key]
+        if outcome.error is not None:
+            raise outcome.error
+        assert outcome.id is not None
+        return outcome.id
+
+    def see(self, taken: str, scope: Scope = SCOPE) -> Observed:
+        return self.driver.find(scope, [MACHINE], {MACHINE.key: taken} if taken else {})[MACHINE.key]
+
+    def give_back(self, taken: str, scope: Scope = SCOPE) -> WeftError | None:
+        return self.driver.delete(scope, [MACHINE], {MACHINE.key: taken})[MACHINE.key].error
+
+    def use(self) -> None:
+        """Nova has deployed a server on it."""
+        self.node.update(provision_state="active", instance_uuid="srv-1", power_state="power on")
+        self.ironic.history[NODE] += deployed()
+
+    def empty(self, state: str = "available") -> None:
+        """Nova has deleted the server."""
+        self.node.update(provision_state=state, instance_uuid=None)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with tiny_cloud(TinyIronic) as (cloud, text):
+        assert isinstance(cloud, TinyIronic)
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        yield Rig(cloud, driver, OpenStackFacts(sessions, machines=[NODE]))
+        driver.close()
+        sessions.close()
+
+
+@pytest.fixture
+def rig(house: Rig) -> Rig:
+    house.ironic.reset()
+    return house
+
+
+def test_a_machine_is_taken_used_cleaned_and_given_back_with_its_record(rig: Rig) -> None:
+    taken = rig.take()
+    assert rig.see(taken).status is Status.SETTLED
+    rig.use()
+    assert rig.see(taken).status is Status.SETTLED
+    assert isinstance(rig.give_back(taken), NotYetError)  # it has its server still
+    rig.empty("cleaning")
+    assert rig.see(taken).status is Status.PENDING
+    assert isinstance(rig.give_back(taken), NotYetError)
+    rig.empty()
+    rig.ironic.history[NODE] += cleaned("2026-11-22T21:30:00+00:00")
+    assert rig.give_back(taken) is None
+    seen = rig.see(taken)
+    assert seen.status is Status.ABSENT
+    assert "deploy.erase_devices, deploy.verify_erased; disks erased" in seen.reason
+    assert "from 2026-11-22T21:30:00" in seen.reason and "conductor ironic1 is alive" in seen.reason
+    assert rig.node["extra"] == {}
+
+
+def test_taking_it_twice_is_taking_it_once_also_after_a_lost_answer(rig: Rig) -> None:
+    assert rig.take() == rig.take()
+    assert rig.see("").id == rig.take()  # without knowing the id
+
+
+def test_a_machine_of_another_pod_is_not_taken(rig: Rig) -> None:
+    rig.take(OTHER)
+    with pytest.raises(TemporaryError, match="carries the mark"):
+        rig.take()
+    assert rig.see("").status is Status.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"provision_state": "active"}, "in state active"),
+        ({"provision_state": "clean failed", "last_error": "disk sda"}, "disk sda"),
+        ({"maintenance": True, "maintenance_reason": "bad fan"}, "in maintenance: bad fan"),
+        ({"maintenance": True, "fault": "power failure"}, "in maintenance: power failure"),
+        ({"instance_uuid": "srv-9"}, "has instance srv-9"),
+        ({"power_state": None}, "power state is unknown"),
+    ],
+)
+def test_a_machine_that_is_not_free_is_not_taken(rig: Rig, change: dict[str, object], why: str) -> None:
+    rig.node.update(change)
+    with pytest.raises(TemporaryError, match=why):
+        rig.take()
+    assert rig.node["extra"] == {}
+    assert why.split()[-1] in rig.facts.hosts()[NODE]
+
+
+def test_a_machine_without_a_record_of_a_cleaning_is_not_taken(rig: Rig) -> None:
+    rig.ironic.history[NODE] = []
+    with pytest.raises(TemporaryError, match="no record of a cleaning"):
+        rig.take()
+
+
+UNCLEAN = {
+    "not cleaned at all": [],
+    "a cleaning that has begun": cleaned()[:1],
+    "an end without a beginning": cleaned()[1:],
+    "a cleaning that failed": [
+        cleaned()[0],
+        event("automated_cleaning_end", "Automated Cleaning aborted at step 'x' with steps=[]", "t", "ERROR"),
+    ],
+    "a cleaning without steps": cleaned(steps=[]),
+    "a cleaning that erases nothing": cleaned(
+        steps=[{"interface": "management", "step": "reset_idrac", "priority": 1}]
+    ),
+    "a manual cleaning": [{**e, "event_type": "manual_" + str(e["event_type"])[10:]} for e in cleaned()],
+    "used again after it": [*cleaned(), *deployed()],
+    "served after it": [*cleaned(), event("servicing_start", "Starting servicing with steps=[]", "t")],
+    "steps that can't be read": [
+        event("automated_cleaning_start", "Starting automated cleaning with steps=[{'a': ...", "t"),
+        cleaned()[1],
+    ],
+    "events without a type": [{}, {"event_type": None}],
+}
+
+
+@pytest.mark.parametrize("since", UNCLEAN.values(), ids=UNCLEAN.keys())
+def test_without_a_whole_cleaning_since_it_was_used_it_is_kept(
+    rig: Rig, since: list[dict[str, object]]
+) -> None:
+    taken = rig.take()
+    rig.use()
+    rig.empty()
+    rig.ironic.history[NODE] += since
+    error = rig.give_back(taken)
+    assert isinstance(error, TemporaryError) and not isinstance(error, NotYetError)
+    assert rig.see(taken).there
+    del rig.node["extra"]
+    assert rig.see(taken).there, "taking its mark off by hand makes nothing clean"
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"provision_state": "clean failed", "last_error": "sda"}, Status.BROKEN),
+        ({"provision_state": "deploy failed", "last_error": "x"}, Status.BROKEN),
+        ({"provision_state": "error"}, Status.BROKEN),
+        ({"provision_state": "a state of tomorrow"}, Status.BROKEN),
+        ({"provision_state": "clean wait"}, Status.PENDING),
+    ],
+)
+def test_a_state_is_what_it_is(rig: Rig, change: dict[str, object], status: Status) -> None:
+    taken = rig.take()
+    rig.node.update(change)
+    assert rig.see(taken).status is status
+    assert rig.give_back(taken) is not None
+
+
+def test_maintenance_and_an_unknown_power_state_are_differences(rig: Rig) -> None:
+    taken = rig.take()
+    rig.use()
+    rig.node.update(maintenance=True, power_state=None)
+    assert {d.field for d in rig.see(taken).differences} == {"maintenance", "power"}
+
+
+def test_a_machine_deleted_by_hand_is_never_clean(rig: Rig) -> None:
+    taken = rig.take()
+    rig.use()
+    rig.ironic.nodes.clear()
+    seen = rig.see(taken)
+    assert seen.status is Status.BROKEN and "doesn't know" in seen.reason
+    assert rig.give_back(taken) is not None
+    assert rig.facts.hosts()[NODE] == "not in Ironic"
+
+
+def test_without_a_conductor_that_is_alive_nothing_is_gone(rig: Rig) -> None:
+    """What the API shows is then as old as the last one."""
+    taken = rig.take()
+    assert rig.give_back(taken) is None
+    rig.ironic.conductors[0]["alive"] = False
+    with pytest.raises(UnknownError, match="none that is alive"):
+        rig.see(taken)
+
+
+def test_what_the_next_pod_has_is_not_the_first_ones_and_stays_untouched(rig: Rig) -> None:
+    first = rig.take()
+    assert rig.give_back(first) is None
+    second = rig.take(OTHER)
+    assert rig.see(first).status is Status.ABSENT
+    assert rig.give_back(first) is None
+    assert rig.see(second, OTHER).status is Status.SETTLED
+
+
+def test_an_audit_finds_marked_machines_and_gives_back_clean_ones_alone(rig: Rig) -> None:
+    rig.take()
+    (found,) = rig.driver.marked("lab", [])
+    assert found.owner == SCOPE.owner and found.id.startswith(NODE)
+    rig.use()
+    assert rig.driver.remove_marked([found])[found.id].error is not None
+    rig.empty()
+    rig.ironic.history[NODE] += cleaned()
+    assert rig.driver.remove_marked([found])[found.id].error is None
+    assert rig.driver.marked("lab", []) == []
+
+
+LIES = {
+    "a page of HTML": Reply(200, "<html>We'll be back soon</html>", "text/html", own=False),
+    "an empty object": Reply(200, {}),
+    "an empty list": Reply(200, []),
+    "no content": Reply(204),
+    "another node": Reply(200, {"uuid": "other", "provision_state": "available", "extra": {}}),
+    "a node without a state": Reply(200, {"uuid": NODE}),
+    "a proxy's 404": Reply(404, "<html>no such page</html>", "text/html", own=False),
+    "forbidden": Reply(403, {"error_message": "no"}),
+    "an error": Reply(503, {"error_message": "busy"}),
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+@pytest.mark.parametrize("what", ["", "/history"])
+def test_an_answer_that_is_none_gives_nothing_back(rig: Rig, lie: Reply, what: str) -> None:
+    taken = rig.take()
+    rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}{what}", lie)]
+    try:
+        error = rig.give_back(taken)
+        assert error is not None
+    except UnknownError:
+        pass
+    rig.ironic.lies = []
+    assert rig.see(taken).there

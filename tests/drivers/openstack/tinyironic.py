@@ -1,0 +1,89 @@
+"""Ironic of a few lines, with nodes, their history, and conductors, as its API shows them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.drivers.openstack.tinycloud import Reply, TinyCloud
+
+NODE = "5c435abb-55d9-5c17-8131-5edcbcd52777"
+STEPS = [
+    {"interface": "deploy", "step": "erase_devices", "priority": 10, "abortable": False, "args": {}},
+    {"interface": "deploy", "step": "verify_erased", "priority": 5, "abortable": False, "args": {}},
+]
+
+
+def event(kind: str, text: str, at: str, severity: str = "INFO") -> dict[str, Any]:
+    """A row of a node's history with details, microversion 1.78."""
+    return {"event_type": kind, "event": text, "created_at": at, "severity": severity, "conductor": "ironic1"}
+
+
+def deployed(at: str = "2026-11-22T20:00:00+00:00") -> list[dict[str, Any]]:
+    return [
+        event("deployment_start", "Starting deployment with steps=[]", at),
+        event("deployment_end", "Deployment completed successfully with steps=[]", at),
+    ]
+
+
+def cleaned(
+    at: str = "2026-11-22T21:00:00+00:00", steps: list[dict[str, Any]] = STEPS
+) -> list[dict[str, Any]]:
+    """As ironic 39 writes it: the end has no steps any more."""
+    return [
+        event("automated_cleaning_start", f"Starting automated cleaning with steps={steps}", at),
+        event("automated_cleaning_end", "Automated Cleaning completed successfully with steps=[]", at),
+    ]
+
+
+@dataclass(slots=True)
+class TinyIronic(TinyCloud):
+    """`nodes` and `history` by node; tests change them as conductors and people do."""
+
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    history: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    conductors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def reset(self) -> None:
+        """One machine that was cleaned and is free."""
+        TinyCloud.reset(self)
+        self.nodes = {
+            NODE: {
+                "uuid": NODE,
+                "name": "bm01",
+                "extra": {},
+                "provision_state": "available",
+                "instance_uuid": None,
+                "maintenance": False,
+                "maintenance_reason": None,
+                "fault": None,
+                "last_error": None,
+                "power_state": "power off",
+                "created_at": "2026-11-01T00:00:00+00:00",
+            }
+        }
+        self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
+        self.conductors = [{"hostname": "ironic1", "alive": True}]
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], sent: bytes = b"") -> Reply:
+        told = TinyCloud.answer(self, method, path, query, sent)
+        if not path.startswith("/baremetal/") or told in [reply for _, reply in self.lies]:
+            return told
+        parts = path.split("/")[3:]
+        if parts == ["conductors"]:
+            return Reply(200, {"conductors": self.conductors})
+        if parts == ["nodes"]:
+            return Reply(200, {"nodes": list(self.nodes.values())})
+        node = self.nodes.get(parts[1])
+        if node is None:
+            said = {"faultcode": "Client", "faultstring": f"Node {parts[1]} could not be found."}
+            return Reply(404, {"error_message": json.dumps(said)})
+        if parts[2:] == ["history"]:
+            return Reply(200, {"history": self.history[parts[1]]})
+        for change in json.loads(sent) if method == "PATCH" else ():
+            key = change["path"].removeprefix("/extra/")
+            node["extra"] = {k: v for k, v in node["extra"].items() if k != key}
+            if change["op"] == "add":
+                node["extra"][key] = change["value"]
+        return Reply(200, dict(node))

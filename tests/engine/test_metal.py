@@ -1,0 +1,192 @@
+"""Pods of bare-metal machines, from order to receipt: who is a member when, and what comes back only after cleaning."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.engine.house import House, impatient
+from tests.engine.test_killed import FateOfRequests, killed_at
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.generate.receipts import verify
+from weft.model.errors import InputError, RefusedError
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.model.site import Site
+from weft.planning.place.filters import of_kind
+from weft.testing.cloud import Fault
+from weft.testing.cloud_state import FakeFlavor
+from weftlab.layout import Layout
+from weftlab.metal.machines import FLAVOR
+from weftlab.site import make_site, settings
+
+pytestmark = pytest.mark.database
+ORDER = Order.model_validate(
+    {"name": "train", "nodes": {"kind": "bare_metal", "count": 2, "flavor": FLAVOR, "image": "tiny"}}
+)
+
+
+@cache
+def site() -> Site:
+    """Four machines besides the sixteen other nodes."""
+    chosen = settings(nodes=16, metal=4)
+    return make_site(chosen, Layout(Path("/nowhere"), Path("/nowhere"), chosen.ports))
+
+
+@pytest.fixture
+def house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[House]:
+    monkeypatch.setattr("tests.engine.house.small_site", site)
+    house = House(database, database_url)
+    house.cloud.offers.flavors[FLAVOR] = FakeFlavor(96, 1_048_576)
+    house.cloud.offers.hosts |= {n.machine: "up" for n in house.site.nodes if n.machine is not None}
+    yield house
+    house.close()
+
+
+def visit(house: House, pod: PodRecord, times: int = 6) -> PodRecord:
+    for _ in range(times):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    return house.store.find_pod(str(pod.id), None)
+
+
+def members(house: House, pod: PodRecord) -> set[int]:
+    key = 0x8000 | (pod.plan.segment or 0)
+    return {guid for guid, table in house.fabric.tables().items() if key in table.keys}
+
+
+def ports(house: House, nodes: tuple[str, ...]) -> set[int]:
+    return {h.port_guid for n in nodes for h in house.site.node_by_name[n].hcas_on("ib0")}
+
+
+def test_a_pod_gets_machines_and_gives_them_back(house: House) -> None:
+    pod = house.ready(ORDER)
+    nodes = [house.site.node_by_name[n] for n in pod.nodes]
+    assert all(n.machine for n in nodes)
+    assert {s.fields["host"] for s in house.cloud.servers} == {n.machine for n in nodes}
+    vnics = {t.fields["vnic_type"] for t in house.cloud.things(Kind.PORT)}
+    assert vnics == {"baremetal"}
+    assert members(house, pod) == ports(house, pod.nodes)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
+    assert verify(signed.model_dump(mode="json"), signed.public_key).valid
+    machines = [i for i in signed.receipt.items if i.plane == "machine"]
+    assert len(machines) == 2 and not house.cloud.things() and not house.store.capacity().holds
+
+
+def test_no_machine_is_a_member_before_all_are_deployed(house: House) -> None:
+    """The other's server is ACTIVE already; the fabric isn't touched until nothing but the tenant's runs anywhere."""
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    pod = visit(house, house.order(ORDER))
+    assert len(house.cloud.servers) == 2 and pod.state is PodState.BOOTING
+    assert members(house, pod) == set()
+    for server in house.cloud.servers:
+        server.stuck = ""
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == ports(house, pod.nodes)
+
+
+def test_members_leave_before_a_machine_is_cleaned(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = house.ready(ORDER)
+    seen: list[tuple[str, int]] = []
+    delete = house.cloud.delete
+
+    def told(scope: object, wanted: object, ids: object) -> object:
+        seen.append((str(wanted[0].kind), len(members(house, pod))))  # type: ignore[index]
+        return delete(scope, wanted, ids)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(house.cloud, "delete", told)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    order = list(dict.fromkeys(kind for kind, _ in seen))
+    assert order.index("server") < order.index("machine")
+    assert {n for kind, n in seen if kind in ("server", "machine")} == {0}
+
+
+def test_a_machine_that_is_not_clean_stays_in_quarantine_and_the_other_comes_back(house: House) -> None:
+    pod = house.ready(ORDER)
+    bad = pod.nodes[0]
+    house.cloud.plant(Fault.UNDELETABLE, verb="delete", kind=Kind.MACHINE, key=f"machine/{bad}", times=None)
+    house.worker = house.new_worker("impatient", impatient())
+    house.release(pod)
+    pod = visit(house, pod)
+    capacity = house.store.capacity()
+    assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    assert "machine" in capacity.quarantines[bad]["reason"] and set(capacity.holds) == {bad}
+    house.worker = house.new_worker("patient")
+    with pytest.raises(RefusedError):
+        house.order(ORDER.model_copy(update={"name": "all"}), count=4)
+    assert bad not in house.ready(ORDER.model_copy(update={"name": "next"})).nodes
+
+
+def test_machines_and_other_nodes_are_never_taken_for_each_other(house: House) -> None:
+    bare, _ = of_kind(house.site, "ib0", "lab", 1, None, bare_metal=True)
+    others, _ = of_kind(house.site, "ib0", "lab", 1, None)
+    assert (bare.bit_count(), others.bit_count(), bare & others) == (4, 16, 0)
+
+
+def test_a_flavor_is_of_machines_or_not(house: House) -> None:
+    for kind, flavor in (("virtual", FLAVOR), ("bare_metal", "gpu8")):
+        with pytest.raises(InputError, match=r"nodes\.kind"):
+            house.order(ORDER, kind=kind, flavor=flavor)
+
+
+def test_two_pods_have_different_machines(house: House) -> None:
+    first = house.ready(ORDER)
+    second = house.ready(ORDER.model_copy(update={"name": "second"}))
+    assert not set(first.nodes) & set(second.nodes)
+    with pytest.raises(RefusedError):
+        house.order(ORDER.model_copy(update={"name": "third"}), count=1)
+
+
+@pytest.mark.parametrize("reason", ["in maintenance: power failure", "clean failed: sda", "not in Ironic"])
+def test_a_machine_that_breaks_under_a_ready_pod_is_told_and_not_replaced(house: House, reason: str) -> None:
+    pod = house.ready(ORDER)
+    machine = next(t for t in house.cloud.things(Kind.MACHINE))
+    machine.broken = reason
+    pod = visit(house, pod)
+    assert pod.state is PodState.DEGRADED and reason in pod.reason
+    assert machine.id in {t.id for t in house.cloud.things(Kind.MACHINE)}
+
+
+def test_a_server_that_is_made_again_is_no_member_meanwhile(house: House) -> None:
+    """An operator has a deleted server replaced: the machine is deployed again."""
+    pod = house.ready(ORDER)
+    gone = house.cloud.servers[0]
+    house.cloud.lose(gone)
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    pod = visit(house, pod)
+    assert pod.state is PodState.DEGRADED
+    house.store.request_repair(pod.id)
+    pod = visit(house, pod)
+    left = [n for n in pod.nodes if house.site.node_by_name[n].machine != gone.fields["host"]]
+    assert len(house.cloud.servers) == 2
+    assert members(house, pod) == ports(house, tuple(left))
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_a_worker_that_is_killed_at_any_request(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    fate = FateOfRequests(monkeypatch)
+    died, request = True, 0
+    while died:
+        request += 1
+        pod = house.order(ORDER.model_copy(update={"name": f"p{request}"}), count=1)
+        died = killed_at(house, fate, request, after, pod)
+        house.run(pod, PodState.READY)
+        names = [t.name for t in house.cloud.things()]
+        assert len(names) == len(set(names))
+        house.release(pod)
+        died |= killed_at(house, fate, request, after, pod)
+        house.run(pod, PodState.RELEASED)
+        signed = house.store.receipt(pod.id)
+        assert signed is not None and signed.receipt.clean and not house.cloud.things()
+    assert request > 5
