@@ -1,7 +1,7 @@
 """`make demo`: the main job on a real OpenStack and a real subnet manager, from nothing to the receipt.
 
 `make demo DEMO=ipu` is the same for an order of IPUs (`weftlab.ipudemo`), `DEMO=roce` for pods on Ethernet switches
-(`weftlab.rocedemo`).
+(`weftlab.rocedemo`), `DEMO=metal` for bare-metal machines (`weftlab.metaldemo`).
 
 Every line that begins with `$` is a command that you could type yourself.
 """
@@ -91,6 +91,10 @@ def _demo(name: str) -> type[Demo]:
         from weftlab.rocedemo import RoceDemo
 
         return RoceDemo
+    if name == "metal":
+        from weftlab.metaldemo import MetalDemo
+
+        return MetalDemo
     return Demo
 
 
@@ -101,6 +105,10 @@ LABS: dict[str, tuple[dict[str, Any], str]] = {
     "roce": (
         {"nodes": 8, "leaves": 2, "spines": 2, "ipus": 0, "fabric": "ethernet"},
         "four Ethernet switches (Open vSwitch behind Arista's, NVIDIA's and SONiC's interfaces)",
+    ),
+    "metal": (
+        {"nodes": 4, "computes": 1, "ipus": 0, "metal": 2},
+        "OpenSM over a simulated fabric, Ironic with two machines behind a Redfish emulator",
     ),
 }
 """Name of a demo -> what it asks of the lab, and how to say so."""

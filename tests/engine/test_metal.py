@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,9 +16,10 @@ from weft.generate.receipts import verify
 from weft.model.errors import InputError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState
-from weft.model.resources import Kind
+from weft.model.resources import Kind, Outcome, Resource
 from weft.model.site import Site
 from weft.planning.place.filters import of_kind
+from weft.ports.resources import Scope
 from weft.testing.cloud import Fault
 from weft.testing.cloud_state import FakeFlavor
 from weftlab.layout import Layout
@@ -98,9 +99,9 @@ def test_members_leave_before_a_machine_is_cleaned(house: House, monkeypatch: py
     seen: list[tuple[str, int]] = []
     delete = house.cloud.delete
 
-    def told(scope: object, wanted: object, ids: object) -> object:
-        seen.append((str(wanted[0].kind), len(members(house, pod))))  # type: ignore[index]
-        return delete(scope, wanted, ids)  # type: ignore[arg-type]
+    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+        seen.append((wanted[0].kind, len(members(house, pod))))
+        return delete(scope, wanted, ids)
 
     monkeypatch.setattr(house.cloud, "delete", told)
     house.release(pod)

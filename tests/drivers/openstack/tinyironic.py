@@ -66,8 +66,8 @@ class TinyIronic(TinyCloud):
         self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
         self.conductors = [{"hostname": "ironic1", "alive": True}]
 
-    def answer(self, method: str, path: str, query: dict[str, list[str]], sent: bytes = b"") -> Reply:
-        told = TinyCloud.answer(self, method, path, query, sent)
+    def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        told = TinyCloud.answer(self, method, path, query, seer, body)
         if not path.startswith("/baremetal/") or told in [reply for _, reply in self.lies]:
             return told
         parts = path.split("/")[3:]
@@ -81,7 +81,7 @@ class TinyIronic(TinyCloud):
             return Reply(404, {"error_message": json.dumps(said)})
         if parts[2:] == ["history"]:
             return Reply(200, {"history": self.history[parts[1]]})
-        for change in json.loads(sent) if method == "PATCH" else ():
+        for change in body if method == "PATCH" else ():
             key = change["path"].removeprefix("/extra/")
             node["extra"] = {k: v for k, v in node["extra"].items() if k != key}
             if change["op"] == "add":
