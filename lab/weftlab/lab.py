@@ -160,6 +160,7 @@ class Lab:
                 environment.install_packages(mlnx.FRONT_PACKAGES, self.say)
                 mlnx.write_front(self.layout)
             if has_machines(site):
+                environment.install_packages(metal_jobs.PACKAGES, self.say)
                 metal_jobs.ensure(self.layout.cache, self.say)
                 metal_jobs.write(self.layout, site)
             cloud.write_configuration(self.layout, env, site)

@@ -18,6 +18,8 @@ from weftlab.service import Job, Service, Step
 PINS = Path(__file__).with_name("constraints.txt")
 PROGRAMS = Path(__file__).with_name("programs")
 DISTRIBUTIONS = ("ironic", "sushy-tools", "networking-baremetal", "neutron", "pymysql")
+PACKAGES = {"genisoimage": "genisoimage"}
+"""Nova makes a machine's config drive with it."""
 DRIVER = "networking-baremetal==8.1.0"
 ENTRY_POINTS = """\
 [ironic.hardware.types]
