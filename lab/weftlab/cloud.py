@@ -16,7 +16,7 @@ from weftlab.catalog import API_SERVICES, Api
 from weftlab.guests import started_folder
 from weftlab.layout import Layout
 from weftlab.metal import machines as metal
-from weftlab.metal.jobs import has_machines, overlay_path, with_driver
+from weftlab.metal.jobs import driver_path, has_machines, with_driver
 from weftlab.service import Check, Service
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -133,7 +133,7 @@ def fleet(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Serv
 def _overlays(layout: Layout, site: Site) -> dict[str, str]:
     """What Neutron's processes find beside their environment."""
     paths = [*mlnx.environment(layout, site).values()]
-    paths += [str(overlay_path(layout.cache))] if has_machines(site) else []
+    paths += [str(driver_path(layout))] if has_machines(site) else []
     return {"PYTHONPATH": ":".join(paths)} if paths else {}
 
 

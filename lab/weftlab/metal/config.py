@@ -1,4 +1,4 @@
-"""Configuration of Ironic, of its agent in Neutron, of Nova's compute for machines, and of the BMC emulator."""
+"""Configuration of Ironic, of Nova's compute for machines, and of the BMC emulator."""
 
 from __future__ import annotations
 
@@ -81,27 +81,6 @@ def ironic(layout: Layout) -> Sections:
             "inspection_network": CLEANING_NETWORK,
         },
         **{name: dict(own) for name in ("service_catalog", "glance", "nova", "swift")},
-    }
-
-
-def agent(layout: Layout) -> Sections:
-    """networking-baremetal's agent: it tells Neutron which physical networks each machine's ports are on."""
-    login = config.login(layout, USER)
-    off = ("enable_ha_chassis_group_alignment", "enable_router_ha_binding")
-    l2vni = ("enable_l2vni_trunk_reconciliation", "enable_l2vni_trunk_reconciliation_events")
-    return {
-        "DEFAULT": {
-            "log_dir": layout.log("ironic-neutron-agent").parent,
-            "log_file": "ironic-neutron-agent.log",
-            "use_stderr": False,
-            "transport_url": config.transport_url(layout),
-        },
-        "AGENT": {"report_interval": 10},
-        "oslo_messaging_rabbit": {"rabbit_quorum_queue": False, "heartbeat_in_pthread": False},
-        "ironic": dict(login),
-        "neutron": dict(login),
-        "baremetal_agent": dict.fromkeys(off, False),
-        "l2vni": dict.fromkeys(l2vni, False),
     }
 
 

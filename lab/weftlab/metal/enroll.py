@@ -118,14 +118,15 @@ def _push(bare: Any, node: Any) -> None:
         bare.set_node_provision_state(node, _NEXT[node.provision_state])
 
 
-def _enroll(bare: Any, layout: Layout, node: Node, address: str, account: tuple[str, str]) -> None:
-    made = bare.create_node(
-        uuid=node.machine,
-        name=node.name,
-        driver="lab",
-        resource_class=RESOURCE_CLASS,
-        properties={"cpus": 96, "memory_mb": 1024 * 1024, "local_gb": 1000, "cpu_arch": "x86_64"},
-        driver_info={
+def node_body(layout: Layout, node: Node, account: tuple[str, str]) -> dict[str, Any]:
+    """What Ironic is told of a machine. Args: account: of its BMC."""
+    return {
+        "uuid": node.machine,
+        "name": node.name,
+        "driver": "lab",
+        "resource_class": RESOURCE_CLASS,
+        "properties": {"cpus": 96, "memory_mb": 1024 * 1024, "local_gb": 1000, "cpu_arch": "x86_64"},
+        "driver_info": {
             "redfish_address": layout.url("bmc"),
             "redfish_system_id": f"/redfish/v1/Systems/{node.machine}",
             "redfish_username": account[0],
@@ -133,7 +134,11 @@ def _enroll(bare: Any, layout: Layout, node: Node, address: str, account: tuple[
             # There is no TLS; and `true` is looked up in a section of ironic.conf that only Ironic's own drivers have.
             "redfish_verify_ca": False,
         },
-    )
+    }
+
+
+def _enroll(bare: Any, layout: Layout, node: Node, address: str, account: tuple[str, str]) -> None:
+    made = bare.create_node(**node_body(layout, node, account))
     bare.create_port(
         node_id=made.id,
         address=address,

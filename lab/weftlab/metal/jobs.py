@@ -8,7 +8,7 @@ from pathlib import Path
 from weft.model.site import Site
 from weftlab import checks, config, database, environment
 from weftlab.config import Sections
-from weftlab.environment import Say, environment_path, install_overlay, lock
+from weftlab.environment import Say
 from weftlab.layout import Layout
 from weftlab.metal import config as metal
 from weftlab.metal import enroll
@@ -17,10 +17,9 @@ from weftlab.service import Job, Service, Step
 
 PINS = Path(__file__).with_name("constraints.txt")
 PROGRAMS = Path(__file__).with_name("programs")
-DISTRIBUTIONS = ("ironic", "sushy-tools", "networking-baremetal", "neutron", "pymysql")
+DISTRIBUTIONS = ("ironic", "sushy-tools", "pymysql")
 PACKAGES = {"genisoimage": "genisoimage"}
 """Nova makes a machine's config drive with it."""
-DRIVER = "networking-baremetal==8.1.0"
 ENTRY_POINTS = """\
 [ironic.hardware.types]
 lab = weftlab_ironic:LabHardware
@@ -28,49 +27,48 @@ lab = weftlab_ironic:LabHardware
 [ironic.hardware.interfaces.deploy]
 lab = weftlab_ironic:LabDeploy
 """
+DRIVER = """\
+[neutron.ml2.mechanism_drivers]
+weftlab = weftlab_neutron:MachinePorts
+"""
 
 
 def has_machines(site: Site) -> bool:
     return bool(machines(site))
 
 
-def overlay_path(cache: Path) -> Path:
-    """Neutron's mechanism driver for ports of machines."""
-    return cache / DRIVER.replace("==", "-")
+def driver_path(layout: Layout) -> Path:
+    """What Neutron's processes find beside their environment."""
+    return layout.etc / "neutron" / "plugin"
 
 
 def ensure(cache: Path, say: Say) -> Path:
-    """Ironic's environment, and the driver beside Neutron's. Raises `LabError`."""
-    openstack = environment_path(cache)
-    with lock(cache / "environment.lock"):
-        overlay = overlay_path(cache)
-        if not (overlay / "complete").exists():
-            say(f"installing {DRIVER} into {overlay}")
-            shutil.rmtree(overlay, ignore_errors=True)
-            install_overlay(openstack, overlay, DRIVER)
-            (overlay / "complete").touch()
+    """Ironic's environment. Raises `LabError`."""
     return environment.ensure_other(cache, "ironic", PINS, DISTRIBUTIONS, say)
 
 
 def write(layout: Layout, site: Site) -> None:
     """Configuration, Ironic's plug-in, and the folders that they name."""
-    for name, sections in (("ironic", metal.ironic(layout)), ("ironic-neutron-agent", metal.agent(layout))):
-        etc = layout.etc / name
-        etc.mkdir(parents=True, exist_ok=True)
-        (etc / f"{name}.conf").write_text(config.render(sections))
-        (etc / f"{name}.conf").chmod(0o600)
+    etc = layout.etc / "ironic"
+    etc.mkdir(parents=True, exist_ok=True)
+    (etc / "ironic.conf").write_text(config.render(metal.ironic(layout)))
     for folder in ("ironic/lock", "ironic/http", "ironic/tftp", "machines", "bmc", f"nova/{HOST}/lock"):
         (layout.data / folder).mkdir(parents=True, exist_ok=True)
     enroll.write_secret(layout)
     (layout.etc / "bmc" / "emulator.conf").write_text(metal.emulator(layout, site))
     (layout.etc / "nova").mkdir(parents=True, exist_ok=True)
     (layout.etc / "nova" / f"{HOST}.conf").write_text(config.render(metal.compute(layout)))
-    plugin = plugin_path(layout)
-    info = plugin / "weftlab_ironic-1.0.dist-info"
+    _plugin(plugin_path(layout), "weftlab_ironic", ENTRY_POINTS)
+    _plugin(driver_path(layout), "weftlab_neutron", DRIVER)
+
+
+def _plugin(folder: Path, module: str, entry_points: str) -> None:
+    """A module with its entry points, as if it were installed, for PYTHONPATH."""
+    info = folder / f"{module}-1.0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
-    shutil.copy(PROGRAMS / "weftlab_ironic.py", plugin)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weftlab-ironic\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    shutil.copy(PROGRAMS / f"{module}.py", folder)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entry_points)
 
 
 def plugin_path(layout: Layout) -> Path:
@@ -79,7 +77,7 @@ def plugin_path(layout: Layout) -> Path:
 
 def with_driver(sections: Sections) -> Sections:
     """Neutron's configuration with the driver that binds machines' ports, Ethernet and InfiniBand alike."""
-    drivers = f"{sections['ml2']['mechanism_drivers']},baremetal"
+    drivers = f"{sections['ml2']['mechanism_drivers']},weftlab"
     return {**sections, "ml2": {**sections["ml2"], "mechanism_drivers": drivers}}
 
 
@@ -109,18 +107,6 @@ def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...]) -> tuple[Job
             timeout=180,
         ),
         Service(
-            name="ironic-neutron-agent",
-            argv=(
-                str(env / "bin" / "ironic-neutron-agent"),
-                *("--config-file", str(layout.etc / "ironic-neutron-agent" / "ironic-neutron-agent.conf")),
-            ),
-            env={"PYTHONWARNINGS": "ignore"},
-            log=layout.log("ironic-neutron-agent-out"),
-            logs=(layout.log("ironic-neutron-agent"),),
-            cwd=layout.work / "ironic-neutron-agent",
-            after=("ironic", "rabbitmq", "neutron-rpc"),
-        ),
-        Service(
             name="bmc",
             argv=(
                 *(str(env / "bin" / "python"), str(PROGRAMS / "bmc.py")),
@@ -135,6 +121,6 @@ def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...]) -> tuple[Job
         Step(
             "machines",
             lambda: enroll.machines_step(layout, site),
-            after=("ironic", "ironic-neutron-agent", "network of ironic", "neutron-rpc"),
+            after=("ironic", "network of ironic", "neutron-rpc"),
         ),
     )

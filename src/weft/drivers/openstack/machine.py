@@ -45,10 +45,6 @@ ON_ITS_WAY = frozenset(
     }
 )
 """All other states are of machines that a person must look at."""
-FIELDS = (
-    "uuid,name,extra,provision_state,target_provision_state,instance_uuid,maintenance,maintenance_reason,"
-    "fault,last_error,power_state,created_at"
-)
 
 
 class Machines(KindDriver):
@@ -66,7 +62,7 @@ class Machines(KindDriver):
         return [row for row in map(_row, found) if row.mark is not None]
 
     def all_rows(self, own: Project) -> list[Row]:
-        listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"fields": FIELDS})
+        listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
         return [row for row in map(_row, listed) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
@@ -178,7 +174,7 @@ def unfit(node: Json) -> str | None:
 
 def machine_states(own: Project, machines: Collection[str]) -> Mapping[str, str]:
     """Machine -> `up`, or why it can't be booted. One of a pod of weft's is up whatever it does."""
-    listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"fields": FIELDS})
+    listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
     by_id = {row.raw["uuid"]: row for row in map(_row, listed)}
     states: dict[str, str] = {}
     for machine in machines:
@@ -201,7 +197,7 @@ def _machine(resource: Resource) -> str:
 def _node(own: Project, machine: str) -> Json:
     """The node in Ironic; one that Ironic doesn't know is `GONE`, which is a state, and no proof of anything."""
     asked = f"read machine {machine}"
-    answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}", params={"fields": FIELDS}, ok=(404,))
+    answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}", ok=(404,))
     if answer.status == 404:
         if machine not in answer.message and machine not in answer.text:
             raise own.baremetal.error(asked, answer, reading=True)

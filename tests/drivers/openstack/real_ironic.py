@@ -1,0 +1,116 @@
+"""A real Ironic alone, with the lab's machines and BMC emulator: no Keystone, no database server, no Nova."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from weftlab import config, environment
+from weftlab.layout import Layout, default_cache, free_ports
+from weftlab.metal import config as metal
+from weftlab.metal import enroll
+from weftlab.metal.jobs import DISTRIBUTIONS, PINS, PROGRAMS, plugin_path, write
+from weftlab.metal.machines import machines
+from weftlab.site import make_site, settings
+
+PATIENCE = 240.0
+HEADERS = {"X-OpenStack-Ironic-API-Version": "1.78"}
+
+
+class RealIronic:
+    """Its API, as an administrator's."""
+
+    def __init__(self, layout: Layout, node: str) -> None:
+        self.layout, self.node = layout, node
+        self.url = layout.url("ironic")
+
+    def ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        answer = requests.request(method, f"{self.url}/v1/{path}", json=body, headers=HEADERS, timeout=60)
+        assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
+        return answer.json() if answer.content else {}
+
+    def await_state(self, *states: str) -> dict[str, Any]:
+        end = time.monotonic() + PATIENCE
+        while True:
+            found = self.ask("GET", f"nodes/{self.node}")
+            if found["provision_state"] in states and not found["reservation"]:
+                return found
+            assert time.monotonic() < end, f"{found['provision_state']}: {found['last_error']}"
+            time.sleep(0.2)
+
+    def provision(self, target: str, *states: str) -> dict[str, Any]:
+        self.ask("PUT", f"nodes/{self.node}/states/provision", {"target": target})
+        return self.await_state(*states)
+
+    def deploy(self) -> None:
+        """As Nova's driver does, in short."""
+        change = {"op": "add", "path": "/instance_info", "value": {"image_source": "http://127.0.0.1/image"}}
+        instance = {"op": "add", "path": "/instance_uuid", "value": "11111111-1111-1111-1111-111111111111"}
+        self.ask("PATCH", f"nodes/{self.node}", [change, instance])
+        self.provision("active", "active")
+
+    @property
+    def disk(self) -> Path:
+        return self.layout.data / "machines" / self.node
+
+
+@contextmanager
+def real_ironic(folder: Path) -> Iterator[RealIronic]:
+    """One enrolled machine, cleaned once."""
+    chosen = settings(nodes=4, computes=1, ipus=0, metal=1, ports=free_ports())
+    layout = Layout(folder, default_cache(), chosen.ports)
+    site = make_site(chosen, layout)
+    env = environment.ensure_other(layout.cache, "ironic", PINS, DISTRIBUTIONS, lambda line: None)
+    write(layout, site)
+    sections = metal.ironic(layout)
+    del sections["keystone_authtoken"]
+    sections["DEFAULT"] |= {"auth_strategy": "noauth", "enabled_network_interfaces": "noop"}
+    sections["database"] = {"connection": f"sqlite:///{layout.data}/ironic/ironic.sqlite"}
+    conf = layout.etc / "ironic" / "ironic.conf"
+    conf.write_text(config.render(sections))
+    for name in ("log", "work"):
+        (folder / name).mkdir()
+    subprocess.run(
+        [env / "bin/ironic-dbsync", "--config-file", conf, "create_schema"], check=True, timeout=300
+    )
+    own = {"PYTHONPATH": str(plugin_path(layout)), "WEFTLAB_MACHINES": str(layout.data / "machines")}
+    bmc = [
+        env / "bin/python",
+        PROGRAMS / "bmc.py",
+        layout.etc / "bmc/emulator.conf",
+        metal.secret_path(layout),
+    ]
+    commands = [[env / "bin/ironic", "--config-file", conf], bmc]
+    running = [subprocess.Popen(c, env={"PATH": "/usr/bin:/bin", **own}, cwd=folder) for c in commands]
+    try:
+        ironic = RealIronic(layout, str(machines(site)[0].machine))
+        _await_answer(ironic)
+        account = metal.secret_path(layout).read_text().split()
+        body = {**enroll.node_body(layout, machines(site)[0], (account[0], account[1]))}
+        ironic.ask("POST", "nodes", {**body, "network_interface": "noop"})
+        ironic.provision("manage", "manageable")
+        ironic.provision("provide", "available")
+        yield ironic
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait(60)
+
+
+def _await_answer(ironic: RealIronic) -> None:
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            if ironic.ask("GET", "conductors")["conductors"]:
+                return
+        except (OSError, AssertionError, ValueError):
+            pass
+        assert time.monotonic() < end, "Ironic doesn't answer"
+        time.sleep(0.5)
