@@ -71,6 +71,8 @@ def real_ironic(folder: Path) -> Iterator[RealIronic]:
     sections = metal.ironic(layout)
     del sections["keystone_authtoken"]
     sections["DEFAULT"] |= {"auth_strategy": "noauth", "enabled_network_interfaces": "noop"}
+    # On SQLite a conductor notes its heartbeat only when it starts.
+    sections["conductor"]["heartbeat_timeout"] = 3600
     sections["database"] = {"connection": f"sqlite:///{layout.data}/ironic/ironic.sqlite"}
     conf = layout.etc / "ironic" / "ironic.conf"
     conf.write_text(config.render(sections))
