@@ -102,7 +102,9 @@ def test_a_skipped_cleaning_is_none(rig: Rig) -> None:
     error = rig.give_back(taken)
     assert isinstance(error, TemporaryError) and "not cleaned since" in str(error)
     assert rig.see(taken).there
-    rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [{"op": "remove", "path": "/automated_clean"}])
+    rig.ironic.ask(
+        "PATCH", f"nodes/{rig.ironic.node}", [{"op": "replace", "path": "/automated_clean", "value": True}]
+    )
     rig.ironic.provision("manage", "manageable")
     rig.ironic.provision("provide", "available")
     assert rig.give_back(taken) is None
