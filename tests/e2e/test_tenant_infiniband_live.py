@@ -124,14 +124,14 @@ class Cloud:
             return False
 
     def settled(self, network: Any, number: int) -> set[int]:
-        """Wait until weft says that all are in; what is on the wire must be what Neutron's database says."""
+        """Wait until weft says that exactly Neutron's are in; the wire must be what Neutron's database says."""
 
         def said() -> bool:
             shown = self.person.weft("network", "show", network.id, "--json")
             if not shown.out or shown.code == 1:
                 return False
-            ports = [p["id"] for p in shown.json.get("ports", ()) if p["state"] == "in"]
-            return len(ports) == len(self.wanted(network))
+            members = {int(p["member"], 16) for p in shown.json.get("ports", ()) if p["state"] == "in"}
+            return members == self.wanted(network)
 
         wait_for(said)
         wired = self.wired(number)
