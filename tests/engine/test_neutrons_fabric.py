@@ -12,9 +12,10 @@ from tests.engine.test_ethernet_life import ethernet, ports, released, stranger,
 from weft.engine.database import Database
 from weft.engine.ledger import FabricLedger
 from weft.model.errors import RefusedError
+from weft.model.fabric import Clean, Snapshot
 from weft.model.order import Order
 from weft.model.pod import PodState
-from weft.model.resources import NetworkSpec, Outcome, PortSpec, Resource, ServerSpec
+from weft.model.resources import NetworkSpec, Outcome, PortSpec, Resource, SegmentSpec, ServerSpec
 from weft.model.site import Site
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.resources import Scope
@@ -167,6 +168,25 @@ def test_a_port_of_no_pod_in_the_range_is_reported(house: NeutronsHouse) -> None
     assert found and not any(f.repaired for f in found)
     assert house.fake.snapshot().ports_in == {first: frozenset({port})}
     assert house.ready().plan.segment == first + 1, "what is in use isn't given out"
+
+
+def test_a_port_that_can_not_be_read_back_makes_no_clean_receipt(house: NeutronsHouse) -> None:
+    """It holds nothing back either: nodes and VLAN are free again, and the receipt says what was only accepted."""
+    pod = house.ready()
+    was = house.fake.clean
+
+    def unproved(segment: SegmentSpec, snapshot: Snapshot) -> Clean:
+        clean = was(segment, snapshot)
+        told = (replace(i, result="accepted") if i.plane == "switch port" else i for i in clean.items)
+        return replace(clean, items=tuple(told))
+
+    house.fake.clean = unproved  # type: ignore[method-assign]
+    house.release(pod)
+    receipt = released(house, pod).receipt
+    assert not receipt.clean and receipt.quarantined == ()
+    assert {i.result for i in receipt.items} == {"clean", "accepted"}
+    assert not set(house.store.capacity().holds) & set(pod.nodes)
+    assert house.ready().plan.segment == pod.plan.segment
 
 
 def test_virtual_functions_are_refused_with_the_reason(house: NeutronsHouse) -> None:

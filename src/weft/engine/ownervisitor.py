@@ -176,7 +176,7 @@ class OwnerVisitor(Visitor[Held]):
             return Wait("a worker lost it with a request perhaps under way", late)
         read = self._reader(held, old)
         held.note(seen_again(read))
-        if not read.clean:
+        if not read.over:
             return Wait(read.reason(), self._settings.delay(held.owner.failures + 1))
         held.keep_stale_numbers(read.stale)
         held.give_back_numbers(unused, read.items)

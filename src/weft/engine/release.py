@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
 from weft.engine.departure import read_guests, read_hosts
 from weft.engine.membership import all_members
@@ -14,13 +13,16 @@ from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord, ResourceRecord, StaleNumber
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.fabric import Clean, EvidenceItem, Membership
+from weft.model.fabric import Clean, EvidenceItem, Membership, Result
 from weft.model.kinds import AnyKind, Home, Kind
 from weft.model.receipt import Abandoned, Receipt, ReceiptItem
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT
 from weft.model.specs import SegmentSpec
 from weft.ports.clock import Clock
+
+OVER = ("clean", "accepted")
+"""Results that hold nothing back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,12 @@ class ReadBack:
     of_fabric: tuple[ReceiptItem, ...] = ()
 
     @property
-    def clean(self) -> bool:
-        return all(i.result == "clean" for i in self.items)
+    def over(self) -> bool:
+        """Nothing is left, as far as can be read."""
+        return all(i.result in OVER for i in self.items)
 
     def reason(self) -> str:
-        bad = [f"{i.plane} {i.subject}: {i.seen}" for i in self.items if i.result != "clean"]
+        bad = [f"{i.plane} {i.subject}: {i.seen}" for i in self.items if i.result not in OVER]
         more = f" (and {len(bad) - 3} more)" if len(bad) > 3 else ""
         return "; ".join(bad[:3]) + more
 
@@ -113,7 +116,7 @@ class Reader:
             return
         # What is said of the segment as a whole is true: the pod has it still.
         for item in (i for i in clean.items if not i.whole):
-            kept = () if item.result == "clean" else item.nodes or sorted(nodes)
+            kept = () if item.result in OVER else item.nodes or sorted(nodes)
             self._item(item.plane, item.subject, item.result, item.seen, kept, at, item.unread)
 
     def read(self) -> ReadBack:
@@ -189,7 +192,7 @@ class Reader:
             item = EvidenceItem(Kind.SEGMENT, segment.text, "unknown", str(error), whole=True)
             clean = Clean((item,))
         for item in clean.items:
-            nodes = () if item.result == "clean" else self._kept_for(item)
+            nodes = () if item.result in OVER else self._kept_for(item)
             self._item(item.plane, item.subject, item.result, item.seen, nodes, at, item.unread)
             self._of_fabric.append(self._items[-1])
         if any(i.result == "not clean" for i in clean.items):
@@ -209,7 +212,7 @@ class Reader:
         self,
         plane: str,
         subject: str,
-        result: Literal["clean", "not clean", "unknown"],
+        result: Result,
         seen: str,
         nodes: Sequence[str] = (),
         at: datetime | None = None,
@@ -234,8 +237,10 @@ def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tupl
 
     A fabric's number is a network's too, and everything else is the cloud's: what isn't seen gone there keeps them.
     """
-    fabric = any(i.result != "clean" for i in read.of_fabric)
-    cloud = any(i.result != "clean" and i.plane != "database" and i not in read.of_fabric for i in read.items)
+    fabric = any(i.result not in OVER for i in read.of_fabric)
+    cloud = any(
+        i.result not in OVER and i.plane != "database" and i not in read.of_fabric for i in read.items
+    )
     return frozenset((s, n) for s, n in numbers if cloud or (fabric and s.startswith(SEGMENT)))
 
 
@@ -251,7 +256,7 @@ def make_receipt(
     Args:
         given_back: nodes that a pod gave back before its end, and what was read of them, or of numbers, then.
     """
-    pod = owner if isinstance(owner, PodRecord) else None
+    pod, items = owner if isinstance(owner, PodRecord) else None, (*given_back[1], *read.items)
     return Receipt(
         site=owner.scope.site,
         kind=owner.kind,
@@ -264,8 +269,8 @@ def make_receipt(
         spares=pod.spares if pod else (),
         segment=(pod.plan.allotment.segment or "") if pod else None,
         given_back=given_back[0],
-        items=tuple(_for_everybody(i) for i in (*given_back[1], *read.items)),
-        clean=read.clean and abandoned is None,
+        items=tuple(_for_everybody(i) for i in items),
+        clean=abandoned is None and all(i.result == "clean" for i in items),
         quarantined=tuple(sorted(quarantined)),
         abandoned=abandoned,
         late_until=owner.late_until,
@@ -275,7 +280,7 @@ def make_receipt(
 def _for_everybody(item: ReceiptItem) -> ReceiptItem:
     """Its project reads the receipt; who else is on a host, or what a service answered, is in operators' events."""
     told = {"not clean": "it still exists, or isn't the pod's alone", "unknown": "it could not be read"}
-    return item if item.result == "clean" else item.model_copy(update={"seen": told[item.result]})
+    return item if item.result in OVER else item.model_copy(update={"seen": told[item.result]})
 
 
 def _subject(record: ResourceRecord) -> str:

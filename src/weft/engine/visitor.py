@@ -133,7 +133,7 @@ class Visitor(ABC, Generic[H]):
             return Look(wait.delay)
         self._wait_for_late(held)
         read = self._read_back(held)
-        if not read.clean:
+        if not read.over:
             if held.owner.abandoned is not None:
                 return self._abandon(held, read)
             # A careless hand, or a late answer, may have brought back what was seen absent once.

@@ -164,8 +164,9 @@ class Snapshot:
         return {number: frozenset(ports) for number, ports in found.items()}
 
 
-Result = Literal["clean", "not clean", "unknown"]
-"""Result of a reading, in the terms of receipts; unknown: it could not be read, which isn't clean."""
+Result = Literal["clean", "not clean", "unknown", "accepted"]
+"""Result of a reading, in the terms of receipts. unknown: it could not be read, which isn't clean. accepted: nothing
+can be read there, and what was asked of it was accepted; it holds nothing back, and makes no clean receipt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ class ReceiptItem(Document):
         "p_key host, p_key leaf, p_key elsewhere."
     )
     subject: str = Field(description="Name and id, or port id.")
-    result: Literal["clean", "not clean", "unknown"]
+    result: Literal["clean", "not clean", "unknown", "accepted"] = Field(
+        description="accepted: nothing can be read there; what weft asked was accepted. Never in a clean receipt."
+    )
     seen: str = Field(description="What was read, and where.")
     at: datetime = Field(description="When the reading began.")
     unread: tuple[str, ...] = Field(

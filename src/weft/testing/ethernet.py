@@ -21,6 +21,7 @@ from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.switch import Limits, Session
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
+from weft.model.resources import SegmentSpec
 from weft.model.site import Site
 from weft.ports.ledger import Ledger, NoLedger
 
@@ -112,9 +113,11 @@ class _Simulated(EthernetFabric):
         access = number if mode is Mode.ACCESS else None
         self.switches[switch].config.ports[name] = PortConfig(access, trunk)
 
-    def _everywhere(self, batch: Callable[[str, SwitchState], Batch]) -> None:
+    def _everywhere(
+        self, batch: Callable[[str, SwitchState], Batch], about: SegmentSpec | None = None
+    ) -> None:
         try:
-            super()._everywhere(batch)
+            super()._everywhere(batch, about)
         finally:
             self.lose_answer = False
 

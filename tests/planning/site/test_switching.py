@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from weft.drivers.switches.capabilities import capabilities_of
 from weft.model.site import Site
 from weft.planning.fabric.topology import Topology
 from weft.planning.site.check import check_site, hints
@@ -63,6 +64,21 @@ def test_peer_links_are_no_uplinks() -> None:
     site = Site.model_validate(document)
     assert check_site(site) == []
     assert Topology.of(site, "roce").uplinks == {"tor01": 200, "tor02": 200}
+
+
+def test_who_sets_the_vlans_and_what_can_not_be_read_is_said() -> None:
+    """As a hint of the site's check, and as the fabric's limits, which plans and audits show."""
+    document = lab().model_dump(mode="json")
+    switching(document)["configured_by"] = "neutron"
+    site = Site.model_validate(document)
+    assert any("Neutron's ML2 driver" in hint for hint in hints(site))
+    assert not capabilities_of(site, "roce").configures and capabilities_of(site, "roce").limits
+    told = {"interface": "generic", "device_type": "netmiko_juniper", "url": "ssh://127.0.0.1"}
+    document = lab().model_dump(mode="json")
+    switching(document)["switches"][0].update(told)
+    [limit] = capabilities_of(Site.model_validate(document), "roce").limits
+    assert limit.startswith("tor01 (netmiko_juniper) can't be read back")
+    assert capabilities_of(lab(), "roce").limits == ()
 
 
 FIRST = "fabrics.roce.manager.switching"
@@ -121,6 +137,18 @@ CASES: dict[str, tuple[Callable[[Document], object], list[str]]] = {
     "a parking VLAN among the pods'": (
         lambda d: switching(d).update(parking=300),
         [f"{FIRST}.parking: 300: a VLAN outside of 257 to 382, which are for pods"],
+    ),
+    "a switch that nobody could prove": (
+        lambda d: [
+            switching(d).update(configured_by="neutron"),
+            switching(d)["switches"][0].update(
+                interface="generic", device_type="netmiko_juniper", url="ssh://127.0.0.1:22"
+            ),
+        ],
+        [
+            f"{FIRST}.switches.0.interface: 'generic': an interface that can be read: where Neutron sets the VLANs, "
+            "weft only reads them"
+        ],
     ),
     "more cables than ports": (
         lambda d: d["switches"][0].update(ports=5),

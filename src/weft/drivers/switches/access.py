@@ -32,6 +32,8 @@ class Credentials:
 
     user: str
     password: str = field(repr=False)
+    secret: str = field(default="", repr=False)
+    """Of privileged mode, where the switch has one and isn't spoken to by HTTPS."""
 
 
 def credentials_for(
@@ -53,7 +55,7 @@ def credentials_for(
             raise PermanentError(asked, of, f"others than its owner may read {path}", f"chmod 600 {path}")
         found: dict[str, dict[str, str]] = json.loads(Path(path).read_text())
         mine = found.get(switch) or found["default"]
-        return Credentials(mine["user"], mine["password"])
+        return Credentials(mine["user"], mine["password"], mine.get("secret", ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         said = f"{path} can't be read, or has neither {switch} nor default with user and password"
         raise PermanentError(

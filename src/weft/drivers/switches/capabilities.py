@@ -22,4 +22,15 @@ NEUTRON = Capabilities(
 def capabilities_of(site: Site, fabric: str) -> Capabilities:
     """By what the site says of its switches."""
     switching = site.fabrics[fabric].manager.switching
-    return NEUTRON if switching is not None and switching.configured_by == "neutron" else WEFT
+    if switching is None:
+        return WEFT
+    if switching.configured_by == "neutron":
+        return NEUTRON
+    told = [f"{s.name} ({s.device_type})" for s in switching.switches if s.interface == "generic"]
+    if not told:
+        return WEFT
+    limit = (
+        f"{', '.join(told)} can't be read back: weft knows only what was accepted there, finds no drift and no foreign "
+        "port, and signs no clean receipt for a pod with a port there."
+    )
+    return WEFT.model_copy(update={"limits": (limit,)})

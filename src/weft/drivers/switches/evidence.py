@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from weft.drivers.switches.cabling import switch_of
 from weft.drivers.switches.names import vlan_name
@@ -100,8 +100,11 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
     ]
     # That a link carries more than it must isn't weft's to judge where Neutron sets it; that it carries too little is.
     problems += [_not_carried(segment, end, seen) for end in seen.lacking(segment)]
-    looked = {f"switch ports of {seen.fabric}": len(seen.ends)}
+    looked = {f"switch ports of {seen.fabric}": sum(switch_of(end) not in seen.told for end in seen.ends)}
     return Check(tuple(problems), looked)
+
+
+Accepted = Callable[[int, str], bool]
 
 
 def _not_carried(segment: SegmentSpec, end: str, seen: EthernetSnapshot) -> Problem:
@@ -113,19 +116,24 @@ def _not_carried(segment: SegmentSpec, end: str, seen: EthernetSnapshot) -> Prob
     return Problem(ProblemKind.NOT_MEMBER, f"link {end}", seen.fabric, id=end, nodes=nodes, detail=detail)
 
 
-def clean(segment: SegmentSpec, seen: EthernetSnapshot) -> Clean:
-    """No switch has the VLAN, no port or link is in it; a former member's port that can't be read is never clean."""
+def clean(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -> Clean:
+    """No switch has the VLAN, no port or link is in it; a former member's port that can't be read is never clean.
+
+    Args:
+        accepted: whether a switch that can't be read back has accepted that a VLAN is taken off a port of it.
+    """
     behind = {s: f"it could not be read: {why}" for s, why in seen.unread.items()}
-    items = [_switches(segment, seen), *_members(segment, seen), _elsewhere(segment, seen)]
+    items = [_switches(segment, seen), *_members(segment, seen, accepted), _elsewhere(segment, seen)]
     if seen.cabling.links and not seen.by_neutron:
         items.append(_links(segment, seen))
     return Clean(tuple(items), behind)
 
 
 def _held(seen: EthernetSnapshot) -> tuple[str, ...]:
-    return tuple(
+    unread = (
         f"{s}: {why}; the VLAN stays held until it was read without it" for s, why in seen.unread.items()
     )
+    return (*unread, *(f"{s} can't be read back" for s in sorted(seen.told)))
 
 
 def _unsaved(seen: EthernetSnapshot) -> list[str]:
@@ -150,12 +158,15 @@ def _switches(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
     return EvidenceItem("switch", segment.named, result, told, unread=_held(seen), whole=True)
 
 
-def _members(segment: SegmentSpec, seen: EthernetSnapshot) -> Iterator[EvidenceItem]:
+def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -> Iterator[EvidenceItem]:
     for member in segment.members:
         name, node = seen.named(member.port)
         nodes, subject = ((node,) if node else ()), f"{name} {member.port}"
         if why := seen.why_unread(member.port):
             yield EvidenceItem("switch port", subject, "unknown", why, nodes)
+            continue
+        if seen.is_told(member.port):
+            yield _unproved(segment.number, member.port, subject, nodes, seen, accepted)
             continue
         numbers = seen.numbers(member.port)
         listed = ", ".join(map(str, sorted(numbers))) if len(numbers) < 100 else f"{len(numbers)} VLANs"
@@ -164,18 +175,37 @@ def _members(segment: SegmentSpec, seen: EthernetSnapshot) -> Iterator[EvidenceI
         yield EvidenceItem("switch port", subject, result, told, nodes)
 
 
+def _unproved(
+    number: int, port: str, subject: str, nodes: tuple[str, ...], seen: EthernetSnapshot, accepted: Accepted
+) -> EvidenceItem:
+    """Of a port that can't be read at all of its ends."""
+    read, told = list[str](), list[str]()
+    for end in seen.cabling.ends(port):
+        (told if switch_of(end) in seen.told else read).append(end)
+    dirty = [end for end in read if number in seen.ends[end].numbers]
+    dirty += [end for end in told if not accepted(number, end)]
+    if dirty:
+        why = f"not known to be taken off {', '.join(dirty)}"
+        return EvidenceItem("switch port", subject, "not clean", why, nodes)
+    why = f"{', '.join(told)} can't be read back: the switch accepted that it is taken off"
+    return EvidenceItem("switch port", subject, "accepted", why, nodes)
+
+
 def _elsewhere(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
     dirty = seen.strangers(segment)
     unread = [p for p in seen.ports.values() if p.unread and p.port not in segment.ports]
     told = f"{segment.named} is on {', '.join(dirty)}" if dirty else f"none is in {segment.named}"
-    others = len(seen.ends.keys() - seen.cabling.uplinks - segment.ports)
+    others = sum(
+        switch_of(e) not in seen.told for e in seen.ends.keys() - seen.cabling.uplinks - segment.ports
+    )
+    unread_back = tuple(f"{s} can't be read back" for s in sorted(seen.told))
     return EvidenceItem(
         "switch ports elsewhere",
         f"{others} other ports of {seen.fabric}",
         "not clean" if dirty else "clean",
         told,
         tuple(sorted({node for port in dirty if (node := seen.named(port)[1])})),
-        tuple(f"{p.name}: {p.unread}" for p in unread),
+        (*(f"{p.name}: {p.unread}" for p in unread), *unread_back),
         whole=True,
     )
 

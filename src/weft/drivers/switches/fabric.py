@@ -9,6 +9,7 @@ from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.switches.evidence import check, clean, observe
+from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.switch import Switch
@@ -53,6 +54,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self.cabling, self._sessions = cabling, {s.name: s for s in switches}
         self.capabilities = capabilities_of(site, fabric)
         self._nameless = any(not s.keeps_names for s in switches)
+        self._told = {s.name: s for s in switches if isinstance(s, Generic)}
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
 
     def close(self) -> None:
@@ -119,7 +121,11 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return check(segment, self._own(snapshot))
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
-        return clean(segment, self._own(snapshot))
+        return clean(segment, self._own(snapshot), self._accepted_without)
+
+    def _accepted_without(self, number: int, end: str) -> bool:
+        switch, _, port = end.partition("/")
+        return self._told[switch].accepted_without(number, port)
 
     def topology(self) -> ObservedFabric:
         raise PermanentError("discover", f"fabric {self._fabric}", "its cables aren't read", "describe them")
@@ -152,7 +158,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         if why := refusal(order, self.snapshot(), self._site.name):
             raise self._taken(spec.number, why)
         scope.fence()
-        self._everywhere(lambda s, state: edit_for(s, state, order, self.cabling))
+        self._everywhere(lambda s, state: edit_for(s, state, order, self.cabling), spec)
 
     def _check_possible(self, spec: SegmentSpec) -> None:
         """Raises `PermanentError` for a VLAN or a port that no change could ever be about."""
@@ -170,7 +176,9 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             return
         # A switch without names can't say who owns a VLAN; weft's records can.
         mine = not self._nameless or self._names().get(number, name) == name
-        self._everywhere(lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine))
+        self._everywhere(
+            lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine), segment_of(resource)
+        )
 
     def _take_marked(self, thing: Marked) -> None:
         """A VLAN that meanwhile has another owner's name is left alone."""
@@ -182,12 +190,14 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
                 raise self._taken(number, "it is somebody else's by now")
         self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling))
 
-    def _everywhere(self, batch: Callable[[str, SwitchState], Batch]) -> None:
+    def _everywhere(
+        self, batch: Callable[[str, SwitchState], Batch], about: SegmentSpec | None = None
+    ) -> None:
         """On every switch at once. One without an answer makes the outcome unknown; a refusal is reported first."""
 
         def one(session: Switch) -> WeftError | None:
             try:
-                session.change(lambda state: batch(session.name, state))
+                session.change(lambda state: batch(session.name, state), about)
             except WeftError as error:
                 return error
             return None
@@ -214,4 +224,5 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             why = "; ".join(f"{s}: {said}" for s, said in unread.items()) or "it has none"
             raise UnknownError("read the fabric", f"switches of {self._fabric}", f"none can be read: {why}")
         names = self._names() if self._nameless else {}
-        return EthernetSnapshot(self._site, self._fabric, began, self.cabling, states, unread, names)
+        told = frozenset(self._told)
+        return EthernetSnapshot(self._site, self._fabric, began, self.cabling, states, unread, names, told)

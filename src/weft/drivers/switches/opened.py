@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from weft.drivers.switches.access import Api, credentials_for
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.eos import Eos
 from weft.drivers.switches.fabric import EthernetFabric
+from weft.drivers.switches.generic import Generic
+from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.nvue import Nvue
 from weft.drivers.switches.ovs import Ovs
 from weft.drivers.switches.sonic import Sonic
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Switch
 from weft.model.errors import PermanentError
+from weft.model.resources import SegmentSpec
 from weft.model.site import Site, SwitchAccess, Switching
 from weft.ports.ledger import Ledger
 
@@ -33,7 +38,14 @@ def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIR
     cabling = Cabling.of(site, fabric, switching)
     vlans = site.fabrics[fabric].segments
 
+    def wanted() -> Mapping[int, tuple[str, SegmentSpec]]:
+        return {spec.number: (vlan_name(mark), spec) for mark, spec in ledger.wanted().items()}
+
     def one(access: SwitchAccess) -> Switch:
+        if access.interface == "generic":
+            limits = Limits(vlans, cabling.ports(access.name), switching.parking)
+            keys, file = switching.known_hosts, switching.credentials
+            return Generic(access, limits, cabling, wanted, lambda: credentials_for(access.name, file), keys)
         return _session(
             access, switching, Limits(vlans, cabling.ports(access.name), switching.parking), confirm
         )

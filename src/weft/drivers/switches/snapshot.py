@@ -19,6 +19,7 @@ class EthernetSnapshot(Snapshot):
     Attributes:
         states: switch -> what was read of it; `unread`: switch -> why it could not be.
         names: VLAN -> name from weft's records, for switches that store none or somebody else's.
+        told: switches that can't be read back: their states are what they accepted.
         by_neutron: Neutron sets the VLANs: it may define them, and have links carry them, all the time. What counts are
             hosts' ports.
     """
@@ -32,15 +33,17 @@ class EthernetSnapshot(Snapshot):
         states: Mapping[str, SwitchState],
         unread: Mapping[str, str],
         names: Mapping[int, str],
+        told: frozenset[str] = frozenset(),
     ) -> None:
         self.site, self.cabling, self.states, self.unread, self.names = site, cabling, states, unread, names
+        self.told = told
         self._range = site.fabrics[fabric].segments
         switching = site.fabrics[fabric].manager.switching
         self.by_neutron = switching is not None and switching.configured_by == "neutron"
-        told = {s: self._told(s, state) for s, state in states.items()}
-        super().__init__(fabric, began, Configured("", told, unread), self._ports)
+        read = {s: self._defined(s, state) for s, state in states.items()}
+        super().__init__(fabric, began, Configured("", read, unread), self._ports)
 
-    def _told(self, switch: str, state: SwitchState) -> dict[int, str]:
+    def _defined(self, switch: str, state: SwitchState) -> dict[int, str]:
         """VLAN -> its name, of those that a switch has."""
         if not self.by_neutron:
             return {n: name or self.names.get(n, "") for n, name in state.vlans.items()}
@@ -75,6 +78,10 @@ class EthernetSnapshot(Snapshot):
         found = self.site.port_by_id.get((self.fabric, port))
         return (f"{found[0].name}/{found[1].name}", found[0].name) if found else (f"unknown port {port}", "")
 
+    def is_told(self, port: str) -> bool:
+        """Whether nothing can be read of a port, at one of its ends at least: only what weft asked for is known."""
+        return any(switch_of(end) in self.told for end in self.cabling.ends(port))
+
     def why_unread(self, port: str) -> str:
         """Why a port could not be read, at any of its ends; empty: it was."""
         for end in self.cabling.ends(port):
@@ -107,9 +114,13 @@ class EthernetSnapshot(Snapshot):
         return frozenset().union(*read)
 
     def _ports(self) -> Mapping[str, PortSeen]:
-        described = {port for fabric, port in self.site.port_by_id if fabric == self.fabric}
+        described = {p for f, p in self.site.port_by_id if f == self.fabric and not self.is_told(p)}
         strangers = self.ends.keys() - self.cabling.uplinks - self.cabling.member.keys()
-        inside = {p for p in strangers if any(n in self._range for n in self.ends[p].numbers)}
+        inside = {
+            p
+            for p in strangers
+            if not self.is_told(p) and any(n in self._range for n in self.ends[p].numbers)
+        }
         return {port: self._seen(port) for port in sorted(described | inside)}
 
     def _seen(self, port: str) -> PortSeen:

@@ -16,6 +16,7 @@ from typing import Protocol
 from weft.drivers.switches.vlans import Batch, SwitchState, inverse
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
 from weft.model.ranges import Range
+from weft.model.resources import SegmentSpec
 
 Edit = Callable[[SwitchState], Batch]
 """From what a switch is to what is to change; called once, while nobody else of this process changes the switch."""
@@ -46,8 +47,12 @@ class Switch(Protocol):
 
     def read(self) -> SwitchState: ...
 
-    def change(self, edit: Edit) -> SwitchState:
-        """Make what `edit` says, read it back and save it; an empty batch changes nothing."""
+    def change(self, edit: Edit, about: SegmentSpec | None = None) -> SwitchState:
+        """Make what `edit` says, read it back and save it; an empty batch changes nothing.
+
+        Args:
+            about: the segment that it is about, for switches that can't be read back.
+        """
         ...
 
     def close(self) -> None: ...
@@ -138,7 +143,7 @@ class Session(ABC):
             self._doubt = None
         return replace(state, unsaved=self._unsaved)
 
-    def change(self, edit: Edit) -> SwitchState:
+    def change(self, edit: Edit, about: SegmentSpec | None = None) -> SwitchState:
         with self._changing:
             before = self._fresh()
             batch = edit(before)

@@ -17,20 +17,29 @@ class SwitchAccess(Document):
     """How one switch is managed."""
 
     name: Name = Field(description="Name of the switch, as in the table of switches.")
-    interface: Literal["eos", "nvue", "sonic", "ovs"] = Field(
+    interface: Literal["eos", "nvue", "sonic", "ovs", "generic"] = Field(
         description="eos: Arista eAPI; nvue: NVIDIA Cumulus Linux NVUE REST; sonic: SONiC RESTCONF; "
-        "ovs: Open vSwitch by its database."
+        "ovs: Open vSwitch by its database; generic: any other, by SSH through networking-generic-switch "
+        "(`device_type`), which can't be read back."
     )
     url: str = Field(
-        pattern=r"^(https://[^\s/@]+/?|unix:/\S+)$",
-        description="Where it answers: https://host:port, or for Open vSwitch unix:/path of its database's socket. "
-        "It holds no credentials.",
+        pattern=r"^((https|ssh)://[^\s/@]+/?|unix:/\S+)$",
+        description="Where it answers: https://host:port, for Open vSwitch unix:/path of its database's socket, for "
+        "generic ssh://host:port. It holds no credentials.",
+    )
+    device_type: str | None = Field(
+        default=None,
+        pattern=r"^netmiko_[a-z0-9_]+$",
+        description="Interface generic: a device type of networking-generic-switch, such as netmiko_juniper.",
     )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if (self.interface == "ovs") != self.url.startswith("unix:"):
-            raise ValueError("unix:/path for interface ovs, https:// for all others")
+        scheme = {"ovs": "unix:", "generic": "ssh://"}.get(self.interface, "https://")
+        if not self.url.startswith(scheme):
+            raise ValueError(f"a url that begins with {scheme} for interface {self.interface}")
+        if (self.interface == "generic") != (self.device_type is not None):
+            raise ValueError("a device_type for interface generic, and for no other")
         return self
 
 
@@ -78,6 +87,10 @@ class Switching(Document):
         default=None,
         description="JSON file with user and password of each switch, or of `default`, readable by its owner alone; "
         "none: WEFT_SWITCH_USER and WEFT_SWITCH_PASSWORD.",
+    )
+    known_hosts: str | None = Field(
+        default=None,
+        description="Interface generic: file of the switches' SSH host keys; none: that of weft's user.",
     )
     ca: str | None = Field(
         default=None, description="PEM file of the authority that signed the switches' certificates."

@@ -1,0 +1,295 @@
+"""Any other switch that OpenStack's networking-generic-switch knows, by SSH, through that library's own device classes.
+
+None of them reads a switch's configuration back. So weft says of such a switch what its records want of it, as far as
+the switch has accepted it; a plan, an audit and a receipt say that nothing of it was read, and no receipt that rests on
+it is clean.
+
+A change is sent whole, whatever was sent before, in one session, which ends with saving the configuration: what another
+worker has sent isn't known here. What a worker was sending when it was killed may be left until the VLAN's next change.
+Source: networking-generic-switch 10.2, `devices.GenericSwitchDevice`, and `batching` for how its commands are gathered.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from weft.drivers.switches.access import Credentials
+from weft.drivers.switches.cabling import Cabling
+from weft.drivers.switches.switch import Edit, Limits
+from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
+from weft.model.errors import PermanentError, UnknownError
+from weft.model.fabrictypes import Mode
+from weft.model.resources import SegmentSpec
+from weft.model.site import SwitchAccess
+
+CONNECT_SECONDS, AGAIN_SECONDS = 20, 2
+"""How long a session is tried to be opened, and the pause between attempts."""
+LAST_WORDS = 200
+"""Characters of a switch's own words in an error."""
+
+Wanted = Callable[[], Mapping[int, tuple[str, SegmentSpec]]]
+"""Weft's records: VLAN -> its name, which says whose it is, and its segment."""
+Ports = Mapping[str, PortVlans]
+
+
+class Generic:
+    """One switch: `Switch` without reading back. Thread-safe; processes of one host take turns, too.
+
+    Args:
+        credentials: called when they are first needed.
+        known_hosts: file with the switch's SSH host key; None: the user's own.
+    """
+
+    keeps_names = False
+
+    def __init__(
+        self,
+        access: SwitchAccess,
+        limits: Limits,
+        cabling: Cabling,
+        wanted: Wanted,
+        credentials: Callable[[], Credentials],
+        known_hosts: str | None,
+    ) -> None:
+        self.name, self._access, self._limits, self._cabling = access.name, access, limits, cabling
+        self._wanted, self._credentials, self._known_hosts = wanted, credentials, known_hosts
+        self._changing = threading.Lock()
+        self._lock = threading.Lock()
+        self._sent: dict[int, tuple[str, Ports | None]] = {}
+        self._out: set[tuple[int, str]] = set()
+        self._owed: set[tuple[int, str]] = set()
+
+    def read(self) -> SwitchState:
+        """What weft's records want of it; a VLAN whose last change it didn't accept is on no port."""
+        state = self._empty()
+        for number, (name, spec) in self._wanted().items():
+            desired = self._desired(spec)
+            with self._lock:
+                by, sent = self._sent.get(number, ("", None))
+                self._out -= {(number, port) for port in desired}
+            if by != name:  # another process's doing: it says nothing of what failed
+                state = _with(state, number, desired)
+            elif sent is not None:
+                state = _with(state, number, sent)
+        return state
+
+    def change(self, edit: Edit, about: SegmentSpec | None = None) -> SwitchState:
+        """Send all that a VLAN must have here, and take it off every port that weft had put it on.
+
+        Raises `UnknownError` if the switch doesn't accept it.
+        """
+        if about is None:
+            return self.read()
+        number = about.number
+        with self._changing, _turn(self.name):
+            add = edit(self._empty())
+            name = add.define.get(number, "")
+            away = self._former(about, name)
+            full = _with(self._empty(), number, away)
+            remove = edit(full) if away else Batch()
+            gone = {p: e for p, e in remove.ports.items() if p not in add.ports}
+            batch = Batch(
+                add.define, frozenset() if add.define else frozenset({number}), {**gone, **add.ports}
+            )
+            self._limits.check(batch, self.name)
+            with self._lock:
+                self._sent[number] = (name, None)  # until it is accepted
+            if add or away:
+                self._send(batch, number)
+            with self._lock:
+                self._sent[number] = (name, {p: e.on(PortVlans()) for p, e in add.ports.items()})
+                self._out = (self._out - {(number, p) for p in add.ports}) | {(number, p) for p in away}
+                self._owed = {(n, p) for n, p in self._owed if n != number}
+        return self.read()
+
+    def _former(self, about: SegmentSpec, name: str) -> dict[str, PortVlans]:
+        """Ports of this switch that a VLAN may be on by weft's doing. Those that are another VLAN's access ports by now
+        are left out: some devices take a port out of whatever it is in."""
+        with self._lock:
+            by, sent = self._sent.get(about.number, ("", None))
+            found = dict(sent or {}) if name in ("", by) else {}
+            found |= {p: PortVlans(n) for n, p in self._owed if n == about.number}
+        found |= self._desired(about)
+        others = (self._desired(spec) for n, (_, spec) in self._wanted().items() if n != about.number)
+        taken = {p for ports in others for p, vlans in ports.items() if not vlans.trunk}
+        return {p: v for p, v in found.items() if p not in taken}
+
+    def accepted_without(self, number: int, port: str) -> bool:
+        """Whether it accepted, since this process began, that a VLAN is taken off a port (by the vendor's name).
+
+        If not, it is taken off with the VLAN's next change, which is due now.
+        """
+        name, _ = self._wanted().get(number, ("", None))
+        with self._lock:
+            if (number, port) in self._out:
+                return True
+            self._owed.add((number, port))
+            self._sent[number] = (name, None)
+            return False
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    # -- what is wanted ---------------------------------------------------------------------------------------
+
+    def _empty(self) -> SwitchState:
+        return SwitchState({}, {p: PortVlans() for p in self._limits.ports})
+
+    def _links(self) -> frozenset[str]:
+        return self._mine(self._cabling.uplinks)
+
+    def _mine(self, ends: Sequence[str] | frozenset[str]) -> frozenset[str]:
+        """Vendor's names of those ends that are on this switch."""
+        prefix = f"{self.name}/"
+        return frozenset(e.removeprefix(prefix) for e in ends if e.startswith(prefix))
+
+    def _desired(self, spec: SegmentSpec) -> Ports:
+        """What a segment must have on this switch's ports."""
+        tagged = PortVlans(None, frozenset({spec.number}), True)
+        found = {
+            end: PortVlans(spec.number) if m.mode is Mode.ACCESS else tagged
+            for m in spec.members
+            for end in self._mine(self._cabling.ends(m.port))
+        }
+        carrying = self._cabling.spread(spec.ports).get(self.name, frozenset())
+        return found | dict.fromkeys(self._mine(carrying), tagged)
+
+    # -- the library ------------------------------------------------------------------------------------------
+
+    def _send(self, batch: Batch, number: int) -> None:
+        """One session. Raises `UnknownError` for whatever goes wrong: part of it may have been done."""
+        device, errors = self._device()
+        gathered = _Gathered()
+        try:
+            device.batch_cmds = gathered
+            for port, edit in batch.ports.items():
+                if edit.untagged == PARK or edit.remove:
+                    self._take_off(device, port, edit, number)
+            if batch.define:
+                device.add_network(number, _network(number))
+            for port, edit in batch.ports.items():
+                if edit.untagged not in (KEEP, PARK) or edit.add:
+                    self._put_on(device, port, edit, number)
+            if batch.forget:
+                device.del_network(number, _network(number))
+            device.batch_cmds = None
+            output = device.send_commands_to_device(gathered.commands) or ""
+            device.check_output(output, "change VLANs")
+        except errors as error:
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[-LAST_WORDS:]}"
+            raise UnknownError("change VLANs", f"switch {self.name}", said) from None
+
+    def _put_on(self, device: Any, port: str, edit: PortEdit, number: int) -> None:
+        if edit.add:
+            self._needs(device.support_trunk_on_ports)
+            device.add_subports_on_trunk({}, port, [{"segmentation_id": number}])
+        elif port in self._bonds():
+            device.plug_bond_to_network(port, number)
+        else:
+            device.plug_port_to_network(port, number)
+
+    def _take_off(self, device: Any, port: str, edit: PortEdit, number: int) -> None:
+        if edit.remove:
+            self._needs(device.support_trunk_on_ports)
+            device.del_subports_on_trunk({}, port, [{"segmentation_id": number}])
+        elif port in self._bonds():
+            device.unplug_bond_from_network(port, number)
+        else:
+            device.delete_port(port, number)
+
+    def _bonds(self) -> frozenset[str]:
+        return self._mine(frozenset(self._cabling.bundles or ()))
+
+    def _needs(self, supported: bool) -> None:
+        if not supported:
+            said = f"device type {self._access.device_type} of networking-generic-switch sets no trunks"
+            then = "use a switch whose links weft doesn't have to configure"
+            raise PermanentError("change VLANs", f"switch {self.name}", said, then)
+
+    def _device(self) -> tuple[Any, tuple[type[Exception], ...]]:
+        """The library's device, and its errors. Raises `PermanentError` if it can't be had."""
+        try:
+            from networking_generic_switch import batching
+            from networking_generic_switch.devices import device_manager
+            from networking_generic_switch.exceptions import GenericSwitchException
+        except ImportError as error:
+            asked, then = "load networking-generic-switch", "install weft[generic-switch]"
+            raise PermanentError(asked, "this Python environment", str(error), then) from error
+        # It would wait at the process's end for threads of a batching that isn't used here, for a minute.
+        atexit.unregister(batching._wait_for_threads)
+        try:
+            return device_manager(self._settings(), self.name), (GenericSwitchException,)
+        except (GenericSwitchException, RuntimeError) as error:
+            said = f"device type {self._access.device_type}: {error}"
+            then = "give a device type of networking-generic-switch"
+            raise PermanentError("open the switch", f"switch {self.name}", said, then) from None
+
+    def _settings(self) -> dict[str, str]:
+        """A section `[genericswitch:…]` of the library's configuration."""
+        place, mine = urlsplit(self._access.url), self._credentials()
+        strict = {"ssh_strict": "true", "system_host_keys": "true"}
+        if self._known_hosts is not None:
+            strict |= {"alt_host_keys": "true", "alt_key_file": self._known_hosts}
+        return {
+            "device_type": self._access.device_type or "",
+            "ip": place.hostname or "",
+            "port": str(place.port or 22),
+            "username": mine.user,
+            "password": mine.password,
+            **({"secret": mine.secret} if mine.secret else {}),
+            **strict,
+            "ngs_port_default_vlan": str(self._limits.parking),
+            "ngs_network_name_format": "weft-{segmentation_id}",
+            "ngs_ssh_connect_timeout": str(CONNECT_SECONDS),
+            "ngs_ssh_connect_interval": str(AGAIN_SECONDS),
+        }
+
+
+class _Gathered:
+    """In the place of the library's own batching, which needs an etcd: commands of many calls, for one session."""
+
+    def __init__(self) -> None:
+        self.commands: list[str] = []
+
+    def do_batch(self, device: object, commands: Sequence[str]) -> str:
+        self.commands += commands
+        return ""
+
+
+def _with(state: SwitchState, number: int, ports: Ports) -> SwitchState:
+    """The state with one VLAN more."""
+    joined = dict(state.ports)
+    for port, more in ports.items():
+        now = joined.get(port, PortVlans())
+        untagged = now.untagged if more.untagged is None else more.untagged
+        joined[port] = PortVlans(untagged, now.tagged | more.tagged, now.trunk or more.trunk)
+    return replace(state, vlans={**state.vlans, number: ""}, ports=joined)
+
+
+def _network(number: int) -> str:
+    """The library wants the network's id; the VLAN's name on the switch isn't made of it."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
+
+
+@contextmanager
+def _turn(switch: str) -> Generator[None]:
+    """One session to a switch at a time, of all processes of this user on this host."""
+    folder = Path(tempfile.gettempdir()) / f"weft-switches-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        said = f"{folder} belongs to somebody else"
+        raise PermanentError("change VLANs", f"switch {switch}", said, "remove it, or set TMPDIR")
+    with (folder / switch).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,169 @@
+"""Switches by networking-generic-switch's own device classes: frames follow, nothing is read, and weft says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.switches.rigs import RealSwitches, Recorded, Records, scope, vlan
+from tests.drivers.switches.sshswitch import PASSWORD, USER, SshSwitch
+from weft.drivers.switches import EthernetFabric, open_fabric
+from weft.drivers.switches.generic import Generic
+from weft.model.errors import PermanentError, UnknownError
+from weft.model.fabrictypes import Mode
+from weft.model.resources import Resource, SegmentSpec, Status
+from weft.model.site import Site
+from weftlab.site import FABRIC
+
+FIRST, SECOND = 0x101, 0x102
+
+pytestmark = pytest.mark.fabric
+
+
+class Told:
+    """A fabric whose first leaf is managed by SSH; the others by Open vSwitch's database."""
+
+    def __init__(self, rig: RealSwitches, folder: Path) -> None:
+        self.rig, self.records = rig, Records()
+        self.switch = SshSwitch(folder, rig.lab.ovs.environment)
+        keys = folder / "switches.json"
+        keys.touch(mode=0o600)
+        keys.write_text(json.dumps({"leaf1": {"user": USER, "password": PASSWORD}}))
+        document = rig.site.model_dump(mode="json")
+        switching = document["fabrics"][FABRIC]["manager"]["switching"]
+        switching |= {"credentials": str(keys), "known_hosts": str(self.switch.known_hosts)}
+        for access in switching["switches"]:
+            if access["name"] == "leaf1":
+                access |= {
+                    "interface": "generic",
+                    "device_type": "netmiko_ovs_linux",
+                    "url": f"ssh://127.0.0.1:{self.switch.port}",
+                }
+        self.site = Site.model_validate(document)
+        # Links of such a switch are trunks from the start: the library only changes their lists.
+        for cable in rig.lab.plan.cables:
+            for end in (e for e in (cable.a, cable.b) if e.switch == "leaf1"):
+                name = rig.lab.plan.by_name["leaf1"].interface(end.number)
+                rig.lab.ovs.vsctl(
+                    "set", "port", name, "vlan_mode=trunk", "trunks=4095", "tag=[]", "protected=false"
+                )
+        # What parks a port here isolates it from others in its VLAN, too, which the library doesn't know.
+        for host in ("host1", "host2", "host3"):
+            rig.lab.ovs.vsctl("set", "port", rig.port(host).partition("/")[2], "protected=false")
+        self.fabric = self.another()
+        self.driver = Recorded(self.fabric, self.records)
+
+    def another(self) -> EthernetFabric:
+        return open_fabric(self.site, FABRIC, self.records)
+
+    def tag(self, host: str) -> str:
+        return self.rig.lab.ovs.vsctl("get", "port", self.rig.port(host).partition("/")[2], "tag").strip()
+
+    def close(self) -> None:
+        self.fabric.close()
+        self.switch.close()
+
+
+@pytest.fixture
+def told(switch_rigs: Callable[[str], RealSwitches], tmp_path: Path) -> Iterator[Told]:
+    told = Told(switch_rigs("ovs"), tmp_path)
+    yield told
+    told.close()
+
+
+def spec(resource: Resource) -> SegmentSpec:
+    assert isinstance(resource.spec, SegmentSpec)
+    return resource.spec
+
+
+def results(told: Told, wanted: Resource, fabric: EthernetFabric | None = None) -> dict[str, str]:
+    fabric = fabric or told.fabric
+    return {i.subject.split()[-1]: i.result for i in fabric.clean(spec(wanted), fabric.snapshot()).items}
+
+
+def test_frames_follow_and_nothing_is_called_clean(told: Told) -> None:
+    """Members on the leaf that is only told, and over its links; each change is one session, and saved."""
+    hosts = ["host1", "host2", "host5"]
+    wanted = vlan(FIRST, [told.rig.port(h) for h in hosts])
+    assert told.driver.create(scope(), [wanted], {})["partition"].error is None
+    assert told.switch.sessions == 1
+    assert told.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    assert told.fabric.check(spec(wanted), told.fabric.snapshot()).problems == ()
+    told.rig.hosts.await_reach({("host1", "host2"), ("host1", "host5")}, seconds=40)
+    assert told.driver.delete(scope(), [wanted], {})["partition"].error is None
+    assert told.switch.sessions == 2 and told.switch.at_once == 1
+    # Open vSwitch forwards in the parking VLAN, too, and the library doesn't isolate its ports from each other.
+    assert not told.rig.hosts.reached({("host1", "host5"), ("host5", "host2")})
+    assert told.tag("host1") == "4000", "not a trunk of every VLAN, as without ngs_port_default_vlan"
+    assert not told.fabric.find(scope(), [wanted], {})["partition"].there
+    found = results(told, wanted)
+    assert found[told.rig.port("host1")] == found[told.rig.port("host2")] == "accepted"
+    assert found[told.rig.port("host5")] == "clean"
+    assert "leaf1 (netmiko_ovs_linux) can't be read back" in told.fabric.capabilities.limits[0]
+
+
+def test_who_leaves_is_taken_off_and_others_stay(told: Told) -> None:
+    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
+    told.driver.create(scope(), [both], {})
+    one = vlan(FIRST, [told.rig.port("host1")])
+    other = vlan(SECOND, [told.rig.port("host3")])
+    told.driver.create(scope(2), [other], {})
+    told.records.marks.clear()
+    told.records.write(scope(2).mark("partition"), spec(other))
+    assert told.driver.update(scope(), [one], {})["partition"].error is None
+    assert (told.tag("host1"), told.tag("host2"), told.tag("host3")) == (str(FIRST), "4000", str(SECOND))
+
+
+def test_after_a_restart_a_former_member_is_not_taken_for_gone(told: Told) -> None:
+    """The process that took it off is dead; nobody knows, so it is asked again, and only then accepted."""
+    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
+    told.driver.create(scope(), [both], {})
+    fresh = told.another()
+    assert results(told, both, fresh)[told.rig.port("host2")] == "not clean"
+    again = Recorded(fresh, told.records)
+    assert again.delete(scope(), [both], {})["partition"].error is None
+    assert results(told, both, fresh)[told.rig.port("host2")] == "accepted"
+    assert told.tag("host2") == "4000"
+    fresh.close()
+
+
+def test_a_switch_that_does_not_answer_is_unknown_and_asked_again(told: Told) -> None:
+    wanted = vlan(FIRST, [told.rig.port("host1")])
+    told.switch.refuse = True
+    with pytest.raises(UnknownError):
+        told.driver.create(scope(), [wanted], {})
+    assert told.fabric.find(scope(), [wanted], {})["partition"].status is not Status.SETTLED
+    told.switch.refuse = False
+    assert told.driver.create(scope(), [wanted], {})["partition"].error is None
+    assert told.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    assert told.tag("host1") == str(FIRST)
+
+
+def test_a_virtual_functions_port_keeps_the_other_pods_vlan(told: Told) -> None:
+    port = told.rig.port("host1")
+    name = port.partition("/")[2]
+    told.rig.lab.ovs.vsctl("set", "port", name, "vlan_mode=trunk", "trunks=4095", "tag=[]")
+    one, other = vlan(FIRST, [port], Mode.TRUNK), vlan(SECOND, [port], Mode.TRUNK)
+    told.driver.create(scope(1), [one], {})
+    told.driver.create(scope(2), [other], {})
+    told.driver.delete(scope(1), [one], {})
+    assert told.rig.lab.ovs.vsctl("get", "port", name, "trunks").strip() == f"[{SECOND}, 4095]"
+
+
+def test_a_host_key_that_is_not_known_gets_no_password(told: Told, tmp_path: Path) -> None:
+    """And no error holds the password."""
+    told.switch.known_hosts.write_text("")
+    with pytest.raises(UnknownError) as caught:
+        told.driver.create(scope(), [vlan(FIRST, [told.rig.port("host1")])], {})
+    assert told.switch.sessions == 0 and PASSWORD not in str(caught.value)
+
+
+def test_an_unknown_device_type_is_named(told: Told) -> None:
+    session = told.fabric.session("leaf1")
+    assert isinstance(session, Generic)
+    session._access = session._access.model_copy(update={"device_type": "netmiko_no_such"})  # pyright: ignore[reportPrivateUsage]
+    refused = told.driver.create(scope(), [vlan(FIRST, [told.rig.port("host1")])], {})["partition"]
+    assert isinstance(refused.error, PermanentError) and "netmiko_no_such" in str(refused.error)
