@@ -42,8 +42,8 @@ test-cloud: setup ## Only what needs the lab's OpenStack
 nightly: setup ## Every test, also the long ones, with 200 times as many examples and random states, new ones each day
 	@WEFT_TESTS_MORE=50 WEFT_TESTS_SEED=$$(date -u +%Y%m%d) tools/test.sh nightly
 
-bench: setup ## Measure against the alternatives in the same run; table and build/bench.json
-	$(PY) -m bench
+bench: setup ## Measure against the alternatives in the same run; table and build/bench.json (SUITE=switches: that one alone)
+	$(PY) -m bench $(SUITE)
 
 demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt (DEMO=ipu: of IPUs; roce: on Ethernet; metal: of bare metal)
 	@$(PY) -m weftlab.demo $(DEMO)
