@@ -56,6 +56,10 @@ class Nvue(Front):
             found[number] = _vlans(domains[BRIDGE], bridge, all_of) if BRIDGE in domains else Vlans()
         return found
 
+    def claim(self, version: str) -> None:
+        """Be of another version, such as 5.18: its schema checks what comes."""
+        self._check = schema_check(version)
+
     def forget_sessions(self) -> None:
         self._revisions.clear()
         self._patches.clear()

@@ -20,7 +20,7 @@ from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
 from weftlab.switches.front import PASSWORD, USER, Front
 from weftlab.switches.fronts import Fronts
-from weftlab.switches.nvue import schema_check
+from weftlab.switches.nvue import Nvue, schema_check
 from weftlab.switches.plan import Speaks
 from weftlab.switches.site import ethernet_site
 
@@ -231,6 +231,36 @@ def test_nvue_is_sent_nothing_that_its_schema_does_not_know() -> None:
         {"interface": {"swp1": {"bridge": {"domain": {"br_default": {"acess": 11}}}}}}
     )
     assert check({"interface": {"swp1": {"bridge": {"domain": {"br_default": {"access": 5000}}}}}}) != ""
+
+
+AT_NIGHT = pytest.mark.nightly(
+    reason="each version's schema takes seconds to import; the oldest, 5.9 and the newest by day"
+)
+BY_DAY = (0, 9, 18)
+
+
+@pytest.mark.parametrize(
+    "minor", [n if n in BY_DAY else pytest.param(n, marks=AT_NIGHT) for n in range(19)], ids="5.{}".format
+)
+def test_every_version_of_nvue_takes_what_weft_sends(minor: int, tmp_path: Path) -> None:
+    """A port put into a VLAN, made a trunk, parked; VLANs made and forgotten: nothing that one version doesn't know."""
+    one = One(tmp_path, "nvue")
+    assert isinstance(one.front, Nvue)
+    one.front.claim(f"5.{minor}")
+    misspelt = {"interface": {"swp1": {"bridge": {"domain": {"br_default": {"acess": 11}}}}}}
+    assert "no such field" in schema_check(f"5.{minor}")(misspelt), "the version's schema is there"
+    first, second = one.ports[0], one.ports[1]
+    batches = (
+        Batch({VLAN: "", OTHER: ""}, frozenset(), {first: PortEdit(VLAN), second: PortEdit(OTHER)}),
+        Batch({}, frozenset(), {second: PortEdit(PARK, frozenset({VLAN, OTHER}), trunk=True)}),
+        Batch({}, frozenset({OTHER}), {second: PortEdit(KEEP, remove=frozenset({VLAN, OTHER}), trunk=True)}),
+        Batch({}, frozenset({VLAN}), {first: PortEdit(PARK)}),
+    )
+    try:
+        for batch in batches:
+            assert batch.done(one.session.change(lambda state, batch=batch: batch))
+    finally:
+        one.close()
 
 
 def test_an_edit_says_what_is_there_when_it_is_done() -> None:
