@@ -227,7 +227,7 @@ class Generic:
             asked, then = "load networking-generic-switch", "install weft[generic-switch]"
             raise PermanentError(asked, "this Python environment", str(error), then) from error
         # It would wait at the process's end for threads of a batching that isn't used here, for a minute.
-        atexit.unregister(batching._wait_for_threads)
+        atexit.unregister(batching._wait_for_threads)  # pyright: ignore[reportPrivateUsage]
         try:
             return device_manager(self._settings(), self.name), (GenericSwitchException,)
         except (GenericSwitchException, RuntimeError) as error:
