@@ -10,11 +10,13 @@ import pytest
 
 from tests.engine.house import House, impatient
 from tests.engine.test_killed import FateOfRequests, killed_at
+from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.errors import InputError, RefusedError
 from weft.model.order import Order
+from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Outcome, Resource
 from weft.model.site import Site
@@ -80,6 +82,12 @@ def test_a_pod_gets_machines_and_gives_them_back(house: House) -> None:
     assert verify(signed.model_dump(mode="json"), signed.public_key).valid
     machines = [i for i in signed.receipt.items if i.plane == "machine"]
     assert len(machines) == 2 and not house.cloud.things() and not house.store.capacity().holds
+
+
+def test_a_tenants_client_reads_the_plan_without_the_machines_ids(house: House) -> None:
+    told = shown(house.service.plan_pod(house.request(), ORDER)).model_dump_json()
+    assert Plan.model_validate_json(told).placement.nodes
+    assert not any(n.machine in told for n in house.site.nodes if n.machine is not None)
 
 
 def test_no_machine_is_a_member_before_all_are_deployed(house: House) -> None:

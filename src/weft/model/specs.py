@@ -10,7 +10,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FABRIC_TYPES, FabricKind
-from weft.model.ids import Mac, MachineId
+from weft.model.ids import Mac
 
 RULES_OF_A_GROUP = 4
 """Security group rules that a group has without any for SSH: out (IPv4, IPv6) and inside the group (the same)."""
@@ -159,7 +159,7 @@ class MachineSpec(Spec):
     """A bare-metal machine that is the pod's, from before it is deployed until its cleaning was proved."""
 
     kind: Literal["machine"] = "machine"
-    machine: MachineId = Field(description="Id of the node in Ironic.")
+    machine: str = Field(description="Id of the node in Ironic; hidden from tenants.")
 
     def summary(self) -> str:
         return f"node {self.machine} in Ironic"
