@@ -130,9 +130,9 @@ class OpenStackOccupants:
             for provider in ids:
                 row = _hypervisor(own, host, provider)
                 down = down or _down(row)
-                seen.update((o.id, o) for o in _servers(row))
-            for provider in ids:
-                for consumer in _consumers(own, host, provider):
+                consumers = _consumers(own, host, provider)
+                seen.update((o.id, o) for o in _servers(row, consumers))
+                for consumer in consumers:
                     known = seen.get(consumer)
                     seen[consumer] = Occupant(
                         consumer, known.name if known else "", nova=known is not None, placement=True
@@ -158,9 +158,14 @@ def _consumers(own: Project, host: str, provider: str) -> list[str]:
     return [str(consumer) for consumer in own.placement.part(asked, answer, "allocations")]
 
 
-def _servers(row: Json) -> list[Occupant]:
-    """Before microversion 2.75 `servers` is missing if there are none."""
+def _servers(row: Json, consumers: Collection[str] = ()) -> list[Occupant]:
+    """Before microversion 2.75 `servers` is missing if there are none.
+
+    For each machine Nova lists the servers of all machines of its nova-compute: those that Placement has there are its.
+    """
     rows: Sequence[Json] = row.get("servers") or ()
+    if row.get("hypervisor_type") == "ironic":
+        rows = [s for s in rows if str(s["uuid"]) in consumers]
     return [Occupant(str(s["uuid"]), str(s.get("name") or ""), nova=True) for s in rows]
 
 
