@@ -31,7 +31,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 def take(house: House, worker: str = "w1") -> HeldPod | None:
     with house.database.transaction() as tx:
-        row = tx.row("take_work", worker=worker, hold=30.0, late=0.0, most=1)
+        row = tx.row("take_work", worker=worker, hold=30.0, late=0.0, most=1, releases=1)
     return HeldPod(house.database, PodRecord.of(row)) if row else None
 
 

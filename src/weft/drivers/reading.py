@@ -12,15 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from weft.drivers.pace import next_at
+
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class _Run(Generic[T]):
-    """One reading; when it is done it has a value or an error."""
+    """One reading; in the end it has a value or an error."""
 
     began: float
-    done: bool = False
     value: T | None = None
     error: BaseException | None = None
 
@@ -44,15 +45,18 @@ class SharedReading(Generic[T]):
         self._lock = threading.Condition()
         self._last: _Run[T] | None = None
         self._current: _Run[T] | None = None
-        self._changed = float("-inf")
+        self._changed = self._next = float("-inf")
 
     def changed(self) -> None:
         """A change has completed: earlier readings aren't used any more."""
         with self._lock:
             self._changed = self._monotonic()
 
-    def get(self, max_age: float = 0.0) -> T:
+    def get(self, max_age: float = 0.0, patient: bool = False) -> T:
         """A reading that began at most this many seconds before the call; 0: after it.
+
+        Args:
+            patient: nobody waits for it soon; it isn't begun before its time (`weft.drivers.pace`).
 
         Raises what the reading raised, for all that waited for it.
         """
@@ -61,15 +65,17 @@ class SharedReading(Generic[T]):
             while True:
                 if self._last is not None and self._last.began >= oldest:
                     return self._last.outcome()
-                if self._current is None:
+                pause = self._next - self._monotonic() if patient else 0.0
+                if self._current is None and pause <= 0:
                     mine = self._current = _Run(self._monotonic())
                     break
-                self._lock.wait()
+                self._lock.wait(pause if self._current is None else None)
         try:
             mine.value = self._read(mine.began)
         except BaseException as error:
             mine.error = error
         with self._lock:
-            mine.done, self._last, self._current = True, mine, None
+            self._last, self._current = mine, None
+            self._next = next_at(mine.began, self._monotonic())
             self._lock.notify_all()
         return mine.outcome()

@@ -44,8 +44,8 @@ class SegmentDriver(ABC, Generic[S]):
     def kinds(self) -> frozenset[AnyKind]:
         return frozenset({Kind.SEGMENT})
 
-    def snapshot(self, max_age: float = 0.0) -> S:
-        return self._reading.get(max_age)
+    def snapshot(self, max_age: float = 0.0, patient: bool = False) -> S:
+        return self._reading.get(max_age, patient)
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]

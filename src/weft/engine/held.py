@@ -18,6 +18,7 @@ from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
 from weft.engine.fence import Event, LostError
 from weft.engine.heldnumbers import NumbersHeld
+from weft.engine.lane import Alone, Way
 from weft.engine.notes import Notes
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.postgres import FIRST
@@ -63,6 +64,7 @@ class Held(NumbersHeld):
 
     Attributes:
         gone: it was released, and let go with that.
+        way: what the visit knows of the worker's others.
         site_generation: the newest there was when it was taken; None: nobody looked.
         world, site: what a visit works with; the same from its beginning to its end.
     """
@@ -70,6 +72,7 @@ class Held(NumbersHeld):
     world: World
     site: Site
     site_generation: int | None = None
+    way: Way = Alone()
 
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
         super().__init__(database, owner, leave)
@@ -150,6 +153,7 @@ class Held(NumbersHeld):
         changes a fabric for others puts back what the database still wants. What else was noted and isn't written when
         this worker dies is looked for by the next one, which finds that the hold ran out (`_look_for_all`).
         """
+        self.way.give_way()
         if self._notes.first or self._database.monotonic() - self._written > WRITTEN_EVERY:
             self.flush()
 

@@ -110,7 +110,7 @@ class PodVisitor(Visitor[HeldPod]):
         """The change doesn't get on; what was there before goes on being looked at, and says how it is."""
         old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
         watched = self._watch_nodes(held, arriving=held.pod.repair)
-        verdict = verify(held.pod, old, held.world, self._pool)
+        verdict = verify(held.pod, old, held.world, self._pool, aside=held.way.aside)
         held.note(news_of(old, verdict.changes))
         on = {r.resource.node for r in old}
         known = (p for p in watched.problems if not p.nodes or on.intersection(p.nodes))
@@ -183,7 +183,7 @@ class PodVisitor(Visitor[HeldPod]):
         watched = self._watch_nodes(held, arriving=held.pod.repair)
         records = held.resources()
         pool = self._pool if waited_for else None
-        verdict = verify(held.pod, records, held.world, pool, max_age)
+        verdict = verify(held.pod, records, held.world, pool, max_age, held.way.aside)
         held.note(news_of(records, verdict.changes))
         return replace(verdict, problems=(*watched.problems, *verdict.problems))
 
@@ -198,7 +198,7 @@ class PodVisitor(Visitor[HeldPod]):
         made = [r for r in held.resources() if r.outside_id]
         if not made:
             return Look(delay)
-        verdict = verify(held.pod, made, held.world, self._pool)
+        verdict = verify(held.pod, made, held.world, self._pool, aside=held.way.aside)
         held.note(news_of(made, verdict.changes))
         self._tell(
             held,

@@ -644,13 +644,20 @@ SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_gen
 FROM due LEFT JOIN taken ON taken.id = due.id ORDER BY due.wanted = 'absent' DESC, due.next_at
 
 -- name: take_work
--- Those of which there is more to do than to look at what is READY: releases first, since they make room and each of their
--- steps would wait behind all that boots; then those that have waited longest.
-WITH due AS (
+-- Those of which there is more to do than to look at what is READY, of each sort so many: releases first, since they make
+-- room and each of their steps would wait behind all that boots; then those that have waited longest.
+WITH releases AS (
     SELECT id, kind, wanted, next_at FROM owner
-    WHERE state <> 'RELEASED' AND (state <> 'READY' OR wanted = 'absent' OR mend OR changed_at IS NOT NULL)
+    WHERE state <> 'RELEASED' AND wanted = 'absent'
       AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
-    ORDER BY wanted = 'absent' DESC, next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
+    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(releases)s
+), others AS (
+    SELECT id, kind, wanted, next_at FROM owner
+    WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR mend OR changed_at IS NOT NULL)
+      AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
+), due AS (
+    SELECT * FROM releases UNION ALL SELECT * FROM others
 ),
 @taken;
 
@@ -668,7 +675,11 @@ WITH due AS (
 -- Seconds until the next one is due that nobody holds, of each sort, to know how long to sleep.
 SELECT (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
-    WHERE state <> 'RELEASED' AND (state <> 'READY' OR wanted = 'absent' OR mend OR changed_at IS NOT NULL)
+    WHERE state <> 'RELEASED' AND wanted = 'absent'
+      AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
+) AS releases, (
+    SELECT extract(epoch FROM next_at - now())::float8 FROM owner
+    WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR mend OR changed_at IS NOT NULL)
       AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
 ) AS work, (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner

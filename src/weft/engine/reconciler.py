@@ -34,7 +34,10 @@ class Reconciler:
         settings: LoopSettings,
         wants: Wants | None = None,
     ) -> None:
-        pool = ThreadPoolExecutor(settings.calls_at_once, thread_name_prefix="call")
+        calls = (
+            settings.calls_at_once + settings.aside_at_once
+        )  # those aside wait for a fabric, each in a thread
+        pool = ThreadPoolExecutor(calls, thread_name_prefix="call")
         tools = Tools(sign, clock, settings, pool)
         self._pods, self._others = PodVisitor(tools), OwnerVisitor(tools, {} if wants is None else wants)
         self._ask = lambda: (world(), site())

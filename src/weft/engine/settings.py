@@ -27,8 +27,9 @@ class LoopSettings:
     Attributes:
         observe_every: how often a READY pod is looked at.
         watch_every: how often it is looked who is on a pod's nodes while its servers boot, and nothing else is done.
-        first_poll, last_poll, poll_growth: after how long to look again at what settles or goes: that share of the time
-            since it began, within these bounds. A server that takes a minute is met at most a fifth of it late.
+        first_poll, last_poll, poll_growth, poll_growth_servers: after how long to look again at what settles or goes:
+            that share of the time since it began, within these bounds. Servers take long and are many: each look at
+            one costs as much as a step of an order.
         patience, patience_servers: how long things may take to settle or to go before the pod says why it waits, and is
             looked at more rarely.
         verify_patience: how long something may still be coming up when a pod is verified.
@@ -40,7 +41,9 @@ class LoopSettings:
             such a loss waits for so long before it reads back.
         fabric_age: how old the reading of a fabric may be that a READY pod is judged by; it is never from before the
             pod was READY, nor from before this process's last change of the fabric.
-        pods_at_once: pods that one worker process works on at the same time. None of them is waited for.
+        pods_at_once: pods that one worker process works on at the same time.
+        releases_at_once: pods that it releases besides: they make room, and none waits behind what boots.
+        aside_at_once: pods of each of these sorts that wait for a fabric besides, to be in one change of it together.
         looks_at_once: READY pods that it looks at besides, each with a thread, so that no work stands behind a look.
         calls_at_once: threads of a worker process for what of its visits goes to clouds and fabrics at the same time.
     """
@@ -50,6 +53,7 @@ class LoopSettings:
     first_poll: float = 0.3
     last_poll: float = 10.0
     poll_growth: float = 0.2
+    poll_growth_servers: float = 0.5
     patience: float = 30.0
     patience_servers: float = 300.0
     verify_patience: float = 20.0
@@ -59,13 +63,16 @@ class LoopSettings:
     limits: dict[PodState, float] = field(default_factory=_limits)
     fabric_age: float = 5.0
     pods_at_once: int = 8
+    releases_at_once: int = 4
+    aside_at_once: int = 120
     looks_at_once: int = 8
     calls_at_once: int = 16
     late: float = LATE_SECONDS
 
-    def poll(self, age: float) -> float:
+    def poll(self, age: float, boots: bool = False) -> float:
         """Pause before the next look at something that has been on its way for so long."""
-        return min(self.last_poll, max(self.first_poll, self.poll_growth * age))
+        growth = self.poll_growth_servers if boots else self.poll_growth
+        return min(self.last_poll, max(self.first_poll, growth * age))
 
     def delay(self, failures: int) -> float:
         """Back-off after so many failures in a row."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -39,31 +38,29 @@ class Taken:
         return len(self.readable) + len(self.unreadable)
 
 
-Take = Callable[[Database, str, float, int, threading.Event], Taken]
-
-
-def take_work(database: Database, worker: str, late: float, most: int, leave: threading.Event) -> Taken:
-    """Owners with something to do: made, changed, repaired or released; or seen not to be as they should.
+def take_work(
+    database: Database, worker: str, late: float, most: int, releases: int, leave: threading.Event
+) -> Taken:
+    """Owners with something to do: made, changed or repaired, or seen not to be as they should; and releases.
 
     Args:
         late: see `LoopSettings`.
+        most: of the others; `releases` come before them.
         leave: see `Held`.
     """
-    return _take("take_work", database, worker, late, most, leave)
+    return _take("take_work", database, leave, worker=worker, late=late, most=most, releases=releases)
 
 
 def take_looks(database: Database, worker: str, late: float, most: int, leave: threading.Event) -> Taken:
     """Owners that were as they should be when they were looked at last."""
-    return _take("take_looks", database, worker, late, most, leave)
+    return _take("take_looks", database, leave, worker=worker, late=late, most=most)
 
 
-def _take(
-    name: str, database: Database, worker: str, late: float, most: int, leave: threading.Event
-) -> Taken:
+def _take(name: str, database: Database, leave: threading.Event, **values: object) -> Taken:
     readable: list[Held] = []
     unreadable: dict[UUID, UnreadableError] = {}
     with database.statement() as tx:
-        rows = tx.rows(name, worker=worker, hold=HOLD_SECONDS, late=late, most=most)
+        rows = tx.rows(name, hold=HOLD_SECONDS, **values)
         resources: dict[UUID, list[Row]] = {row["id"]: [] for row in rows}
         for one in tx.rows("resources_of", owners=list(resources), at=tx.given) if rows else ():
             resources[one["owner_id"]].append(one)

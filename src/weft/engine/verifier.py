@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -54,6 +55,7 @@ def verify(
     world: World,
     pool: Executor | None,
     max_age: float = 0.0,
+    aside: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Verdict:
     """Servers on their hosts, ports bound on their segments, the fabric's own evidence.
 
@@ -62,6 +64,7 @@ def verify(
     Args:
         pool: for what can be read at the same time; None: nobody waits for the verdict, one thing after the other.
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
+        aside: how to wait for a fabric; see `Lane.aside`.
     """
     places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
     for record in (r for r in records if r.wanted):
@@ -71,17 +74,22 @@ def verify(
     others = _begin(pool, intruders, owner, records, world) if isinstance(owner, PodRecord) else None
     found: dict[str, Callable[[], _Looks]] = {}
     for where, kinds in places.items():
-        if any(kind.row.home is Home.FABRIC for kind in kinds):
+        if _of_fabric(kinds):
             found[where] = _begin(pool, _look_at_fabric, owner, kinds, world, max_age)
         else:
             alone = len(places) - len(found) == 1  # the last one is for this thread
             found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids)
-    looks = {where: look() for where, look in found.items()}
+    # Nobody's place is taken by who waits for a fabric: those that wait together share a reading.
+    fabrics = [where for where, kinds in places.items() if _of_fabric(kinds)]
+    looks = {where: look() for where, look in found.items() if where not in fabrics}
+    if fabrics:
+        with aside():
+            looks |= {where: found[where]() for where in fabrics}
     problems: list[Problem] = []
     changes: list[Change] = []
     looked_at: dict[str, int] = {}
-    for where, kinds in looks.items():
-        for kind, look in kinds.items():
+    for where in places:
+        for kind, look in looks[where].items():
             if isinstance(look, WeftError):
                 problems.append(unread(where, look))
                 continue
@@ -98,6 +106,10 @@ def verify(
         except WeftError as error:
             problems.append(unread(owner.plan.cloud, error))
     return Verdict(tuple(problems), tuple(changes), looked_at)
+
+
+def _of_fabric(kinds: Collection[AnyKind]) -> bool:
+    return any(kind.row.home is Home.FABRIC for kind in kinds)
 
 
 def _begin(pool: Executor | None, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
@@ -117,7 +129,7 @@ def _look_at_fabric(
     (kind, group), *_ = kinds.items()
     try:
         fabric = world.fabric(group[0].resource.where)
-        snapshot = fabric.snapshot(max_age)
+        snapshot = fabric.snapshot(max_age, patient=True)
         for record in group:
             segment = record.resource.spec
             assert isinstance(segment, SegmentSpec)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from typing import Any, Self
 
@@ -164,16 +165,24 @@ class _Round:
             to_ask, self._to_ask = self._to_ask, []
             if len(to_ask) == 1 and not self._asked:
                 batch, move, ask = to_ask[0]  # there is nothing that could go beside it in another thread
-                self._answered(batch, move, _answer(ask))
+                with self._place([batch]):
+                    answer = _answer(ask)
+                self._answered(batch, move, answer)
                 continue
             for batch, move, ask in to_ask:
                 self._asked[self._pool.submit(ask)] = (batch, move)
-            wait(self._asked, return_when=FIRST_COMPLETED)
-            # Who answers at about the same time is written together.
-            over, _ = wait(self._asked, TOGETHER)
+            with self._place(batch for batch, _ in self._asked.values()):
+                wait(self._asked, return_when=FIRST_COMPLETED)
+                # Who answers at about the same time is written together.
+                over, _ = wait(self._asked, TOGETHER)
             for future in over:
                 self._answered(*self._asked.pop(future), future)
         return self.ended()
+
+    def _place(self, asked: Iterable[Batch]) -> AbstractContextManager[None]:
+        """The visit's place while it waits: another may have it if a fabric is among those that are asked."""
+        waits = any(batch[0].kind.row.home is Home.FABRIC for batch in asked)
+        return self._held.way.aside() if waits else nullcontext()
 
     def _answered(self, batch: Batch, move: Move, answer: Future[Any]) -> None:
         error = answer.exception()

@@ -8,22 +8,23 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from weft.engine.database import Database
+from weft.engine.database import Database, Row
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.fence import HOLD_SECONDS, ChangedError, LostError
 from weft.engine.held import Held
+from weft.engine.lane import Lane
 from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.store import Store
-from weft.engine.takes import Seen, Take, Taken, take_looks, take_work
+from weft.engine.takes import Seen, Taken, take_looks, take_work
 from weft.engine.unreadable import UnreadableError
 from weft.engine.visitor import Look
 from weft.model.errors import WeftError
@@ -36,6 +37,8 @@ LONGEST_SLEEP = 5.0
 PAUSE_AFTER_ERROR = 2.0
 LOOKS_OF_A_THREAD = 4
 """So many READY pods are taken at once for each thread that looks at them."""
+SWITCH_SECONDS = 0.001
+"""Threads of a visit do little between two answers; who has one needn't wait long for those that compute."""
 QUEUE_PAUSE = 0.2
 """Wake-ups come with every event; the queue need not be asked more often than this."""
 TURN_LIMIT, HEARTBEAT_LIMIT, QUEUE_LIMIT = 60.0, 60.0, 900.0
@@ -65,12 +68,15 @@ class Worker:
         self._held: dict[UUID, Held] = {}
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._looking = 0
         self._seen = Seen(database)
-        self._work = ThreadPoolExecutor(settings.pods_at_once, thread_name_prefix="visit")
-        self._looks = ThreadPoolExecutor(settings.looks_at_once, thread_name_prefix="look")
+        aside, wake = settings.aside_at_once, listener.wake
+        self._releases = Lane("release", settings.releases_at_once, aside, freed=wake)
+        self._work = Lane("visit", settings.pods_at_once, aside, freed=wake, first=self._releases)
+        looks, threads = settings.looks_at_once * LOOKS_OF_A_THREAD, settings.looks_at_once
+        self._looks = Lane("look", looks, threads=threads, first=self._releases)
 
     def start(self) -> None:
+        sys.setswitchinterval(SWITCH_SECONDS)
         for turn, name, limit, end in (
             (self._turn, "worker", TURN_LIMIT, self._stop),
             (self._queue_turn, "queue", QUEUE_LIMIT, self._stop),
@@ -87,8 +93,8 @@ class Worker:
         deadline = time.monotonic() + timeout
         self._stop.set()
         self._listener.wake()
-        for pool in (self._work, self._looks):
-            pool.shutdown(wait=False)
+        for lane in (self._work, self._releases, self._looks):
+            lane.close()
         while self.busy() and time.monotonic() < deadline:
             time.sleep(0.02)
         self._over.set()  # signs of life until here: who lets go in time leaves nothing for others to wait for
@@ -102,12 +108,10 @@ class Worker:
 
     def run_once(self) -> bool:
         """Take one pod that is due and visit it, here and now; False if none was. For tests and tools."""
-        for take in (take_work, take_looks):
-            taken = self._take(take, 1)
-            for held in taken.readable:
-                self._visit(held)
-                return True
-        return False
+        taken = self._take_work(0, 1) or self._take_work(1, 0) or self._take_looks(1)
+        for held in taken:
+            self._visit(held)
+        return bool(taken)
 
     def tend_queue(self) -> float:
         """Release expired leases, start queued orders. Seconds until there is something to do again."""
@@ -140,52 +144,57 @@ class Worker:
 
     def _turn(self) -> None:
         mark = self._listener.mark()
-        self._hand_out(take_work, self._settings.pods_at_once, self._work)
+        while not self._stop.is_set() and self._hand_out_work():
+            pass
         with self._database.statement() as tx:
             due = tx.row("next_owner_at")
         assert due is not None
-        if not self._looking and due["looks"] is not None and due["looks"] <= 0:
-            self._hand_out(take_looks, self._settings.looks_at_once * LOOKS_OF_A_THREAD, self._looks)
-        self._listener.wait(mark, self._pause(due["work"], due["looks"]))
+        if self._looks.empty and due["looks"] is not None and due["looks"] <= 0:
+            for held in self._take_looks(self._looks.free):
+                self._begin(held, self._looks)
+        self._listener.wait(mark, self._pause(due))
 
-    def _hand_out(self, take: Take, most: int, pool: ThreadPoolExecutor) -> None:
-        """Take what is due until there is no more, or enough is being visited."""
-        looks = pool is self._looks
-        while not self._stop.is_set() and (free := most - self._visited(looks)) > 0:
-            taken = self._take(take, free)
-            for held in taken.readable:
-                with self._lock:
-                    self._looking += looks
-                try:
-                    pool.submit(self._visit, held, looks)
-                except RuntimeError:  # it was told to stop since
-                    self._visit(held, looks)
-            if taken.number < free or looks:
-                break
+    def _hand_out_work(self) -> bool:
+        """Whether there may be more that is due, and places for it."""
+        most, releases = self._work.free, self._releases.free
+        if not most and not releases:
+            return False
+        taken = self._take_work(most, releases)
+        for held in taken:
+            self._begin(held, self._releases if held.owner.wanted == "absent" else self._work)
+        return len(taken) == most + releases
 
-    def _visited(self, looks: bool) -> int:
-        with self._lock:
-            return self._looking if looks else len(self._held) - self._looking
+    def _begin(self, held: Held, lane: Lane) -> None:
+        held.way = lane
+        lane.begin(lambda: self._visit(held, lane))
 
-    def _pause(self, work: float | None, looks: float | None) -> float:
-        """Seconds to sleep, if the next work and the next look are due after so many; None: there is none."""
-        if self._visited(looks=False) >= self._settings.pods_at_once:
-            work = None  # a finished visit wakes us
-        # Looks that are due wait for those under way, the last of which wakes us.
-        known = [work, None if self._looking else looks]
-        due = min((seconds for seconds in known if seconds is not None), default=LONGEST_SLEEP)
-        return min(max(due, 0.05), LONGEST_SLEEP)
+    def _pause(self, due: Row) -> float:
+        """Seconds to sleep, if the next ones of each sort are due after so many; None: there is none."""
+        # Where there is no place, a finished visit wakes us; looks that are due wait for the last of those under way.
+        known = [
+            due["releases"] if self._releases.free else None,
+            due["work"] if self._work.free else None,
+            due["looks"] if self._looks.empty else None,
+        ]
+        soonest = min((seconds for seconds in known if seconds is not None), default=LONGEST_SLEEP)
+        return min(max(soonest, 0.05), LONGEST_SLEEP)
 
-    def _take(self, take: Take, most: int) -> Taken:
-        """Owners that are due; those whose rows can't be read are set apart."""
-        taken = take(self._database, self.name, self._settings.late, most, self._stop)
+    def _take_work(self, most: int, releases: int) -> Sequence[Held]:
+        late = self._settings.late
+        return self._in_hand(take_work(self._database, self.name, late, most, releases, self._stop))
+
+    def _take_looks(self, most: int) -> Sequence[Held]:
+        return self._in_hand(take_looks(self._database, self.name, self._settings.late, most, self._stop))
+
+    def _in_hand(self, taken: Taken) -> Sequence[Held]:
+        """Owners that were taken; those whose rows can't be read are set apart."""
         with self._lock:
             self._held.update({held.owner.id: held for held in taken.readable})
         for owner_id, error in taken.unreadable.items():
             self._park(owner_id, error)
-        return taken
+        return taken.readable
 
-    def _visit(self, held: Held, look: bool = False) -> None:
+    def _visit(self, held: Held, lane: Lane | None = None) -> None:
         """What goes wrong here is told in the log at least; the pod is taken again when the hold runs out."""
         seen = False
         try:
@@ -202,7 +211,7 @@ class Worker:
         except Exception:
             log.exception("%s (%s): defect in the loop", held.owner, held.owner.id)
         finally:
-            self._ended(held, look, seen)
+            self._ended(held, lane, seen)
 
     def _one_visit(self, held: Held) -> bool:
         """Whether there is nothing to be said of it, but that it is to be let go of."""
@@ -218,16 +227,15 @@ class Worker:
             held.give_up(0.0)
         return False
 
-    def _ended(self, held: Held, look: bool, seen: bool) -> None:
+    def _ended(self, held: Held, lane: Lane | None, seen: bool) -> None:
         """Those of which there is nothing to be said are let go of together."""
-        with self._lock:
-            self._looking -= look
-            last = not self._looking
-            if not seen:
+        if not seen:
+            with self._lock:
                 self._held.pop(held.owner.id, None)
-        if not look or last or self._seen.many:
+        last = lane is None or lane.ended()
+        if lane is not self._looks or last or self._seen.many:
             self._let_go_seen()
-        if not look or last:
+        if lane is not self._looks or last:
             self._listener.wake()
 
     def _let_go_seen(self) -> None:

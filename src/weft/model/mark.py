@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from weft.model.owner import OWNER_KINDS, Owner, OwnerKind
 
@@ -36,14 +37,20 @@ class Mark:
     @classmethod
     def parse(cls, text: str) -> Mark | None:
         """The mark in a description, or None if there is none."""
-        if match := _POD.match(text or ""):
-            site, pod_id, key = match.groups()
-            return cls(site, Owner("pod", pod_id), key)
-        if match := _OTHER.match(text or ""):
-            site, given, owner_id, key = match.groups()
-            kind = _OTHERS.get(given)
-            return None if kind is None else cls(site, Owner(kind, owner_id), key)
-        return None
+        return _parsed(text or "")
+
+
+@lru_cache(65_536)
+def _parsed(text: str) -> Mark | None:
+    """Each is read again and again: a fabric's file has those of all pods."""
+    if match := _POD.match(text):
+        site, pod_id, key = match.groups()
+        return Mark(site, Owner("pod", pod_id), key)
+    if match := _OTHER.match(text):
+        site, given, owner_id, key = match.groups()
+        kind = _OTHERS.get(given)
+        return None if kind is None else Mark(site, Owner(kind, owner_id), key)
+    return None
 
 
 def owner_tag(owner: Owner) -> str:

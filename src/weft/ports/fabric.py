@@ -44,11 +44,14 @@ class FabricDriver(ResourceDriver, Protocol):
         """Numbers that can't be allocated, and ports with few free entries."""
         ...
 
-    def snapshot(self, max_age: float = 0.0) -> Snapshot:
+    def snapshot(self, max_age: float = 0.0, patient: bool = False) -> Snapshot:
         """A reading of the whole fabric that began at most this many seconds ago, and after this process's last change.
 
         0: it begins after this call. Concurrent callers share one reading; if it fails, it is unknown for all that
         waited for it.
+
+        Args:
+            patient: nobody waits for it soon; it may begin a moment later, to be shared by more.
         """
         ...
 

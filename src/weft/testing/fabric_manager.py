@@ -38,6 +38,8 @@ class _File:
     """A partition file as it is read: once for each text, since in a benchmark the fake is to cost little."""
 
     def __init__(self, text: str, site: str) -> None:
+        before, _, after = split(text, site)
+        self.digests = (_digest(text), _digest(before + after))
         self.conf = parse(text, site)
         self.weft = tuple(
             WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
@@ -180,8 +182,7 @@ class FakeManager:
     def _digests(self) -> tuple[str, str]:
         if self.text is None:
             return "", ""
-        before, _, after = split(self.text, self.site)
-        return _digest(self.text), _digest(before + after)
+        return self._file().digests
 
     def status(self) -> AgentStatus:
         self._asked("status")

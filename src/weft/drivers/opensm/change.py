@@ -11,12 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.section import Base, Section, base_section, marks_of, section_of
+from weft.drivers.pace import next_at
 from weft.model.agentapi import ChangeResult, PartitionsChange, WeftPartitionDocument
 from weft.model.errors import ConflictError, PermanentError, UnknownError, WeftError
 from weft.model.ids import format_pkey
@@ -27,6 +29,8 @@ log = logging.getLogger(__name__)
 
 Edit = Callable[[Section, Base], None]
 """Changes a section in place; may be called again with a newer section."""
+Fence = Callable[[], None]
+"""Raises if the edit isn't to be made any more: another worker has its owner by now."""
 
 _TRIES = 10
 _TRIES_OF_STANDBYS = 5
@@ -51,12 +55,17 @@ class Changer:
 
     def __init__(self, site: str, agents: Agents, ledger: Ledger) -> None:
         self._site, self._agents, self._ledger = site, agents, ledger
-        self._turn = threading.Lock()
-        self._waiting_lock = threading.Lock()
-        self._waiting: list[tuple[Edit, Future[Changed]]] = []
+        self._condition = threading.Condition()
+        self._changing = False
+        self._waiting: list[tuple[Edit, Fence, Future[Changed]]] = []
+        self._hurry = False
+        self._next = float("-inf")
 
-    def change(self, edit: Edit, wait_seconds: float) -> Changed:
+    def change(self, edit: Edit, wait_seconds: float, fence: Fence, patient: bool = False) -> Changed:
         """Apply an edit and wait, up to a limit, until the fabric shows it.
+
+        Args:
+            patient: it isn't made before its time (`weft.drivers.pace`), but for one that isn't.
 
         Raises:
             UnknownError: no single master, or it doesn't respond; the outcome is unknown.
@@ -64,12 +73,33 @@ class Changer:
             TemporaryError: others kept changing the file, or the database can't be read.
         """
         mine: Future[Changed] = Future()
-        with self._waiting_lock:
-            self._waiting.append((edit, mine))
-        with self._turn:
-            if not mine.done():
+        with self._condition:
+            self._waiting.append((edit, fence, mine))
+            self._hurry = self._hurry or not patient
+            self._condition.notify_all()
+        with self._turn(mine.done) as turn:
+            if turn:
+                with self._condition:
+                    self._condition.wait_for(lambda: self._hurry, max(0.0, self._next - time.monotonic()))
                 self._take_all(wait_seconds)
         return mine.result()
+
+    @contextmanager
+    def _turn(self, enough: Callable[[], bool] = lambda: False) -> Generator[bool]:
+        """Alone with the fabric; False: it is enough already without that."""
+        with self._condition:
+            self._condition.wait_for(lambda: enough() or not self._changing)
+            turn = not enough()
+            self._changing = self._changing or turn
+        if not turn:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            with self._condition:
+                self._changing = False
+                self._condition.notify_all()
 
     def base(self, files: Files, master: str) -> Base:
         """What weft's section must contain, given files that were just read.
@@ -81,7 +111,7 @@ class Changer:
 
     def level(self) -> Files:
         """Write weft's section wherever it differs; returns the files as they were read before."""
-        with self._turn:
+        with self._turn():
             files = self._agents.files()
             master = self._agents.master(files)
             base = self.base(files, master.name)
@@ -103,15 +133,30 @@ class Changer:
             return files
 
     def _take_all(self, wait_seconds: float) -> None:
-        with self._waiting_lock:
-            batch, self._waiting = self._waiting, []
+        with self._condition:
+            batch, self._waiting, self._hurry = self._waiting, [], False
+        began = time.monotonic()
+        edits: list[Edit] = []
+        asked: list[Future[Changed]] = []
+        for edit, fence, future in batch:
+            try:
+                fence()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                edits.append(edit)
+                asked.append(future)
+        if not edits:
+            return
         try:
-            changed = self._apply([edit for edit, _ in batch], wait_seconds)
+            changed = self._apply(edits, wait_seconds)
         except BaseException as error:
-            for _, future in batch:
+            for future in asked:
                 future.set_exception(error)
             return
-        for _, future in batch:
+        finally:
+            self._next = next_at(began, time.monotonic())
+        for future in asked:
             future.set_result(changed)
 
     def _apply(self, edits: list[Edit], wait_seconds: float) -> Changed:

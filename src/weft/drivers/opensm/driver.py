@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.capabilities import CAPABILITIES
-from weft.drivers.opensm.change import Changed, Changer, Edit, lost
+from weft.drivers.opensm.change import Changed, Changer, Edit, Fence, lost
 from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, configured
 from weft.drivers.opensm.marked import marked_segments
 from weft.drivers.opensm.observe import Seen, observe
-from weft.drivers.opensm.section import Base, Section, Wanted, foreign
+from weft.drivers.opensm.section import Base, Section, Wanted
 from weft.drivers.opensm.status import fabric_status
 from weft.drivers.segments import SegmentDriver, segment_of
 from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
@@ -56,6 +56,10 @@ REPAIRED_AT_ONCE = 32
 
 ENTRIES_SECONDS = 3600.0
 """How long the size of a port's table is cached: it only changes with the adapter's firmware."""
+
+
+def _unfenced() -> None:
+    """What the audit removes is no worker's: the edit itself looks whether it still may go."""
 
 
 class OpenSm(SegmentDriver[OpenSmSnapshot]):
@@ -213,10 +217,10 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
             return {}
 
         def edit(section: Section, base: Base) -> None:
-            for pkey in [k for k, d in section.items() if d.mark in marks]:
-                del section[pkey]
+            for mark in marks:
+                base.drop(section, mark)
 
-        self._change(edit, frozenset(segment_of(r).number for r in wanted))
+        self._change(edit, frozenset(segment_of(r).number for r in wanted), scope.fence)
         return {r.key: Outcome(id=segment_of(r).text) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
@@ -242,7 +246,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
                     section.pop(pkey, None)
 
         try:
-            self._change(edit, frozenset(keys))
+            self._change(edit, frozenset(keys), _unfenced)
         except WeftError as error:
             return {t.id: Outcome(error=error) for t in keys.values()}
         return {
@@ -259,10 +263,10 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         seen = Seen(master.name, files.read, files.unread, tables, self._ports)
         return OpenSmSnapshot(self._site, self._fabric, began, seen)
 
-    def _change(self, edit: Edit, vacate: frozenset[int]) -> None:
+    def _change(self, edit: Edit, vacate: frozenset[int], fence: Fence, patient: bool = False) -> None:
         """Change weft's section, repair what remains different, and discard earlier readings."""
         try:
-            self._repair(self._changer.change(edit, self._wait), vacate)
+            self._repair(self._changer.change(edit, self._wait, fence, patient), vacate)
         finally:
             self._reading.changed()  # also without a response: it may have been done
 
@@ -277,27 +281,26 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
             refused.clear()
             for resource in wanted:
                 spec, mark = Wanted.of(segment_of(resource)), scope.mark(resource.key)
-                error = self._refusal(spec, mark, section, base.files)
+                error = self._refusal(spec, mark, section, base)
                 if error is not None:
                     refused[resource.key] = Outcome(error=error)
                     continue
-                for pkey in [k for k, d in section.items() if d.mark == mark.text()]:
-                    del section[pkey]
+                base.drop(section, mark.text())
                 section[spec.pkey] = WeftPartitionDocument(
                     pkey=spec.pkey, mark=mark.text(), members=spec.members
                 )
 
-        self._change(edit, vacate)
+        self._change(edit, vacate, scope.fence, patient=not vacate)
         return {r.key: refused.get(r.key, Outcome(id=segment_of(r).text)) for r in wanted}
 
-    def _refusal(self, spec: Wanted, mark: Mark, section: Section, files: Files) -> WeftError | None:
+    def _refusal(self, spec: Wanted, mark: Mark, section: Section, base: Base) -> WeftError | None:
         """Why a partition can't be added to the section; a key belongs to one pod, and must be within weft's range."""
         if error := self._outside_range(spec.pkey):
             return error
         other = section.get(spec.pkey)
         if other is not None and other.mark != mark.text():
             return self._taken(spec.pkey, f"taken: {other.mark}")
-        if name := foreign(spec.pkey, files):
+        if name := base.foreign.get(spec.pkey):
             return self._taken(spec.pkey, f"defined by somebody else in the file of {name}")
         return None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 from weft.drivers.opensm.agents import Files
@@ -44,7 +45,7 @@ class Wanted:
         return cls(spec.number, tuple(sorted({parse_guid(m.port) for m in spec.members})))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Base:
     """What a change starts from.
 
@@ -63,6 +64,25 @@ class Base:
     restored: tuple[WeftPartitionDocument, ...] = ()
     dropped: tuple[WeftPartitionDocument, ...] = ()
     problems: tuple[str, ...] = ()
+
+    @cached_property
+    def _keys(self) -> Mapping[str, tuple[int, ...]]:
+        """Mark -> P_Keys (15 bits) of its partitions."""
+        found: dict[str, tuple[int, ...]] = {}
+        for pkey, document in self.section.items():
+            found[document.mark] = (*found.get(document.mark, ()), pkey)
+        return found
+
+    def drop(self, section: Section, mark: str) -> None:
+        """Take partitions with the mark out of a section that was made from this one, where they still are."""
+        for pkey in self._keys.get(mark, ()):
+            if pkey in section and section[pkey].mark == mark:
+                del section[pkey]
+
+    @cached_property
+    def foreign(self) -> Mapping[int, str]:
+        """See `foreign_keys`."""
+        return foreign_keys(self.files)
 
 
 def section_of(file: AgentPartitions) -> Section:
@@ -84,11 +104,12 @@ def base_section(
     mine = section_of(files.read[master])
     section: Section = {k: d for k, d in mine.items() if d.mark not in over}
     marks = {d.mark for d in section.values()} | {m.text() for m in known} | asked.keys()
+    foreign = foreign_keys(files)
     for name in sorted(files.read.keys() - {master}):
         for document in files.read[name].weft:
             if document.pkey in section or document.mark in marks:
                 continue
-            if not foreign(document.pkey, files):
+            if document.pkey not in foreign:
                 section[document.pkey] = document
                 marks.add(document.mark)
     unknown = {g: d.pkey for d in section.values() if d.mark not in asked for g in d.members}
@@ -99,7 +120,7 @@ def base_section(
         if mark in there:
             continue
         document = WeftPartitionDocument(pkey=spec.pkey, mark=mark, members=spec.members)
-        if why := _why_not(document, section, unknown, files):
+        if why := _why_not(document, section, unknown, foreign):
             problems.append(f"partition {format_pkey(spec.pkey)} ({mark}) is lost and not put back: {why}")
             continue
         section[spec.pkey] = document
@@ -118,12 +139,12 @@ def _why_not(
     document: WeftPartitionDocument,
     section: Mapping[int, WeftPartitionDocument],
     unknown: Mapping[int, int],
-    files: Files,
+    foreign: Mapping[int, str],
 ) -> str:
     """Why a lost partition can't simply be restored; empty: it can."""
     if other := section.get(document.pkey):
         return f"its P_Key is now that of {other.mark}"
-    if name := foreign(document.pkey, files):
+    if name := foreign.get(document.pkey):
         return f"its P_Key is now defined by somebody else in the file of {name}"
     taken = [g for g in document.members if g in unknown]
     if taken:
@@ -134,9 +155,9 @@ def _why_not(
     return ""
 
 
-def foreign(pkey: int, files: Files) -> str:
-    """Name of an agent in whose file someone else defines the key; empty: none."""
-    for name, file in sorted(files.read.items()):
-        if any(p.pkey == pkey for p in file.configured) and not any(d.pkey == pkey for d in file.weft):
-            return name
-    return ""
+def foreign_keys(files: Files) -> Mapping[int, str]:
+    """P_Keys (15 bits) that someone else defines -> name of the first agent in whose file."""
+    found: dict[int, str] = {}
+    for name, file in sorted(files.read.items(), reverse=True):
+        found |= dict.fromkeys({p.pkey for p in file.configured} - {d.pkey for d in file.weft}, name)
+    return found

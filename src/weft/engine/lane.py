@@ -1,0 +1,132 @@
+"""Visits of one sort in one worker process, each in a thread: so many go on at a time, others wait aside.
+
+Changes of a fabric wait for each other, and all that wait are one change (`weft.drivers.opensm.change`): the more
+pods may wait, the fewer changes there are. So a visit that waits for a fabric gives its place to another, and takes
+none of the processor; it goes on when there is a place again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol
+
+LONGEST_STOP = 0.05
+"""Seconds at most that a visit gives way before each of its steps: who goes first may be many."""
+
+
+class Way(Protocol):
+    """What a visit knows of the others."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Without a place as long as this lasts; it ends when there is one again."""
+        ...
+
+    def give_way(self) -> None:
+        """Let those go first that do."""
+        ...
+
+
+class Alone:
+    """There are no others."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def give_way(self) -> None:
+        return
+
+
+class Lane:
+    """Thread-safe. A `Way` of its visits.
+
+    Args:
+        name: of its threads.
+        places: visits that may go on at the same time.
+        aside: visits that may wait aside besides; more of them keep their places.
+        threads: None: one for each of them.
+        freed: called when a visit goes aside: another may begin.
+        first: its visits go before those of this one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        places: int,
+        aside: int = 0,
+        threads: int | None = None,
+        freed: Callable[[], None] = lambda: None,
+        first: Lane | None = None,
+    ) -> None:
+        self._places, self._most_aside, self._freed, self._first = places, aside, freed, first
+        self._pool = ThreadPoolExecutor(threads or places + aside, thread_name_prefix=name)
+        self._condition = threading.Condition()
+        self._taken = self._aside = self._returning = 0
+
+    @property
+    def free(self) -> int:
+        """Visits that may begin now; who comes back from aside goes first."""
+        with self._condition:
+            return max(0, self._places - self._taken - self._returning)
+
+    @property
+    def empty(self) -> bool:
+        with self._condition:
+            return not self._taken and not self._aside
+
+    def begin(self, visit: Callable[[], None]) -> None:
+        """In one of its threads, and it takes a place. Whoever begins one looks at `free` before."""
+        with self._condition:
+            self._taken += 1
+        try:
+            self._pool.submit(visit)
+        except RuntimeError:  # it was told to stop since
+            visit()
+
+    def ended(self) -> bool:
+        """A visit is over. Whether none is left."""
+        with self._condition:
+            self._taken -= 1
+            self._condition.notify_all()
+            return not self._taken and not self._aside
+
+    def give_way(self) -> None:
+        """Threads of one process share a processor, and what somebody waits for has few steps that each take little."""
+        if self._first is not None:
+            self._first.let_pass()
+
+    def let_pass(self) -> None:
+        """Wait until it has no visits, for a moment at most: who is aside waits for what this process does, too."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._taken and not self._aside, LONGEST_STOP)
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        if not self._goes_aside():
+            yield
+            return
+        self._freed()
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._returning += 1
+                self._condition.wait_for(lambda: self._taken < self._places)
+                self._returning -= 1
+                self._aside -= 1
+                self._taken += 1
+
+    def _goes_aside(self) -> bool:
+        with self._condition:
+            if self._aside == self._most_aside:
+                return False
+            self._aside += 1
+            self._taken -= 1
+            self._condition.notify_all()
+            return True
+
+    def close(self) -> None:
+        """No visit begins in its threads any more; those under way end by themselves."""
+        self._pool.shutdown(wait=False)

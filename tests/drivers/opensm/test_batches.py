@@ -1,0 +1,156 @@
+"""Orders that wait for each other are one change of the file, and each of them is fenced when it is made."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from tests.drivers.opensm.rigs import FABRIC, FakeRig, host_ports, partition, scope
+from weft.drivers import pace
+from weft.drivers.reading import SharedReading
+from weft.model.agentapi import ChangeResult, PartitionsChange
+from weft.model.errors import PermanentError
+from weft.model.resources import Outcome
+from weft.testing.fabric import FakeFabric
+from weft.testing.fabric_manager import FakeManager
+
+LONG, KEY = 60.0, 0x101
+
+
+class Slow:
+    """The master's changes, each of which takes until it is told."""
+
+    def __init__(self, fabric: FakeFabric, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+        change = FakeManager.change
+
+        def slowly(manager: FakeManager, new: PartitionsChange) -> ChangeResult:
+            if manager.name == "sm1":
+                self.sizes.append(len(new.weft))
+                self.begun.set()
+                assert self.goes_on.wait(LONG)
+            return change(manager, new)
+
+        monkeypatch.setattr(FakeManager, "change", slowly)
+
+
+class Pods:
+    """Each with one partition of two ports of its own, in a thread of its own."""
+
+    def __init__(self, fabric: FakeFabric, threads: int) -> None:
+        self._fabric, self._pool = fabric, ThreadPoolExecutor(threads)
+        self._ports = host_ports(fabric._site)  # pyright: ignore[reportPrivateUsage]
+
+    def create(self, pod: int, fence: Callable[[], None] = lambda: None) -> Future[Outcome]:
+        wanted = partition(KEY + pod, self._ports[2 * pod : 2 * pod + 2])
+        whose = replace(scope(pod), fence=fence)
+        return self._pool.submit(lambda: self._fabric.create(whose, [wanted], {})["partition"])
+
+    def waiting(self) -> int:
+        return len(self._fabric._changer._waiting)  # pyright: ignore[reportPrivateUsage]
+
+
+def _until(true: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if true():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("never")
+
+
+def test_all_that_wait_are_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
+    first = pods.create(0)
+    assert slow.begun.wait(LONG)
+    others = [pods.create(pod) for pod in (1, 2, 3)]
+    _until(lambda: pods.waiting() == 3)
+    slow.goes_on.set()
+    for made in (first, *others):
+        assert made.result(LONG).error is None
+    assert slow.sizes == [1, 4]
+
+
+def test_who_lost_its_owner_while_it_waited_changes_nothing_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own fence says so when the change is made, not when it was asked for."""
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 3)
+    lost = threading.Event()
+
+    class LostError(Exception):
+        pass
+
+    def fence() -> None:
+        if lost.is_set():
+            raise LostError
+
+    first = pods.create(0)
+    assert slow.begun.wait(LONG)
+    stale, other = pods.create(1, fence), pods.create(2)
+    _until(lambda: pods.waiting() == 2)
+    lost.set()
+    slow.goes_on.set()
+    assert first.result(LONG).error is None and other.result(LONG).error is None
+    with pytest.raises(LostError):
+        stale.result(LONG)
+    assert set(fabric.partitions()) >= {KEY, KEY + 2} and KEY + 1 not in fabric.partitions()
+
+
+def test_what_only_fences_refuse_is_no_change_at_all() -> None:
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+
+    def fence() -> None:
+        raise PermanentError("change", "weft", "it isn't mine any more", "nothing")
+
+    before = fabric.manager("sm1").text
+    with pytest.raises(PermanentError):
+        Pods(fabric, 1).create(0, fence).result(LONG)
+    assert fabric.manager("sm1").text == before
+    assert Pods(fabric, 1).create(1).result(LONG).error is None
+
+
+def test_a_removal_waits_for_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made may wait a moment for more of it; what is taken out of the fabric takes it along at once."""
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    pods = Pods(fabric, 2)
+    assert pods.create(0).result(LONG).error is None
+    monkeypatch.setattr(fabric._changer, "_next", time.monotonic() + 600.0)  # pyright: ignore[reportPrivateUsage]
+    made = pods.create(1)
+    _until(lambda: pods.waiting() == 1)
+    assert not made.done()
+    fabric.delete(scope(0), [partition(KEY, ())], {})
+    assert made.result(LONG).error is None
+    assert KEY not in fabric.partitions() and KEY + 1 in fabric.partitions()
+
+
+def test_the_next_one_comes_after_three_times_as_long_and_never_much_later() -> None:
+    assert pace.next_at(10.0, 10.01) == pytest.approx(10.04)
+    assert pace.next_at(10.0, 15.0) == 15.0 + pace.LONGEST
+
+
+def test_only_who_is_patient_waits_with_a_reading() -> None:
+    """By a clock that stands still, it would wait for ever."""
+    now = [0.0]
+
+    def read(began: float) -> int:
+        now[0] += 1.0
+        return int(began)
+
+    shared = SharedReading(read, lambda: now[0])
+    assert shared.get(patient=True) == 0
+    assert shared.get() == 1
+    with ThreadPoolExecutor(1) as pool:
+        patient = pool.submit(shared.get, 0.0, True)
+        threading.Event().wait(0.02)
+        assert not patient.done()
+        assert shared.get() == 2
+        now[0] += 60.0
+        assert patient.result(LONG) in (2, 62, 63)

@@ -1,0 +1,167 @@
+"""Lanes of a worker: how many visits go on, who waits aside, who goes first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from weft.engine import lane as lane_module
+from weft.engine.lane import Lane
+
+LONG = 60.0
+
+
+class Visits:
+    """Visits that go on until they are told, each by its name."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._gates: dict[tuple[str, str], threading.Event] = {}
+        self.ended: list[bool] = []
+
+    def gate(self, name: str, step: str) -> threading.Event:
+        return self._gates.setdefault((name, step), threading.Event())
+
+    def begin(self, name: str, aside: bool) -> None:
+        """Until its gate `work` is open; then, if it goes aside, until `answer` is, and until `rest` is."""
+
+        def visit() -> None:
+            assert self.gate(name, "work").wait(LONG)
+            if aside:
+                with self._lane.aside():
+                    self.gate(name, "is aside").set()
+                    assert self.gate(name, "answer").wait(LONG)
+                self.gate(name, "is back").set()
+                assert self.gate(name, "rest").wait(LONG)
+            self.ended.append(self._lane.ended())
+            self.gate(name, "is over").set()
+
+        for step in ("work", "answer", "rest"):
+            self.gate(name, step)
+        self._lane.begin(visit)
+
+    def let(self, name: str, *steps: str) -> None:
+        for step in steps:
+            if step.startswith("is "):
+                assert self.gate(name, step).wait(LONG), (name, step)
+            else:
+                self.gate(name, step).set()
+
+
+def test_who_waits_aside_lets_another_begin_and_comes_back_before_the_next() -> None:
+    freed: list[int] = []
+    lane = Lane("visit", 1, aside=3, freed=lambda: freed.append(1))
+    visits = Visits(lane)
+    assert lane.free == 1 and lane.empty
+    visits.begin("a", aside=True)
+    assert lane.free == 0 and not lane.empty
+    visits.let("a", "work", "is aside")
+    assert lane.free == 1 and freed == [1]
+    visits.begin("b", aside=False)
+    assert lane.free == 0
+    visits.let("a", "answer")  # it has its answer and no place
+    assert not visits.gate("a", "is back").wait(0.05)
+    visits.let("b", "work", "is over")
+    visits.let("a", "is back")
+    assert lane.free == 0
+    visits.let("a", "rest", "is over")
+    assert lane.free == 1 and lane.empty
+    assert visits.ended == [False, True]
+    lane.close()
+
+
+def test_one_that_comes_back_is_counted_before_it_has_its_place() -> None:
+    """No other may begin in it meanwhile: else those that come back would wait for ever behind new ones."""
+    lane = Lane("visit", 1, aside=2)
+    visits = Visits(lane)
+    for name in ("a", "b"):
+        visits.begin(name, aside=True)
+        visits.let(name, "work", "is aside")
+    visits.let("a", "answer", "is back")
+    visits.let("b", "answer")
+    visits.let(
+        "a",
+        "rest",
+        "is over",
+    )
+    visits.let("b", "is back")
+    assert lane.free == 0
+    visits.let("b", "rest", "is over")
+    assert visits.ended == [False, True]
+    lane.close()
+
+
+def test_no_more_than_so_many_go_aside() -> None:
+    """The next one keeps its place, and goes on all the same."""
+    lane = Lane("visit", 2, aside=1)
+    visits = Visits(lane)
+    for name in ("a", "b"):
+        visits.begin(name, aside=True)
+        visits.let(name, "work", "is aside")
+    assert lane.free == 1
+    for name in ("b", "a"):
+        visits.let(name, "answer", "is back", "rest", "is over")
+    assert lane.free == 2
+    lane.close()
+
+
+@pytest.mark.parametrize("aside", [True, False])
+def test_a_place_comes_back_after_an_error_too(aside: bool) -> None:
+    lane = Lane("visit", 1, aside=int(aside))
+    lane.begin(lambda: None)
+    with pytest.raises(ValueError, match="wrong"), lane.aside():
+        raise ValueError("wrong")
+    assert lane.free == 0
+    assert lane.ended()
+    assert lane.free == 1
+    lane.close()
+
+
+def test_others_give_way_while_one_goes_on_that_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it is aside; for a moment at most, however long it lasts; and not to their own kind."""
+    first = Lane("release", 1, aside=1)
+    lane = Lane("visit", 1, first=first)
+    passed = threading.Event()
+
+    def step(way: Lane) -> Callable[[], None]:
+        def go() -> None:
+            for _ in range(3):
+                way.give_way()
+            passed.set()
+
+        return go
+
+    step(lane)()
+    assert passed.is_set()
+    visits = Visits(first)
+    visits.begin("release", aside=True)
+    passed.clear()
+    step(first)()
+    assert passed.is_set()
+    passed.clear()
+    thread = threading.Thread(target=step(lane))
+    thread.start()
+    assert passed.wait(LONG)  # it isn't stopped for ever
+    thread.join()
+    monkeypatch.setattr(lane_module, "LONGEST_STOP", LONG)
+    passed.clear()
+    thread = threading.Thread(target=step(lane))
+    thread.start()
+    visits.let("release", "work", "is aside")
+    assert not passed.wait(0.05)
+    visits.let("release", "answer", "is back", "rest", "is over")
+    assert passed.wait(LONG)
+    thread.join()
+    first.close()
+
+
+def test_after_it_was_closed_a_visit_still_goes_on_to_its_end() -> None:
+    """It was taken already: in the thread of who began it."""
+    lane = Lane("visit", 1)
+    lane.close()
+    by: list[str] = []
+    lane.begin(lambda: by.append(threading.current_thread().name))
+    assert by == [threading.current_thread().name]
+    assert lane.ended()
