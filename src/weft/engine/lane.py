@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
-LONGEST_STOP = 0.05
+LONGEST_STOP = 0.2
 """Seconds at most that a visit gives way before each of its steps: who goes first may be many."""
 
 

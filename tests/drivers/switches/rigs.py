@@ -126,7 +126,6 @@ class RealSwitches:
             return
         with front.lock:
             if isinstance(front, Eapi):
-                front.running.vlans.setdefault(number, Vlan(f"net-{number}"))
                 front.running.ports[name] = Port(access=number)
             elif isinstance(front, Nvue):
                 front.running["bridge"]["domain"][BRIDGE]["vlan"].setdefault(str(number), {})
@@ -139,6 +138,13 @@ class RealSwitches:
                 front.running["vlans"].add(f"Vlan{number}")
                 members[f"Vlan{number}", name] = "untagged"
             front.follow()
+
+    def define(self, number: int) -> None:
+        """Another hand: the VLAN, under its own name where a switch stores names."""
+        for front in self.fronts.by_name.values():
+            if isinstance(front, Eapi):
+                with front.lock:
+                    front.running.vlans.setdefault(number, Vlan(f"net-{number}"))
 
     def remove(self, port: str, number: int) -> None:
         switch, _, name = port.partition("/")

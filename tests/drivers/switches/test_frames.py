@@ -201,6 +201,7 @@ def test_a_fabric_that_neutron_configures_is_only_read(rig: RealSwitches) -> Non
         assert driver.create(scope(), [wanted], {})["partition"].error is None
         assert driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
         assert len(driver.check(spec(wanted), driver.snapshot()).problems) == 2
+        rig.define(FIRST)
         rig.add(rig.port("host1"), FIRST)
         rig.add(rig.port("host2"), FIRST)
         rig.hosts.await_reach({("host1", "host2")})
