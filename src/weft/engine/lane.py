@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 LONGEST_STOP = 0.2
-"""Seconds at most that a visit gives way before each of its steps: who goes first may be many."""
+"""Seconds at most that a visit gives way before each of its steps: who goes first may be many, or wait long."""
 
 
 class Way(Protocol):
