@@ -14,7 +14,7 @@ from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
-from weft.model.errors import InputError, RefusedError
+from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
@@ -133,6 +133,22 @@ def test_a_machine_that_is_not_clean_stays_in_quarantine_and_the_other_comes_bac
     with pytest.raises(RefusedError):
         house.order(ORDER.model_copy(update={"name": "all"}), count=4)
     assert bad not in house.ready(ORDER.model_copy(update={"name": "next"})).nodes
+
+
+def test_a_site_may_not_give_a_live_pods_node_another_machine(house: House) -> None:
+    pod = house.ready(ORDER)
+
+    def changed(name: str) -> dict[str, object]:
+        document = house.site.model_dump(mode="json")
+        node = next(n for n in document["nodes"] if n["name"] == name)
+        node["machine"] = "00000000-0000-4000-8000-00000000beef"
+        return document
+
+    with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s host or adapters .* release the pod first"):
+        house.service.apply_site(house.operator, changed(pod.nodes[0]))
+    assert house.store.site().generation == 1
+    free = next(n.name for n in house.site.nodes if n.machine and n.name not in pod.nodes)
+    assert house.service.apply_site(house.operator, changed(free)).generation == 2
 
 
 def test_machines_and_other_nodes_are_never_taken_for_each_other(house: House) -> None:

@@ -196,4 +196,4 @@ class SiteVerbs(Desk):
 def _wired(site: Site, name: str) -> object:
     """What a pod's graph uses of one node; None for what isn't one."""
     node = site.node_by_name.get(name)
-    return node and (node.host or node.name, [(h.name, h.fabric, h.guid, h.port_guid) for h in node.hcas])
+    return node and (node.nova_host, [(h.name, h.fabric, h.guid, h.port_guid) for h in node.hcas])

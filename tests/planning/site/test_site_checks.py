@@ -302,6 +302,18 @@ def test_two_nodes_with_one_nova_host_are_refused(folder: Folder) -> None:
     ]
 
 
+def test_two_nodes_that_are_one_machine_are_refused_at_the_machine(folder: Folder) -> None:
+    machine = "5c435abb-55d9-5c17-8131-5edcbcd52777"
+    rows = (folder.path / "nodes.csv").read_text().splitlines()
+    ids = {1: machine, 2: machine}
+    table = [f"{rows[0]},machine", *(f"{row},{ids.get(i, '')}" for i, row in enumerate(rows[1:], 1))]
+    (folder.path / "nodes.csv").write_text("\n".join(table) + "\n")
+    assert folder.errors() == [
+        f"nodes.csv:3: nodes[1].machine: '{machine}' is not allowed: a host of cloud main must be unique; "
+        "node gpu01 already has it"
+    ]
+
+
 def test_a_good_site_may_still_deserve_a_hint(folder: Folder) -> None:
     """No agents, no flavors and nodes without adapters are no errors, but are said."""
     assert hints(load_site(SMALL / "site.yaml")) == ()

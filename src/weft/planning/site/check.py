@@ -239,7 +239,7 @@ def _nodes(site: Site) -> Iterator[WrongValue]:
         yield from known(("nodes", i, "cloud"), node.cloud, site.clouds, "clouds of the site")
         if node.cloud is not None:
             seen = hosts.setdefault(node.cloud, Seen(f"a host of cloud {node.cloud}", casefold))
-            field = "host" if node.host else "name"
+            field = "machine" if node.machine else "host" if node.host else "name"
             yield from seen.check(node.nova_host, f"node {node.name}", ("nodes", i, field))
 
 
