@@ -28,6 +28,7 @@ class FakeNova:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.images: list[dict[str, str]] = []
+        self.next_images: list[dict[str, str]] = []
         self.instead = ""
 
     def app(self) -> FastAPI:
@@ -39,6 +40,10 @@ class FakeNova:
         path = request.scope["raw_path"].decode()
         query = request.scope["query_string"].decode()
         self.asked.append(f"{path}?{query}")
+        if path == "/images" and self.next_images:
+            first = "marker" not in request.query_params
+            more = {"next": f"/v2/images?{query}&marker=m"} if first else {}
+            return JSONResponse({"images": self.images if first else self.next_images, **more})
         if path.startswith("/images"):
             return JSONResponse(
                 {"images": self.images} if path == "/images" else {"status": "active", "id": "i"}
@@ -148,6 +153,15 @@ def test_a_key_pair_is_the_ordering_users(sessions: Sessions, nova: FakeNova) ->
     nova.instead = "somebody-else"
     with pytest.raises(InputError):
         OpenStackFacts(sessions).public_key("me", "my key")
+
+
+def test_an_image_is_found_on_any_page(sessions: Sessions, nova: FakeNova) -> None:
+    """The newest first; the next page is asked with the filters of the first."""
+    nova.images = [{"id": "1", "name": "b", "status": "active"}]
+    nova.next_images = [{"id": i, "name": "a", "status": "active"} for i in ("2", "3")]
+    found = Lookups().image(sessions.own(), "a")
+    assert found is not None and found["id"] == "2"
+    assert len(nova.asked) == 2 and nova.asked[1] == f"{nova.asked[0]}&marker=m"
 
 
 @pytest.mark.parametrize("name", ["../flavors", "x?limit=1", "in:a,b", "a/b"])

@@ -211,6 +211,54 @@ def test_without_a_conductor_that_is_alive_nothing_is_gone(rig: Rig) -> None:
         rig.see(taken)
 
 
+def test_pages_are_followed_to_the_last(rig: Rig) -> None:
+    """The machine is on the second of three pages."""
+    rig.take()
+    mine = rig.ironic.nodes.pop(NODE)
+    other = {**mine, "uuid": "00000000-0000-4000-8000-000000000001", "extra": {}}
+    third = {**other, "uuid": "00000000-0000-4000-8000-000000000002"}
+    rig.ironic.nodes = {str(n["uuid"]): n for n in (other, mine, third)}
+    rig.ironic.max_limit = 1
+    assert rig.facts.hosts()[NODE] == "up"
+    assert len(rig.driver.marked("lab", [])) == 1
+
+
+@pytest.mark.parametrize("page", [{"next": "http://x/v1/nodes?marker=a"}, {"next": {"href": "x"}}])
+def test_pages_without_an_end_are_unknown(rig: Rig, page: dict[str, object]) -> None:
+    rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"nodes": [], **page}))]
+    with pytest.raises(UnknownError, match="without an end"):
+        rig.driver.marked("lab", [])
+
+
+def test_virtual_machines_have_their_hosts_while_ironic_is_away(rig: Rig) -> None:
+    rig.ironic.lies = [("GET /baremetal/.*", Reply(503, {"error_message": "busy"}))]
+    hosts = rig.facts.hosts()
+    assert hosts["gpu01"] == "up" and hosts[NODE].startswith("unknown: ") and "busy" in hosts[NODE]
+
+
+def test_a_worker_that_lost_its_pod_while_it_read_takes_nothing(rig: Rig) -> None:
+    lost: list[bool] = []
+
+    def fence() -> None:
+        if lost:
+            raise RuntimeError("another worker has it")
+
+    rig.ironic.asides = [(f"GET /baremetal/v1/nodes/{NODE}/history", lambda: lost.append(True))]
+    with pytest.raises(RuntimeError, match="another worker"):
+        rig.take(replace(SCOPE, fence=fence))
+    assert rig.node["extra"] == {}
+
+
+def test_a_late_worker_leaves_the_next_pods_mark(rig: Rig) -> None:
+    """While it reads, another worker gives the machine back, and the next pod takes it."""
+    taken = rig.take()
+    theirs = {"weft": OTHER.mark(MACHINE.key).text()}
+    rig.ironic.asides = [(f"GET /baremetal/v1/nodes/{NODE}/history", lambda: rig.node.update(extra=theirs))]
+    error = rig.give_back(taken)
+    assert isinstance(error, TemporaryError) and "changed meanwhile" in str(error)
+    assert rig.node["extra"] == theirs
+
+
 def test_what_the_next_pod_has_is_not_the_first_ones_and_stays_untouched(rig: Rig) -> None:
     first = rig.take()
     assert rig.give_back(first) is None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,11 +41,18 @@ def cleaned(
 
 @dataclass(slots=True)
 class TinyIronic(TinyCloud):
-    """`nodes` and `history` by node; tests change them as conductors and people do."""
+    """`nodes` and `history` by node; tests change them as conductors and people do.
+
+    Attributes:
+        max_limit: rows of a page of nodes at most.
+        asides: (pattern of method and path, what happens right before it is answered), each once.
+    """
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     history: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     conductors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    max_limit: int = 1000
+    asides: list[tuple[str, Callable[[], None]]] = field(default_factory=list[tuple[str, Callable[[], None]]])
 
     def reset(self) -> None:
         """One machine that was cleaned and is free."""
@@ -65,8 +74,12 @@ class TinyIronic(TinyCloud):
         }
         self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
         self.conductors = [{"hostname": "ironic1", "alive": True}]
+        self.max_limit, self.asides = 1000, []
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        for aside in [a for a in self.asides if re.fullmatch(a[0], f"{method} {path}")][:1]:
+            self.asides.remove(aside)
+            aside[1]()
         told = TinyCloud.answer(self, method, path, query, seer, body)
         if not path.startswith("/baremetal/") or told in [reply for _, reply in self.lies]:
             return told
@@ -74,7 +87,7 @@ class TinyIronic(TinyCloud):
         if parts == ["conductors"]:
             return Reply(200, {"conductors": self.conductors})
         if parts == ["nodes"]:
-            return Reply(200, {"nodes": list(self.nodes.values())})
+            return Reply(200, self._page(query))
         node = self.nodes.get(parts[1])
         if node is None:
             said = {"faultcode": "Client", "faultstring": f"Node {parts[1]} could not be found."}
@@ -87,3 +100,14 @@ class TinyIronic(TinyCloud):
             if change["op"] == "add":
                 node["extra"][key] = change["value"]
         return Reply(200, dict(node))
+
+    def _page(self, query: dict[str, list[str]]) -> dict[str, Any]:
+        """As Ironic pages: a full page has a next one, which may be empty."""
+        ids = list(self.nodes)
+        start = ids.index(query["marker"][0]) + 1 if "marker" in query else 0
+        shown = ids[start : start + self.max_limit]
+        page: dict[str, Any] = {"nodes": [self.nodes[i] for i in shown]}
+        if len(shown) == self.max_limit:
+            after = f"limit={self.max_limit}&marker={shown[-1]}&detail=True"
+            page["next"] = f"http://ironic.internal:6385/v1/nodes?{after}"
+        return page

@@ -17,7 +17,7 @@ from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project, Sessions
 from weft.drivers.openstack.tenantnetworks import OpenStackTenantNetworks
 from weft.drivers.openstack.witness import OpenStackWitness
-from weft.model.errors import InputError, UnknownError
+from weft.model.errors import InputError, OutsideError, UnknownError
 from weft.model.hostneeds import HostNeeds, too_small
 from weft.model.novaflavor import NovaFlavor, accelerators_of, miscounted
 from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
@@ -143,7 +143,12 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetwo
             "list compute hosts", "/os-services", "services", {"binary": "nova-compute"}
         )
         found = {row["host"]: _state(row) for row in rows}
-        return {**found, **machine_states(own, self._machines)} if self._machines else found
+        if not self._machines:
+            return found
+        try:
+            return {**found, **machine_states(own, self._machines)}
+        except OutsideError as error:  # the hosts of virtual machines are what they are
+            return {**found, **dict.fromkeys(self._machines, f"unknown: {error.answer}")}
 
     def _check_flavor(
         self, project: Project, order: Order, name: str, counted: Flavor | None, image: Json

@@ -134,6 +134,7 @@ class Machines(KindDriver):
                 then = "clean it (`openstack baremetal node manage`, `provide`)"
                 raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
             text = call.text(resource.key)
+            call.scope.fence()  # the readings took their time
             made = _patch(call.own, asked, machine, {"op": "add", "path": f"/extra/{MARK}", "value": text})
             return _row(made).id
 
@@ -156,8 +157,12 @@ class Machines(KindDriver):
         if isinstance(cleaned, str):
             then = "look at it in Ironic; it is kept until a cleaning of it has ended well"
             raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
-        if row.mark is not None:
-            _patch(project, asked, machine, {"op": "remove", "path": f"/extra/{MARK}"})
+        if row.mark is None:
+            return
+        # The readings took their time: another worker may have given it back, and the next pod have taken it.
+        if _row(_node(project, machine)).mark != row.mark:
+            raise TemporaryError(asked, "Ironic", "its mark has changed meanwhile")
+        _patch(project, asked, machine, {"op": "remove", "path": f"/extra/{MARK}"})
 
 
 def unfit(node: Json) -> str | None:

@@ -73,7 +73,9 @@ class Service:
         return cast(list[Json], found)
 
     def listing(self, asked: str, path: str, collection: str, params: Params | None = None) -> list[Json]:
-        """All rows of a collection, page after page (`next` in `{collection}_links`).
+        """All rows of a collection, page after page.
+
+        The next one is in `{collection}_links` (Nova, Neutron) or is `next` of the body (Ironic, Glance).
 
         Raises `UnknownError` for anything that isn't such a listing: an answer that doesn't say what exists says
         nothing about what doesn't.
@@ -91,6 +93,8 @@ class Service:
                 else []
             )
             following = [str(link.get("href")) for link in links if link.get("rel") == "next"]
+            if answer.body.get("next"):
+                following.append(str(answer.body["next"]))
             # The link contains all parameters; its host may be reachable only for the service itself.
             page = f"{path}?{following[0].partition('?')[2]}" if following else None
             params = None
