@@ -151,6 +151,8 @@ def test_others_give_way_while_one_goes_on_that_comes_first(monkeypatch: pytest.
     thread.start()
     visits.let("release", "work", "is aside")
     assert not passed.wait(0.05)
+    monkeypatch.setattr(lane_module, "MOVED", 0.0)
+    step(lane)()  # nothing has moved there lately: nobody stops for it
     visits.let("release", "answer", "is back", "rest", "is over")
     assert passed.wait(LONG)
     thread.join()

@@ -8,13 +8,16 @@ none of the processor; it goes on when there is a place again.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 LONGEST_STOP = 0.2
-"""Seconds at most that a visit gives way before each of its steps: who goes first may be many, or wait long."""
+"""Seconds at most that a visit gives way before each of its steps: who goes first may be many."""
+MOVED = 2.0
+"""Seconds after which a lane in which nothing has moved is given way to no more: it waits for something outside."""
 
 
 class Way(Protocol):
@@ -64,6 +67,7 @@ class Lane:
         self._pool = ThreadPoolExecutor(threads or places + aside, thread_name_prefix=name)
         self._condition = threading.Condition()
         self._taken = self._aside = self._returning = 0
+        self._moved = float("-inf")
 
     @property
     def free(self) -> int:
@@ -80,6 +84,7 @@ class Lane:
         """In one of its threads, and it takes a place. Whoever begins one looks at `free` before."""
         with self._condition:
             self._taken += 1
+            self._moved = time.monotonic()
         try:
             self._pool.submit(visit)
         except RuntimeError:  # it was told to stop since
@@ -89,6 +94,7 @@ class Lane:
         """A visit is over. Whether none is left."""
         with self._condition:
             self._taken -= 1
+            self._moved = time.monotonic()
             self._condition.notify_all()
             return not self._taken and not self._aside
 
@@ -100,7 +106,8 @@ class Lane:
     def let_pass(self) -> None:
         """Wait until it has no visits, for a moment at most: who is aside waits for what this process does, too."""
         with self._condition:
-            self._condition.wait_for(lambda: not self._taken and not self._aside, LONGEST_STOP)
+            if time.monotonic() - self._moved < MOVED:
+                self._condition.wait_for(lambda: not self._taken and not self._aside, LONGEST_STOP)
 
     @contextmanager
     def aside(self) -> Generator[None]:
@@ -117,6 +124,7 @@ class Lane:
                 self._returning -= 1
                 self._aside -= 1
                 self._taken += 1
+                self._moved = time.monotonic()
 
     def _goes_aside(self) -> bool:
         with self._condition:

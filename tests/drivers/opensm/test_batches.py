@@ -104,6 +104,27 @@ def test_who_lost_its_owner_while_it_waited_changes_nothing_and_the_others_go_on
     assert set(fabric.partitions()) >= {KEY, KEY + 2} and KEY + 1 not in fabric.partitions()
 
 
+def test_who_lost_its_owner_between_two_attempts_changes_nothing() -> None:
+    """The file changed meanwhile, so all is read and edited again; the first attempt may have lasted for minutes."""
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    manager, asked = fabric.manager("sm1"), list[int]()
+    change = manager.change
+
+    def conflict(new: PartitionsChange) -> ChangeResult:
+        manager.text = (manager.text or "") + "# somebody else's line\n"
+        return change(new)
+
+    def fence() -> None:
+        asked.append(1)
+        if len(asked) > 1:
+            raise PermanentError("change", "weft", "it isn't mine any more", "nothing")
+
+    manager.change = conflict  # type: ignore[method-assign]
+    with pytest.raises(PermanentError, match="mine"):
+        Pods(fabric, 1).create(0, fence).result(LONG)
+    assert len(asked) == 2 and KEY not in fabric.partitions()
+
+
 def test_what_only_fences_refuse_is_no_change_at_all() -> None:
     fabric = FakeFabric(FakeRig().site, FABRIC)
 
@@ -115,6 +136,29 @@ def test_what_only_fences_refuse_is_no_change_at_all() -> None:
         Pods(fabric, 1).create(0, fence).result(LONG)
     assert fabric.manager("sm1").text == before
     assert Pods(fabric, 1).create(1).result(LONG).error is None
+
+
+def test_one_that_is_refused_fails_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The master's agent refuses the file with it, whoever else's edits are in that."""
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
+    change = FakeManager.change
+
+    def picky(manager: FakeManager, new: PartitionsChange) -> ChangeResult:
+        if any(p.pkey == KEY + 2 for p in new.weft):
+            raise PermanentError("change partitions", manager.name, "nothing was written", "repair the file")
+        return change(manager, new)
+
+    monkeypatch.setattr(FakeManager, "change", picky)
+    first = pods.create(0)
+    assert slow.begun.wait(LONG)
+    others = [pods.create(pod) for pod in (1, 2, 3)]
+    _until(lambda: pods.waiting() == 3)
+    slow.goes_on.set()
+    assert all(made.result(LONG).error is None for made in (first, others[0], others[2]))
+    with pytest.raises(PermanentError, match="nothing was written"):
+        others[1].result(LONG)
+    assert {KEY, KEY + 1, KEY + 3} <= set(fabric.partitions()) and KEY + 2 not in fabric.partitions()
 
 
 def test_a_removal_waits_for_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:

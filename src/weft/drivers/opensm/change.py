@@ -20,7 +20,7 @@ from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.section import Base, Section, base_section, marks_of, section_of
 from weft.drivers.pace import next_at
 from weft.model.agentapi import ChangeResult, PartitionsChange, WeftPartitionDocument
-from weft.model.errors import ConflictError, PermanentError, UnknownError, WeftError
+from weft.model.errors import ConflictError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ids import format_pkey
 from weft.model.mark import Mark
 from weft.ports.ledger import Ledger
@@ -31,6 +31,7 @@ Edit = Callable[[Section, Base], None]
 """Changes a section in place; may be called again with a newer section."""
 Fence = Callable[[], None]
 """Raises if the edit isn't to be made any more: another worker has its owner by now."""
+_Asked = tuple[Edit, Fence, "Future[Changed]"]
 
 _TRIES = 10
 _TRIES_OF_STANDBYS = 5
@@ -57,7 +58,7 @@ class Changer:
         self._site, self._agents, self._ledger = site, agents, ledger
         self._condition = threading.Condition()
         self._changing = False
-        self._waiting: list[tuple[Edit, Fence, Future[Changed]]] = []
+        self._waiting: list[_Asked] = []
         self._hurry = False
         self._next = float("-inf")
 
@@ -136,36 +137,38 @@ class Changer:
         with self._condition:
             batch, self._waiting, self._hurry = self._waiting, [], False
         began = time.monotonic()
-        edits: list[Edit] = []
-        asked: list[Future[Changed]] = []
-        for edit, fence, future in batch:
-            try:
-                fence()
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                edits.append(edit)
-                asked.append(future)
-        if not edits:
-            return
-        try:
-            changed = self._apply(edits, wait_seconds)
-        except BaseException as error:
-            for future in asked:
-                future.set_exception(error)
-            return
-        finally:
-            self._next = next_at(began, time.monotonic())
-        for future in asked:
-            future.set_result(changed)
+        self._make(batch, wait_seconds)
+        self._next = next_at(began, time.monotonic())
 
-    def _apply(self, edits: list[Edit], wait_seconds: float) -> Changed:
+    def _make(self, batch: list[_Asked], wait_seconds: float) -> None:
+        """One change of them all; if that is refused, one of each, so that nobody answers for another."""
+        left = list(batch)
+        try:
+            changed = self._apply(left, wait_seconds)
+        except BaseException as error:
+            if len(left) > 1 and not isinstance(error, TemporaryError):
+                for one in left:
+                    self._make([one], wait_seconds)
+                return
+            for _, _, future in left:
+                future.set_exception(error)
+            return
+        if changed is not None:
+            for _, _, future in left:
+                future.set_result(changed)
+
+    def _apply(self, batch: list[_Asked], wait_seconds: float) -> Changed | None:
+        """None: nothing is left of the batch. Whoever lost its owner is told so, and taken out of it, at each attempt:
+        the one before may have lasted for minutes."""
         for attempt in range(_TRIES):
             files = self._agents.files()
             master = self._agents.master(files)
             base = self.base(files, master.name)
             section = dict(base.section)
-            for edit in edits:
+            batch[:] = [one for one in batch if _is_still_asked(one)]
+            if not batch:
+                return None
+            for edit, _, _ in batch:
                 edit(section, base)
             _check_kept(section, base)
             try:
@@ -245,6 +248,16 @@ def _loss(document: WeftPartitionDocument, master: str) -> str:
         f"partition {format_pkey(document.pkey)} was missing from weft's section in the file of {master}:"
         " the file was replaced or edited by somebody else"
     )
+
+
+def _is_still_asked(one: _Asked) -> bool:
+    _, fence, future = one
+    try:
+        fence()
+    except BaseException as error:
+        future.set_exception(error)
+        return False
+    return True
 
 
 def _check_kept(section: Mapping[int, WeftPartitionDocument], base: Base) -> None:
