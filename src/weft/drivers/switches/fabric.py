@@ -39,6 +39,10 @@ STATUS_SECONDS = 5.0
 """How old a reading may be for a status."""
 
 
+Edits = Callable[[str, SwitchState], Batch]
+"""From a switch's name and what it is to what is to change there."""
+
+
 class EthernetFabric(OneByOne[EthernetSnapshot]):
     """`FabricDriver` of one Ethernet fabric. Thread-safe; opens no connection yet.
 
@@ -157,8 +161,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         order = Order(spec, vlan_name(mark), self.cabling.spread(spec.ports), self._range)
         if why := refusal(order, self.snapshot(), self._site.name):
             raise self._taken(spec.number, why)
-        scope.fence()
-        self._everywhere(lambda s, state: edit_for(s, state, order, self.cabling), spec)
+        self._everywhere(_fenced(scope, lambda s, state: edit_for(s, state, order, self.cabling)), spec)
 
     def _check_possible(self, spec: SegmentSpec) -> None:
         """Raises `PermanentError` for a VLAN or a port that no change could ever be about."""
@@ -170,14 +173,14 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
                 raise PermanentError(f"set {spec.named}", f"fabric {self._fabric}", said, then)
 
     def _take(self, scope: Scope, resource: Resource) -> None:
-        scope.fence()
         number, name = segment_of(resource).number, vlan_name(scope.mark(resource.key))
         if number not in self._range:
             return
         # A switch without names can't say who owns a VLAN; weft's records can.
         mine = not self._nameless or self._names().get(number, name) == name
         self._everywhere(
-            lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine), segment_of(resource)
+            _fenced(scope, lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine)),
+            segment_of(resource),
         )
 
     def _take_marked(self, thing: Marked) -> None:
@@ -190,21 +193,20 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
                 raise self._taken(number, "it is somebody else's by now")
         self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling))
 
-    def _everywhere(
-        self, batch: Callable[[str, SwitchState], Batch], about: SegmentSpec | None = None
-    ) -> None:
-        """On every switch at once. One without an answer makes the outcome unknown; a refusal is reported first."""
+    def _everywhere(self, batch: Edits, about: SegmentSpec | None = None) -> None:
+        """On every switch at once. One without an answer makes the outcome unknown; a refusal is reported first, and
+        before it whatever the fence said."""
 
-        def one(session: Switch) -> WeftError | None:
+        def one(session: Switch) -> Exception | None:
             try:
                 session.change(lambda state: batch(session.name, state), about)
-            except WeftError as error:
+            except Exception as error:  # raised below, once none of the others is under way any more
                 return error
             return None
 
         errors = [e for e in self._pool.map(one, self._sessions.values()) if e is not None]
         if errors:
-            raise next((e for e in errors if isinstance(e, PermanentError)), errors[0])
+            raise min(errors, key=lambda e: (isinstance(e, WeftError), not isinstance(e, PermanentError)))
 
     def _names(self) -> Mapping[int, str]:
         """VLAN -> name that weft gives it, by its records."""
@@ -226,3 +228,14 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         names = self._names() if self._nameless else {}
         told = frozenset(self._told)
         return EthernetSnapshot(self._site, self._fabric, began, self.cabling, states, unread, names, told)
+
+
+def _fenced(scope: Scope, edits: Edits) -> Edits:
+    """A change waits for its turn on each switch: whether it may still be made is asked when it has come."""
+
+    def fenced(switch: str, state: SwitchState) -> Batch:
+        if batch := edits(switch, state):
+            scope.fence()
+        return batch
+
+    return fenced

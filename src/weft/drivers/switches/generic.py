@@ -12,21 +12,17 @@ Source: networking-generic-switch 10.2, `devices.GenericSwitchDevice`, and `batc
 from __future__ import annotations
 
 import atexit
-import fcntl
-import os
-import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from weft.drivers.switches.access import Credentials
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.switch import Edit, Limits
+from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabrictypes import Mode
@@ -68,17 +64,25 @@ class Generic:
         self._lock = threading.Lock()
         self._sent: dict[int, tuple[str, Ports | None]] = {}
         self._out: set[tuple[int, str]] = set()
-        self._owed: set[tuple[int, str]] = set()
+        self._owed: dict[tuple[int, str], PortVlans] = {}
 
     def read(self) -> SwitchState:
-        """What weft's records want of it; a VLAN whose last change it didn't accept is on no port."""
-        state = self._empty()
-        for number, (name, spec) in self._wanted().items():
-            desired = self._desired(spec)
+        """What weft's records want of it; a VLAN whose last change it didn't accept is on no port.
+
+        A VLAN that it doesn't need is only there as long as something wasn't accepted to be taken off.
+        """
+        state, wanted = self._empty(), self._wanted()
+        everyones = {number: self._desired(spec) for number, (_, spec) in wanted.items()}
+        access = {p: n for n, ports in everyones.items() for p, vlans in ports.items() if not vlans.trunk}
+        for number, (name, spec) in wanted.items():
+            desired = everyones[number]
             with self._lock:
                 by, sent = self._sent.get(number, ("", None))
                 self._out -= {(number, port) for port in desired}
-            if by != name:  # another process's doing: it says nothing of what failed
+                owed = any(n == number == access.get(p, number) for n, p in self._owed)
+            if self.name not in self._cabling.spread(spec.ports):
+                state = _with(state, number, {}) if owed else state
+            elif by != name:  # another process's doing: it says nothing of what failed
                 state = _with(state, number, desired)
             elif sent is not None:
                 state = _with(state, number, sent)
@@ -92,26 +96,30 @@ class Generic:
         if about is None:
             return self.read()
         number = about.number
-        with self._changing, _turn(self.name):
+        with turn(self._changing, self.name):
             add = edit(self._empty())
             name = add.define.get(number, "")
             away = self._former(about, name)
-            full = _with(self._empty(), number, away)
-            remove = edit(full) if away else Batch()
+            remove = edit(_with(self._empty(), number, away)) if away else Batch()
             gone = {p: e for p, e in remove.ports.items() if p not in add.ports}
-            batch = Batch(
-                add.define, frozenset() if add.define else frozenset({number}), {**gone, **add.ports}
-            )
+            batch = Batch(add.define, frozenset() if add.define else remove.forget, {**gone, **add.ports})
             self._limits.check(batch, self.name)
-            with self._lock:
-                self._sent[number] = (name, None)  # until it is accepted
-            if add or away:
-                self._send(batch, number)
-            with self._lock:
-                self._sent[number] = (name, {p: e.on(PortVlans()) for p, e in add.ports.items()})
-                self._out = (self._out - {(number, p) for p in add.ports}) | {(number, p) for p in away}
-                self._owed = {(n, p) for n, p in self._owed if n != number}
+            if batch:
+                self._made(batch, number, name, add.ports, {p: away[p] for p in gone})
         return self.read()
+
+    def _made(self, batch: Batch, number: int, name: str, into: Mapping[str, PortEdit], gone: Ports) -> None:
+        """Send it, and note what was accepted."""
+        inside = {(number, port) for port in into}
+        with self._lock:
+            self._sent[number] = (name, None)  # until it is accepted
+            self._out -= inside
+            self._owed |= {(number, p): vlans for p, vlans in gone.items()}
+        self._send(batch, number)
+        with self._lock:
+            self._sent[number] = (name, {p: e.on(PortVlans()) for p, e in into.items()})
+            self._out = (self._out | {(number, p) for p in gone}) - inside
+            self._owed = {(n, p): vlans for (n, p), vlans in self._owed.items() if n != number}
 
     def _former(self, about: SegmentSpec, name: str) -> dict[str, PortVlans]:
         """Ports of this switch that a VLAN may be on by weft's doing. Those that are another VLAN's access ports by now
@@ -119,7 +127,7 @@ class Generic:
         with self._lock:
             by, sent = self._sent.get(about.number, ("", None))
             found = dict(sent or {}) if name in ("", by) else {}
-            found |= {p: PortVlans(n) for n, p in self._owed if n == about.number}
+            found |= {p: vlans for (n, p), vlans in self._owed.items() if n == about.number}
         found |= self._desired(about)
         others = (self._desired(spec) for n, (_, spec) in self._wanted().items() if n != about.number)
         taken = {p for ports in others for p, vlans in ports.items() if not vlans.trunk}
@@ -134,7 +142,7 @@ class Generic:
         with self._lock:
             if (number, port) in self._out:
                 return True
-            self._owed.add((number, port))
+            self._owed.setdefault((number, port), PortVlans(number))
             self._sent[number] = (name, None)
             return False
 
@@ -280,16 +288,3 @@ def _with(state: SwitchState, number: int, ports: Ports) -> SwitchState:
 def _network(number: int) -> str:
     """The library wants the network's id; the VLAN's name on the switch isn't made of it."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
-
-
-@contextmanager
-def _turn(switch: str) -> Generator[None]:
-    """One session to a switch at a time, of all processes of this user on this host."""
-    folder = Path(tempfile.gettempdir()) / f"weft-switches-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        said = f"{folder} belongs to somebody else"
-        raise PermanentError("change VLANs", f"switch {switch}", said, "remove it, or set TMPDIR")
-    with (folder / switch).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
