@@ -60,6 +60,7 @@ def ironic(layout: Layout) -> Sections:
         },
         "conductor": {
             "automated_clean": True,
+            "automatic_lessee_source": "none",  # a lessee's members may write the node's mark
             "sync_power_state_interval": 30,
             "clean_callback_timeout": 0,
             "record_step_flows_in_history": True,

@@ -268,6 +268,39 @@ def test_what_the_next_pod_has_is_not_the_first_ones_and_stays_untouched(rig: Ri
     assert rig.see(second, OTHER).status is Status.SETTLED
 
 
+def test_a_mark_that_the_tenant_writes_is_put_right_and_proves_nothing(rig: Rig) -> None:
+    """A lessee's members may write `extra`: the machine is the pod's by its id until it is free and clean."""
+    taken = rig.take()
+    rig.use()
+    theirs = {"weft": OTHER.mark(MACHINE.key).text()}
+    rig.node.update(extra=theirs)
+    seen = rig.see(taken)
+    assert seen.there and [d.field for d in seen.differences] == ["mark"]
+    assert rig.driver.update(SCOPE, [MACHINE], {MACHINE.key: taken})[MACHINE.key].error is None
+    assert rig.node["extra"] == {"weft": SCOPE.mark(MACHINE.key).text()}
+    rig.node.update(extra=theirs)
+    for state in ("active", "deleting", "cleaning", "clean failed", "available"):
+        rig.empty(state)
+        assert rig.see(taken).there, state
+        if state != "active":
+            assert rig.give_back(taken) is not None, state
+    rig.ironic.history[NODE] += cleaned("2026-11-22T21:30:00+00:00")
+    assert rig.give_back(taken) is None
+    seen = rig.see(taken)
+    assert seen.status is Status.ABSENT
+    assert "with another mark; cleaned from 2026-11-22T21:30:00" in seen.reason
+    assert rig.node["extra"] == theirs, "it may be the next pod's by now"
+
+
+def test_a_mark_that_lands_while_it_is_proved_absent_is_seen(rig: Rig) -> None:
+    """Of a lost worker: its request arrives after the machine was read without a mark."""
+    ours = {"weft": SCOPE.mark(MACHINE.key).text()}
+    rig.ironic.asides = [("GET /baremetal/v1/conductors", lambda: rig.node.update(extra=ours))]
+    with pytest.raises(UnknownError, match="a moment ago"):
+        rig.see("")
+    assert rig.see("").there
+
+
 def test_an_audit_finds_marked_machines_and_gives_back_clean_ones_alone(rig: Rig) -> None:
     rig.take()
     (found,) = rig.driver.marked("lab", [])

@@ -10,6 +10,7 @@ Sources: Ironic's api-ref (nodes, node history from microversion 1.78), `ironic.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
@@ -66,14 +67,17 @@ class Machines(KindDriver):
         return [row for row in map(_row, listed) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        """None: it carries the mark of another owner, or none and is clean."""
-        machine, _, owner = thing_id.partition("@")
+        """None only if it is free and clean.
+
+        No mark proves that it was given back: `extra` may be written by more than weft, by a lessee's members too.
+        """
+        machine, _, _ = thing_id.partition("@")
         row = _row(_node(project, machine))
-        if row.mark is not None:
-            return row if row.id == thing_id else None
+        if row.mark is not None and row.id == thing_id:
+            return row
         if unfit(row.raw) is None and isinstance(_cleaned(project, machine), Cleaning):
             return None
-        return _row(row.raw, owner)
+        return replace(row, id=thing_id, mark=None)  # another's mark isn't this one's to take off
 
     def control(self, call: Call) -> str:
         """A conductor that is alive: without one, what Ironic says of machines is what it was."""
@@ -86,14 +90,15 @@ class Machines(KindDriver):
 
     def proof(self, call: Call, resource: Resource, told: str) -> str:
         """Why it isn't the pod's: the machine's cleaning, if it was the pod's before."""
-        row = _row(_node(call.own, _machine(resource)))
-        if row.mark is not None:
-            return "it carries another mark"
-        cleaned = _cleaned(call.own, _machine(resource))
-        state = f"{row.raw['provision_state']}, without a mark"
-        return (
-            f"{state}; {cleaned.text() if isinstance(cleaned, Cleaning) else cleaned}; {self.control(call)}"
-        )
+        machine = _machine(resource)
+        mark = (row := _row(_node(call.own, machine))).mark
+        if mark is not None and (mark.site, mark.owner) == (call.scope.site, call.scope.owner):
+            said = "it carries the mark that it didn't carry a moment ago"
+            raise UnknownError(f"prove machine {resource.node} given back", "Ironic", said)
+        cleaned = _cleaned(call.own, machine)
+        how = cleaned.text() if isinstance(cleaned, Cleaning) else cleaned
+        state = f"{row.raw['provision_state']}, {'with another mark' if mark else 'without a mark'}"
+        return f"{state}; {how}; {self.control(call)}"
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         return {"maintenance": False, "power": "known"}
@@ -229,13 +234,12 @@ def _patch(own: Project, asked: str, machine: str, change: Mapping[str, str]) ->
     return dict(answer.body)
 
 
-def _row(node: Json, owner: str = "") -> Row:
-    """Args: owner: of the id, for a node without a mark."""
+def _row(node: Json) -> Row:
     extra: object = node.get("extra")
     text = cast(Json, extra).get(MARK) if isinstance(extra, dict) else None
     mark = Mark.parse(text) if isinstance(text, str) else None
     return Row(
-        id=f"{node['uuid']}@{mark.owner.id if mark and mark.owner else owner}",
+        id=f"{node['uuid']}@{mark.owner.id if mark and mark.owner else ''}",
         name=str(node.get("name") or node["uuid"]),
         mark=mark,
         project_id=None,
