@@ -12,8 +12,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from tests.helpers.turns import new_database
 from weft.app.neutronjournal import database_url
 from weft.cli.main import main
 from weft.drivers.openstack.sdnjournal import SdnJournal, StuckRow
@@ -105,6 +107,28 @@ def test_only_what_nobody_works_on_any_more_is_stuck(neutron: Neutron) -> None:
     journal.close()
 
 
+@pytest.mark.database
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+def test_on_postgresql_whose_now_has_a_zone(postgres: str, zone: str) -> None:
+    with new_database(postgres) as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(_TABLE.replace("DATETIME", "TIMESTAMP").encode())
+            name = connection.info.dbname
+            connection.execute(f"ALTER DATABASE {name} SET timezone = '{zone}'".encode())
+        with psycopg.connect(url, autocommit=True) as connection:
+            for id_, seconds in (("old", 200), ("under-way", 5)):
+                connection.execute(
+                    "INSERT INTO sdn_journal (id, object_type, object_uuid, operation, state, last_retried)"
+                    " VALUES (%s, 'Port', 'p', 'POST', 'processing', now() - make_interval(secs => %s))",
+                    (id_, seconds),
+                )
+        journal = SdnJournal(url.replace("postgresql://", "postgresql+psycopg://"))
+        found = journal.stuck(100)
+        assert [r.id for r in found] == ["old"] and 200 <= found[0].seconds < 800
+        assert journal.free(found, 100) == 1 and journal.stuck(100) == []
+        journal.close()
+
+
 def test_a_row_that_the_driver_took_up_again_in_between_is_left_to_it(neutron: Neutron) -> None:
     neutron.row("a", "processing", 200)
     journal = SdnJournal(neutron.url)
@@ -148,8 +172,10 @@ def test_a_row_may_be_older_or_younger_by_option(neutron: Neutron, weft: Weft) -
         ("no section\n", "Neutron's configuration, readable"),
         ("[database]\nconnection = no-url-with-secret\n", "a URL such as mysql+pymysql"),
         ("[database]\nconnection = nosuch://u:secret@h/n\n", "a URL such as mysql+pymysql"),
+        ("[database]\nconnection = mysql+pymysql://u:secret@h:abc/n\n", "a URL such as mysql+pymysql"),
         ("[database]\nconnection = mysql+mysqldb://u:secret@h/n\n", "MySQLdb isn't"),
         ("[database]\nconnection = mysql+pymysql://u:secret@127.0.0.1:1/n\n", "check the URL"),
+        ("[database]\nconnection = mysql+pymysql://u@127.0.0.1:1/n?password=secret\n", "check the URL"),
         ("[database]\nconnection = sqlite:////nowhere/at/all.db\n", "check the URL"),
     ],
 )
@@ -158,7 +184,7 @@ def test_a_configuration_that_leads_nowhere_is_told_in_a_sentence_without_the_pa
 ) -> None:
     neutron.config.write_text(text)
     code, out, err = weft()
-    assert code != 0 and said in err and "secret@" not in err + out and "Traceback" not in err
+    assert code != 0 and said in err and "secret" not in err + out and "Traceback" not in err
 
 
 def test_files_that_are_not_there_and_tables_that_are_not_either(neutron: Neutron, weft: Weft) -> None:

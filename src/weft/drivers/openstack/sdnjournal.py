@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import (
     Column,
     ColumnElement,
+    Connection,
     DateTime,
     Engine,
     MetaData,
@@ -75,7 +76,7 @@ class SdnJournal:
         more = {"connect_timeout": LONGEST_CONNECT} if url.startswith(("mysql", "postgresql")) else {}
         try:
             self._engine: Engine = create_engine(url, connect_args=more)
-        except (ArgumentError, NoSuchModuleError):  # whose text may contain the password
+        except (ArgumentError, NoSuchModuleError, ValueError):  # whose text may contain the password
             allowed = "a URL such as mysql+pymysql://neutron:PASSWORD@HOST/neutron"
             raise InputError("[database] connection", "what is there", allowed) from None
         except ModuleNotFoundError as error:
@@ -95,7 +96,7 @@ class SdnJournal:
         asked = "read sdn_journal"
         try:
             with self._engine.connect() as connection:
-                now = connection.execute(select(func.now())).scalar_one()
+                now = _now(connection)
                 rows = connection.execute(
                     select(_JOURNAL)
                     .where(_stuck(now - timedelta(seconds=older)))
@@ -114,7 +115,7 @@ class SdnJournal:
         """Have the driver send these rows again; the number of those that were still stuck. Raises as `stuck`."""
         try:
             with self._engine.begin() as connection:
-                now = connection.execute(select(func.now())).scalar_one()
+                now = _now(connection)
                 changed = connection.execute(
                     update(_JOURNAL)
                     .where(_stuck(now - timedelta(seconds=older)), _JOURNAL.c.id.in_([r.id for r in rows]))
@@ -126,12 +127,18 @@ class SdnJournal:
 
     def _error(self, asked: str, error: SQLAlchemyError) -> UnknownError | PermanentError:
         seen = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())[:300]
-        of = f"Neutron's database {self._engine.url.render_as_string(hide_password=True)}"
+        url = self._engine.url.set(query={})  # which may have a password, too
+        of = f"Neutron's database {url.render_as_string(hide_password=True)}"
         missing = isinstance(error, ProgrammingError) or "no such table" in seen
         if missing and "sdn_journal" in seen:
             then = "create it: neutron-db-manage --subproject networking-mlnx upgrade head"
             return PermanentError(asked, of, seen, then)
         return UnknownError(asked, of, seen, "check the URL, the database and the rights of its user")
+
+
+def _now(connection: Connection) -> datetime:
+    """The database's time in its session's zone, without the zone, as `last_retried` is; PostgreSQL's has one."""
+    return connection.execute(select(func.now())).scalar_one().replace(tzinfo=None)
 
 
 def _stuck(before: object) -> ColumnElement[bool]:
