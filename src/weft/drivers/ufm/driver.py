@@ -6,10 +6,12 @@ and by whom. A P_Key outside of the range is somebody else's and never touched.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+from weft.drivers.reading import SharedReading
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.ufm.capabilities import CAPABILITIES
 from weft.drivers.ufm.change import PROOF_SECONDS, Changer
@@ -17,7 +19,7 @@ from weft.drivers.ufm.credentials import credentials_problems
 from weft.drivers.ufm.evidence import clean_items, default_problem, problems
 from weft.drivers.ufm.eyes import Eyes
 from weft.drivers.ufm.functions import function_problems
-from weft.drivers.ufm.inventory import Inventory
+from weft.drivers.ufm.inventory import Inventory, VirtualPort
 from weft.drivers.ufm.observe import observe
 from weft.drivers.ufm.partitions import Listing, members_of
 from weft.drivers.ufm.rest import Rest, Transport
@@ -187,8 +189,12 @@ class Ufm(OneByOne[UfmSnapshot]):
         wanted = self._ledger.wanted()
         looked = self._eyes.look() if self._eyes else None
         ports = {} if looked else {p.guid: p for p in self._inventory.ports(hosts=True) if p.host}
-        virtual = self._inventory.virtual
-        return UfmSnapshot(self._site, self._fabric, began, listing, looked, ports, virtual, wanted)
+        virtual = SharedReading(lambda _: self._inventory.virtual())
+
+        def once() -> Mapping[int, tuple[VirtualPort, ...]]:
+            return virtual.get(math.inf)  # one answer, or one error, for all who use the snapshot
+
+        return UfmSnapshot(self._site, self._fabric, began, listing, looked, ports, once, wanted)
 
     def _put(self, scope: Scope, resource: Resource) -> None:
         spec, mark = segment_of(resource), scope.mark(resource.key)

@@ -28,7 +28,7 @@ class UfmSnapshot(Snapshot):
         listing: UFM's partitions.
         looked: tables of every host port, read by an agent; None: the site has no agent there.
         inventory: GUID -> UFM's row of each host port; empty where an agent reads them.
-        virtual: virtual ports by their GUIDs; read when they are first asked for, since most sites have none.
+        virtual: virtual ports by their GUIDs; read when they are first asked for, since most sites have none, and once.
         wanted: what the database wants, by number: UFM's partitions have no marks.
     """
 
@@ -49,7 +49,7 @@ class UfmSnapshot(Snapshot):
         configured = Configured(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
         super().__init__(fabric, began, configured, self._ports)
 
-    @cached_property
+    @property
     def virtual(self) -> Mapping[int, tuple[VirtualPort, ...]]:
         """Raises `UnknownError` if UFM can't be asked."""
         return self._read_virtual()
