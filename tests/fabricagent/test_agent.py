@@ -293,10 +293,25 @@ def test_who_tried_what_is_in_the_log(tmp_path: Path) -> None:
     assert len(log.attempts(20.0 + TRIED_SECONDS - 1)) == 4 and log.attempts(20.0 + TRIED_SECONDS) == ()
 
 
+def test_what_was_tried_before_the_agent_began_is_not_told_as_new(tmp_path: Path) -> None:
+    """A line has no time that the agent could use; after each restart a week's attempts would be of the last hour."""
+    path = tmp_path / "opensm.log"
+    path.write_text(
+        "Nov 15 -> log_trap_info: Bad P_Key:0x8101 on SL:0 from LID1:5\nNov 15 -> Errors during x\n"
+    )
+    log = Log(path)
+    assert log.attempts(10.0) == () and log.troubles() == ("Errors during x",)
+    with path.open("a") as file:
+        file.write("Nov 22 -> log_trap_info: Bad P_Key:0x8101 on SL:0 from LID1:5\n")
+    assert log.attempts(20.0) == ("log_trap_info: Bad P_Key:0x8101 on SL:0 from LID1:5",)
+
+
 def test_ever_new_keys_fill_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "opensm.log"
+    log = Log(path)
+    assert log.attempts(5.0) == ()
     path.write_text("".join(f"Nov 22 -> x: Bad P_Key:0x{i:x} on SL:0 from LID1:5\n" for i in range(5000)))
-    found = Log(path).attempts(10.0)
+    found = log.attempts(10.0)
     assert len(found) == 20 and "0x3e7 " in found[-1]
 
 

@@ -33,6 +33,8 @@ TRIED_SECONDS = 3600.0
 """How long an attempt is told."""
 _UP = "SUBNET UP"
 _KEPT = 20
+_NONE_YET = -1
+"""Instead of an inode: there was no log, so that all of one is new."""
 _MOST_TRIED = 1000
 """Different attempts that are counted; who tries with ever new keys fills no memory."""
 
@@ -221,12 +223,12 @@ class Log:
             return tuple(dict.fromkeys(self._since))[-_KEPT:]
 
     def _read(self, now: float = 0.0) -> None:
+        first = self._inode == 0
         try:
             with self._path.open("rb") as file:
                 info = os.fstat(file.fileno())
                 if info.st_ino != self._inode:
                     # First read, or rotated: the beginning of a rotated log is new, that of an old log isn't.
-                    first = self._inode == 0
                     self._inode = info.st_ino
                     self._offset = max(0, info.st_size - _FIRST_LOOK) if first else 0
                     self._rest = ""
@@ -235,14 +237,18 @@ class Log:
                 file.seek(self._offset)
                 text = file.read()
                 self._offset += len(text)
+        except FileNotFoundError:
+            self._inode = self._inode or _NONE_YET
+            return
         except OSError:
             return
         *lines, self._rest = (self._rest + text.decode(errors="replace")).split("\n")
         for line in lines:
-            self._line(line, now or time.monotonic())
+            self._line(line, now or time.monotonic(), first)
 
-    def _line(self, line: str, now: float) -> None:
-        if _TRIED.search(line):
+    def _line(self, line: str, now: float, old: bool) -> None:
+        """Args: old: it was there before the agent began: nobody knows when it was tried."""
+        if not old and _TRIED.search(line):
             said = _NOT_AGAIN.sub("", _SECRET.sub(r"\1…", line.partition(" -> ")[2] or line)).strip()
             number, _ = self._tried.get(said, (0, 0.0))
             if number or len(self._tried) < _MOST_TRIED:
