@@ -81,6 +81,15 @@ def test_who_sets_the_vlans_and_what_can_not_be_read_is_said() -> None:
     assert capabilities_of(lab(), "roce").limits == ()
 
 
+@pytest.mark.parametrize("place", ["tor01:abc", "tor01:99999", "tor01:0", "tor01:22:33", "[::1", ":22"])
+def test_an_address_without_a_possible_port_or_host_is_refused_with_the_site(place: str) -> None:
+    for scheme, told in (("https", {}), ("ssh", {"interface": "generic", "device_type": "netmiko_juniper"})):
+        document = lab().model_dump(mode="json")
+        switching(document)["switches"][0].update(told, url=f"{scheme}://{place}")
+        with pytest.raises(ValueError, match="a port of 1 to 65535"):
+            Site.model_validate(document)
+
+
 FIRST = "fabrics.roce.manager.switching"
 CASES: dict[str, tuple[Callable[[Document], object], list[str]]] = {
     "a switch without access": (

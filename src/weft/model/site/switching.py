@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -38,9 +39,19 @@ class SwitchAccess(Document):
         scheme = {"ovs": "unix:", "generic": "ssh://"}.get(self.interface, "https://")
         if not self.url.startswith(scheme):
             raise ValueError(f"a url that begins with {scheme} for interface {self.interface}")
+        if self.interface != "ovs" and not _has_possible_port(self.url):
+            raise ValueError("a url with a host and, if one is given, a port of 1 to 65535")
         if (self.interface == "generic") != (self.device_type is not None):
             raise ValueError("a device_type for interface generic, and for no other")
         return self
+
+
+def _has_possible_port(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # no number, more than 65535, or half an IPv6 address
+        return False
 
 
 class SwitchLink(Document):
