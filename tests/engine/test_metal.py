@@ -58,6 +58,10 @@ def visit(house: House, pod: PodRecord, times: int = 6) -> PodRecord:
     return house.store.find_pod(str(pod.id), None)
 
 
+def sized(count: int) -> Order:
+    return ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": count})})
+
+
 def members(house: House, pod: PodRecord) -> set[int]:
     key = 0x8000 | (pod.plan.segment or 0)
     return {guid for guid, table in house.fabric.tables().items() if key in table.keys}
@@ -117,6 +121,35 @@ def test_members_leave_before_a_machine_is_cleaned(house: House, monkeypatch: py
     order = list(dict.fromkeys(kind for kind, _ in seen))
     assert order.index("server") < order.index("machine")
     assert {n for kind, n in seen if kind in ("server", "machine")} == {0}
+
+
+def test_a_pod_shrinks_and_grows_by_machines(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who goes leaves the segment before its server is deleted, who comes joins once it is deployed."""
+    pod = house.ready(ORDER)
+    inside: list[set[int]] = []
+    delete = house.cloud.delete
+
+    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+        inside.append(members(house, pod))
+        return delete(scope, wanted, ids)
+
+    monkeypatch.setattr(house.cloud, "delete", told)
+    house.service.apply_pod(house.request(), "train", sized(1))
+    (stays,) = visit(house, pod).nodes
+    assert inside and all(seen == ports(house, (stays,)) for seen in inside)
+    assert set(house.store.capacity().holds) == {stays} and len(house.cloud.things(Kind.MACHINE)) == 1
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    house.service.apply_pod(house.request(), "train", sized(2))
+    visit(house, pod)
+    assert len(house.cloud.servers) == 2 and members(house, pod) == ports(house, (stays,))
+    for server in house.cloud.servers:
+        server.stuck = ""
+    pod = house.run(pod, PodState.READY)
+    pod = visit(house, pod)
+    assert len(pod.nodes) == 2 and members(house, pod) == ports(house, pod.nodes)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.cloud.things()
 
 
 def test_a_machine_that_is_not_clean_stays_in_quarantine_and_the_other_comes_back(house: House) -> None:

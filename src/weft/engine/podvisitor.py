@@ -25,6 +25,7 @@ from weft.model.kinds import Home
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.problem import render
 from weft.model.receipt import Abandoned, Receipt
+from weft.model.resources import Kind
 from weft.ports.resources import Acceptance
 
 _ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
@@ -70,12 +71,26 @@ class PodVisitor(Visitor[HeldPod]):
 
     def _let_go(self, held: HeldPod) -> Left | None:
         """Take away what the newest generation doesn't want; None: nothing of it is left."""
+        try:
+            wait = self._leave_first(held)
+        except WeftError as error:
+            wait = Wait(str(error), self._settings.delay(held.pod.failures + 1))
+        if wait is not None:
+            return Left(wait)
         walker = Walker(held, held.world, self._settings, self._pool)
 
         def read(nodes: frozenset[str]) -> ReadBack:
             return self._reader(held, nodes).read_nodes(nodes)
 
         return let_go(held, walker, read, self._settings)
+
+    def _leave_first(self, held: HeldPod) -> Wait | None:
+        """Adapters of machines that go leave the segment before the cleaning begins, which isn't the tenant's."""
+        going = (r for r in held.resources() if r.kind is Kind.MACHINE and not r.wanted)
+        if all(r.is_nowhere for r in going):
+            return None
+        self._watch_nodes(held, arriving=held.pod.repair)
+        return self._renew_segment(held)
 
     def _change(self, held: HeldPod, left: Left | None) -> Look:
         """Make what the newest generation brought; the pod stays what it is, and goes on, meanwhile."""
@@ -211,12 +226,13 @@ class PodVisitor(Visitor[HeldPod]):
         """What keeps the pod from being READY."""
         held.become(not_ready(verdict, otherwise), phase=phase)
 
-    def _renew_segment(self, held: HeldPod) -> None:
+    def _renew_segment(self, held: HeldPod) -> Wait | None:
         """Whatever else is in the way: adapters that must not be in the segment are taken out of it."""
         moves = Moves(held, held.world, self._settings)
         made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
         if any(r.state is not RowState.SETTLED for r in made):
-            attempt(held, moves.advance(made))
+            return attempt(held, moves.advance(made))
+        return None
 
     def _judge(self, held: HeldPod, verdict: Verdict, left: Left | None) -> Look:
         """READY if everything is as wanted; else it is looked at again soon."""

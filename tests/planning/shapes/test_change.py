@@ -66,6 +66,28 @@ def count(ordered: Order, number: int, **more: Any) -> Order:
     return with_(ordered, "nodes", count=number, **more)
 
 
+def test_a_segment_of_machines_needs_the_servers_of_the_nodes_it_has() -> None:
+    """More nodes or fewer: its adapters join once all are deployed."""
+    rows = [
+        n.model_copy(update={"machine": f"00000000-0000-4000-8000-{i:012}"}) if n.role == "compute" else n
+        for i, n in enumerate(small_site().nodes)
+    ]
+    clouds = {
+        name: cloud.model_copy(
+            update={
+                "flavors": {k: f.model_copy(update={"bare_metal": True}) for k, f in cloud.flavors.items()}
+            }
+        )
+        for name, cloud in small_site().clouds.items()
+    }
+    site = small_site().model_copy(update={"nodes": tuple(rows), "clouds": clouds})
+    plan = made(with_(order(2), "nodes", kind="bare_metal"), site=site)
+    for number in (3, 1):
+        plan = changed(plan, with_(order(number), "nodes", kind="bare_metal"), site=site)
+        (segment,) = (r for r in plan.graph.resources if r.kind is Kind.SEGMENT)
+        assert set(segment.needs) == {f"server/{n}" for n in names(plan)} and len(names(plan)) == number
+
+
 def test_the_same_order_changes_nothing() -> None:
     """Twice the same file is the same plan, of the same generation."""
     first = made(order(3))

@@ -74,7 +74,10 @@ def _merged(plan: Plan, wanted: Graph, assignment: Assignment) -> Graph:
                 found.append(resource)
             continue
         new = {name: getattr(resource.spec, name) for name in resource.kind.row.in_place}
-        found.append(before.model_copy(update={"spec": before.spec.model_copy(update=new)}))
+        # What follows the nodes in place, such as a segment's members, also needs what they need.
+        needs = resource.needs if new else before.needs
+        update = {"spec": before.spec.model_copy(update=new), "needs": needs}
+        found.append(before.model_copy(update=update))
     gone = (r for r in plan.graph.resources if r.key not in there)
     found += [r for r in gone if _stays(r, stay)]
     return Graph(resources=in_order(found))
