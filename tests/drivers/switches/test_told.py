@@ -12,7 +12,7 @@ import pytest
 from tests.drivers.switches.rigs import Recorded, Records, scope, vlan
 from weft.drivers.switches import open_fabric, turn
 from weft.drivers.switches.generic import Generic
-from weft.model.errors import UnknownError
+from weft.model.errors import PermanentError, UnknownError
 from weft.model.resources import Resource, SegmentSpec, Status
 from weft.model.site import Site
 from weft.ports.resources import Scope
@@ -209,3 +209,17 @@ def test_a_folder_of_turns_that_cannot_be_used_is_told_in_a_sentence(told: Told)
     told.turns.write_text("a file is in its place")
     with pytest.raises(UnknownError, match=r"take a turn.*weft-switches"):
         told.driver.create(scope(), [vlan(FIRST, [told.port("host1")])], {})
+
+
+def test_nothing_is_opened_in_a_folder_of_another_user(told: Told, tmp_path: Path) -> None:
+    """A link in it would have a file of weft's user emptied."""
+    kept = tmp_path / "kept"
+    kept.write_text("ours")
+    told.turns.mkdir()
+    for switch in told.devices:
+        (told.turns / switch).symlink_to(kept)
+    os.chown(told.turns, 12345, 12345)
+    wanted = vlan(FIRST, [told.port("host1")])
+    outcome = told.fabric.create(scope(), [wanted], {})["partition"]
+    assert isinstance(outcome.error, PermanentError) and "belongs to somebody else" in str(outcome.error)
+    assert kept.read_text() == "ours" and not any(d.told for d in told.devices.values())

@@ -59,7 +59,7 @@ ENTRIES_SECONDS = 3600.0
 
 
 def _unfenced() -> None:
-    """What the audit removes is no worker's: the edit itself looks whether it still may go."""
+    """The audit removes what no worker holds; its edit itself checks whether each thing may still go."""
 
 
 class OpenSm(SegmentDriver[OpenSmSnapshot]):

@@ -23,8 +23,6 @@ from weft.model.resources import Kind, MachineSpec, Outcome, Resource, Status
 
 MARK = "weft"
 """Key in a node's `extra` with the mark."""
-CLEANED = "weft:cleaned"
-"""Field of a row: the machine's `Cleaning`, or why it isn't known to be clean."""
 GONE = "not in Ironic"
 """Provision state of a machine that Ironic doesn't know."""
 AT_REST = frozenset({"available", "active"})

@@ -43,13 +43,15 @@ def _among_processes(switch: str) -> Generator[None]:
     folder = Path(tempfile.gettempdir()) / f"weft-switches-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        owner, file = folder.stat().st_uid, (folder / switch).open("w")
+        if (
+            folder.lstat().st_uid != os.getuid()
+        ):  # before anything is opened there: it may hold links to our files
+            said = f"{folder} belongs to somebody else"
+            raise PermanentError("change VLANs", f"switch {switch}", said, "remove it, or set TMPDIR")
+        file = (folder / switch).open("w")
     except OSError as error:
         raise _no_turn(switch, str(error)) from None
     with file:
-        if owner != os.getuid():
-            said = f"{folder} belongs to somebody else"
-            raise PermanentError("change VLANs", f"switch {switch}", said, "remove it, or set TMPDIR")
         _lock(file, switch)
         yield
 
