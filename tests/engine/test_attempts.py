@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from tests.engine.house import ORDER, QUICK, House
 from weft.engine.database import Database
+from weft.engine.lane import Alone
 from weft.engine.settings import LoopSettings
+from weft.model.fabric import Clean, Snapshot
 from weft.model.pod import PodState
-from weft.model.resources import Kind
+from weft.model.resources import Kind, SegmentSpec
 from weft.testing.cloud import Fault
+from weft.testing.fabric import FakeFabric
 
 pytestmark = pytest.mark.database
 
@@ -120,3 +124,27 @@ def test_who_is_asked_to_go_is_asked_once(house: House) -> None:
     house.store.wake(pod.id)
     worker.run_once()
     assert len(asked) == 2 * len(pod.nodes)
+
+
+def test_a_release_reads_back_without_its_place(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The few places of releases aren't taken by those that wait for a reading of the fabric."""
+    aside, seen = list[bool](), list[bool]()
+
+    @contextmanager
+    def stepping(way: Alone) -> Generator[None]:
+        aside.append(True)
+        yield
+        aside.pop()
+
+    clean = FakeFabric.clean
+
+    def watched(fabric: FakeFabric, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
+        seen.append(bool(aside))
+        return clean(fabric, segment, snapshot)
+
+    pod = house.ready(ORDER)
+    monkeypatch.setattr(Alone, "aside", stepping)
+    monkeypatch.setattr(FakeFabric, "clean", watched)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert seen and all(seen)

@@ -132,7 +132,8 @@ class Visitor(ABC, Generic[H]):
         if wait is not None:
             return Look(wait.delay)
         self._wait_for_late(held)
-        read = self._read_back(held)
+        with held.way.aside():  # it waits for a reading of the fabric, which others share
+            read = self._read_back(held)
         if not read.over:
             if held.owner.abandoned is not None:
                 return self._abandon(held, read)
