@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +11,9 @@ from weftlab import bootstrap, checks, cloud, database, infra, ipujobs, mlnx
 from weftlab.catalog import API_SERVICES
 from weftlab.environment import environment_path
 from weftlab.fabric import fabric_jobs
-from weftlab.layout import LabError, Layout, Settings
+from weftlab.layout import Layout, Settings
 from weftlab.metal.jobs import has_machines, metal_jobs
-from weftlab.service import Job, Service, Step, without
+from weftlab.service import Job, Service, Step, wait_until, without
 from weftlab.switches.jobs import lab_switch_jobs
 from weftlab.switches.labsite import lab_plan
 from weftlab.ufm.service import ufm_jobs
@@ -88,14 +87,7 @@ def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[
 def wait_for(check: Callable[[], str | None], seconds: float) -> Callable[[], None]:
     """A step that polls until the result is None. Raises `LabError` with the last result."""
 
-    def run() -> None:
-        end = time.monotonic() + seconds
-        while (why := check()) is not None:
-            if time.monotonic() > end:
-                raise LabError(f"not ready after {seconds:.0f} s: {why}")
-            time.sleep(0.5)
-
-    return run
+    return lambda: wait_until(check, seconds)
 
 
 def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause: Pause) -> tuple[Job, ...]:

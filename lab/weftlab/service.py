@@ -6,10 +6,13 @@ Both are `Job`s of one graph: `after` names the jobs that must be ready (or done
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from weftlab.layout import LabError
 
 Check = Callable[[], str | None]
 """None if ready, else one short sentence on why not (yet)."""
@@ -75,6 +78,15 @@ class Step:
 
 
 Job = Service | Step
+
+
+def wait_until(check: Check, seconds: float) -> None:
+    """Poll until the result is None. Raises `LabError` with the last result."""
+    end = time.monotonic() + seconds
+    while (why := check()) is not None:
+        if time.monotonic() > end:
+            raise LabError(f"not ready after {seconds:.0f} s: {why}")
+        time.sleep(0.5)
 
 
 def order(jobs: tuple[Job, ...]) -> tuple[Job, ...]:

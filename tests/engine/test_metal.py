@@ -24,6 +24,7 @@ from weft.planning.place.filters import of_kind
 from weft.ports.resources import Scope
 from weft.testing.cloud import Fault
 from weft.testing.cloud_state import FakeFlavor
+from weft.testing.fabric import Fault as FabricFault
 from weftlab.layout import Layout
 from weftlab.metal.machines import FLAVOR
 from weftlab.site import make_site, settings
@@ -227,6 +228,61 @@ def test_a_server_that_is_made_again_is_no_member_meanwhile(house: House) -> Non
     left = [n for n in pod.nodes if house.site.node_by_name[n].machine != gone.fields["host"]]
     assert len(house.cloud.servers) == 2
     assert members(house, pod) == ports(house, tuple(left))
+
+
+def told_at_deletion(
+    house: House, pod: PodRecord, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, set[int]]]:
+    """Kind of what is deleted, and the members of the segment at that moment."""
+    seen: list[tuple[str, set[int]]] = []
+    delete = house.cloud.delete
+
+    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+        seen.append((wanted[0].kind, members(house, pod)))
+        return delete(scope, wanted, ids)
+
+    monkeypatch.setattr(house.cloud, "delete", told)
+    return seen
+
+
+def test_a_machine_leaves_before_its_broken_server_is_taken_away(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator has it repaired: Nova calls a server deleted when the cleaning of its machine has begun."""
+    pod = house.ready(ORDER)
+    broken = house.cloud.servers[0]
+    broken.broken = "ERROR"
+    left = [n for n in pod.nodes if house.site.node_by_name[n].machine != broken.fields["host"]]
+    seen = told_at_deletion(house, pod, monkeypatch)
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    house.store.request_repair(pod.id)
+    pod = visit(house, pod)
+    assert seen and all(inside == ports(house, tuple(left)) for _, inside in seen)
+    assert len(house.cloud.servers) == 2 and members(house, pod) == ports(house, tuple(left))
+    for server in house.cloud.servers:
+        server.stuck = ""
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == ports(house, pod.nodes)
+
+
+def test_nothing_is_taken_away_while_the_fabric_does_not_answer(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod = house.ready(ORDER)
+    house.cloud.servers[0].broken = "ERROR"
+    seen = told_at_deletion(house, pod, monkeypatch)
+    house.fabric.plant(FabricFault.STOPPED)
+    house.store.request_repair(pod.id)
+    pod = visit(house, pod)
+    assert not seen and len(house.cloud.servers) == 2
+
+
+def test_a_pod_gets_ready_without_having_been_degraded(house: House) -> None:
+    """Its members are decided when its servers are there, and not first by a verdict that something is wrong."""
+    pod = house.ready(ORDER)
+    said = [e.message for e in house.store.events(pod.id, 0) if e.type == "state"]
+    assert not [m for m in said if m.startswith("DEGRADED")], said
+    assert "READY" in said[-1]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])

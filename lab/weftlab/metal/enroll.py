@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from typing import Any
 
 import openstack
@@ -116,6 +117,21 @@ def _push(bare: Any, node: Any) -> None:
         if node.provision_state == "manageable" and node.power_state is None:
             return
         bare.set_node_provision_state(node, _NEXT[node.provision_state])
+
+
+def offered(layout: Layout, site: Site) -> Callable[[], str | None]:
+    """Whether Nova's Placement has all machines as free; None: it has. Before that no order finds a valid host."""
+    placement: Any = connect(layout).placement
+
+    def check() -> str | None:
+        for node in machines(site):
+            answer = placement.get(f"/resource_providers/{node.machine}/inventories")
+            found = answer.json().get("inventories", {}).values() if answer.ok else ()
+            if not any(one["total"] > one["reserved"] for one in found):
+                return f"Nova's Placement doesn't have {node.name} as free"
+        return None
+
+    return check
 
 
 def node_body(layout: Layout, node: Node, account: tuple[str, str]) -> dict[str, Any]:

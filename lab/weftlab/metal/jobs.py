@@ -13,7 +13,7 @@ from weftlab.layout import Layout
 from weftlab.metal import config as metal
 from weftlab.metal import enroll
 from weftlab.metal.machines import HOST, machines
-from weftlab.service import Job, Service, Step
+from weftlab.service import Job, Service, Step, wait_until
 
 PINS = Path(__file__).with_name("constraints.txt")
 PROGRAMS = Path(__file__).with_name("programs")
@@ -122,5 +122,10 @@ def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...]) -> tuple[Job
             "machines",
             lambda: enroll.machines_step(layout, site),
             after=("ironic", "network of ironic", "neutron-rpc"),
+        ),
+        Step(
+            "machines in Nova",
+            lambda: wait_until(enroll.offered(layout, site), enroll.PATIENCE),
+            after=("machines", "computes"),
         ),
     )

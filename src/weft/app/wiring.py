@@ -69,7 +69,7 @@ def build_world(
         resources={**clouds, **fabrics, **machines},
         fabrics=fabrics,
         clouds={
-            name: OpenStackFacts(own, site.clouds[name].external_network, bare[name])
+            name: OpenStackFacts(own, site.clouds[name].external_network, bare[name], site.name)
             for name, own in sessions.items()
         },
         machines=machines,

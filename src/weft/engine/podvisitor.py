@@ -150,9 +150,16 @@ class PodVisitor(Visitor[HeldPod]):
 
         walker = Walker(held, held.world, self._settings, self._pool, booting)
         if self._wants_look(held, [r for r in walker.records.values() if r.wanted]):
-            self._before_building(held, arriving=True)
+            wait = self._before_building(held, arriving=True)
+            if wait is not None:
+                return wait
             walker = Walker(held, held.world, self._settings, self._pool, booting)
-        return walker.build()
+        wait = walker.build()
+        if wait is None and _followers(walker.records.values()):
+            # Now that its servers are there, who is a member is decided: not first by a verdict that it isn't right.
+            self._watch_nodes(held, arriving=True)
+            wait = self._renew_segment(held)
+        return wait
 
     def _wants_look(self, held: HeldPod, records: Iterable[ResourceRecord]) -> bool:
         return self._watch_is_due(held) or any(r.state not in _ON_ITS_WAY for r in records)
@@ -161,8 +168,12 @@ class PodVisitor(Visitor[HeldPod]):
         last = held.pod.watched_at
         return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
 
-    def _before_building(self, held: HeldPod, arriving: bool) -> None:
-        """Before anything is asked for, look who is on the nodes."""
+    def _before_building(self, held: HeldPod, arriving: bool) -> Wait | None:
+        """Before anything is asked for, look who is on the nodes.
+
+        A segment that follows its servers waits for all of them to be made: who must leave it leaves it here, before
+        anything of theirs is taken away or made again.
+        """
         cloud = held.pod.plan.cloud
         held.note_epoch(held.world.clouds[cloud], cloud)
         watched = self._watch_nodes(held, arriving)
@@ -170,6 +181,7 @@ class PodVisitor(Visitor[HeldPod]):
             self._renew_segment(held)
             kind = TemporaryError if watched.foreign else UnknownError
             raise kind("check the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
+        return self._renew_segment(held) if _followers(held.resources()) else None
 
     def _renumber(self, held: HeldPod, taken: Taken) -> Look:
         """A number is in use by somebody else: all that was made is taken away, then made again with another."""
@@ -300,8 +312,11 @@ class PodVisitor(Visitor[HeldPod]):
         """Everything but servers: one that a tenant deleted or that broke is replaced only when an operator asks."""
         unsettled = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
         records = [r for r in unsettled if r.generation <= held.pod.ready_generation]
-        if len(records) < len(unsettled) and self._wants_look(held, unsettled):
-            self._before_building(held, arriving=held.pod.repair)
+        new = len(records) < len(unsettled) and self._wants_look(held, unsettled)
+        if new or (held.pod.repair and _followers(held.resources())):
+            wait = self._before_building(held, arriving=held.pod.repair)
+            if wait is not None:
+                return wait
         away = frozenset[str]() if held.pod.repair else held.withheld()
         stuck = (
             []
@@ -343,3 +358,8 @@ class PodVisitor(Visitor[HeldPod]):
         """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
         held.quarantine(read.unclean)
         held.give_back_nodes([n for n in sorted(held.nodes()) if n not in read.unclean])
+
+
+def _followers(records: Iterable[ResourceRecord]) -> bool:
+    """Whether there is a segment whose members follow the servers that it needs."""
+    return any(r.kind.row.home is Home.FABRIC and r.resource.needs for r in records)

@@ -47,7 +47,10 @@ class Rig:
 
     def use(self) -> None:
         """Nova has deployed a server on it."""
-        self.node.update(provision_state="active", instance_uuid="srv-1", power_state="power on")
+        at = "2026-11-22T20:00:01+00:00"
+        self.node.update(
+            provision_state="active", instance_uuid="srv-1", power_state="power on", provision_updated_at=at
+        )
         self.ironic.history[NODE] += deployed()
 
     def empty(self, state: str = "available") -> None:
@@ -63,7 +66,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         file.write_text(text)
         sessions = Sessions("weft", [file])
         driver = OpenStackDriver("lab", sessions, machines=True)
-        yield Rig(cloud, driver, OpenStackFacts(sessions, machines=[NODE]))
+        yield Rig(cloud, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
         driver.close()
         sessions.close()
 
@@ -84,7 +87,7 @@ def test_a_machine_is_taken_used_cleaned_and_given_back_with_its_record(rig: Rig
     assert rig.see(taken).status is Status.PENDING
     assert isinstance(rig.give_back(taken), NotYetError)
     rig.empty()
-    rig.ironic.history[NODE] += cleaned("2026-11-22T21:30:00+00:00")
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     assert rig.give_back(taken) is None
     seen = rig.see(taken)
     assert seen.status is Status.ABSENT
@@ -185,11 +188,72 @@ def test_a_state_is_what_it_is(rig: Rig, change: dict[str, object], status: Stat
     assert rig.give_back(taken) is not None
 
 
-def test_maintenance_and_an_unknown_power_state_are_differences(rig: Rig) -> None:
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"maintenance": True, "maintenance_reason": "bad fan"}, "in maintenance: bad fan"),
+        ({"power_state": None}, "power state is unknown"),
+    ],
+)
+def test_what_ends_by_itself_is_waited_for_with_an_alarm(
+    rig: Rig, change: dict[str, object], why: str
+) -> None:
+    """Nothing is wrong with what was asked: the pod doesn't fail by it, and its server isn't replaced."""
+    before = dict(rig.node)
+    rig.node.update(change)
+    with pytest.raises(TemporaryError, match=why) as caught:
+        rig.take()
+    assert caught.value.alarming
+    rig.node.update(before)
     taken = rig.take()
     rig.use()
-    rig.node.update(maintenance=True, power_state=None)
-    assert {d.field for d in rig.see(taken).differences} == {"maintenance", "power"}
+    used = dict(rig.node)
+    rig.node.update(change)
+    seen = rig.see(taken)
+    assert (seen.status, seen.differences) == (Status.PENDING, ()) and why in seen.reason
+    rig.node.update(used)
+    assert rig.see(taken).status is Status.SETTLED
+    rig.node.update(change)
+    rig.empty()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    error = rig.give_back(taken)
+    assert isinstance(error, TemporaryError) and error.alarming and why in str(error)
+    rig.node.update(before, extra=rig.node["extra"], provision_updated_at="2026-11-22T21:30:00+00:00")
+    assert rig.give_back(taken) is None
+
+
+def test_a_cleaning_from_before_the_pod_is_none_although_no_steps_are_recorded_any_more(rig: Rig) -> None:
+    """`record_step_flows_in_history` was turned off: the machine is used and, perhaps, cleaned without a word."""
+    taken = rig.take()
+    rig.node.update(provision_state="active", instance_uuid="srv-1", power_state="power on")
+    rig.empty()
+    rig.node.update(provision_updated_at="2026-11-22T21:30:00+00:00")
+    error = rig.give_back(taken)
+    assert isinstance(error, TemporaryError) and "record_step_flows_in_history" in str(error)
+    assert rig.see(taken).there
+    with pytest.raises(TemporaryError, match="carries the mark"):
+        rig.take(OTHER)
+    del rig.node["extra"]
+    assert rig.see(taken).there
+    with pytest.raises(TemporaryError, match="isn't recorded"):
+        rig.take(OTHER)
+    rig.ironic.clean(NODE, "2026-11-22T22:00:00+00:00")
+    assert rig.give_back(taken) is None
+
+
+@pytest.mark.parametrize("changed", [None, "", "yesterday", 7])
+def test_a_state_that_changed_nobody_knows_when_proves_no_cleaning(rig: Rig, changed: object) -> None:
+    taken = rig.take()
+    rig.node.update(provision_updated_at=changed)
+    assert "can't be compared" in str(rig.give_back(taken))
+    assert rig.see(taken).there
+
+
+def test_a_machine_with_another_sites_mark_is_not_offered(rig: Rig) -> None:
+    rig.take()
+    assert rig.facts.hosts()[NODE] == "up", "it is this site's pod's, whatever it does"
+    rig.node.update(extra={"weft": replace(SCOPE, site="elsewhere").mark(MACHINE.key).text()})
+    assert rig.facts.hosts()[NODE] == "marked as site elsewhere's"
 
 
 def test_a_machine_deleted_by_hand_is_never_clean(rig: Rig) -> None:
@@ -284,7 +348,7 @@ def test_a_mark_that_the_tenant_writes_is_put_right_and_proves_nothing(rig: Rig)
         assert rig.see(taken).there, state
         if state != "active":
             assert rig.give_back(taken) is not None, state
-    rig.ironic.history[NODE] += cleaned("2026-11-22T21:30:00+00:00")
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     assert rig.give_back(taken) is None
     seen = rig.see(taken)
     assert seen.status is Status.ABSENT
@@ -308,7 +372,7 @@ def test_an_audit_finds_marked_machines_and_gives_back_clean_ones_alone(rig: Rig
     rig.use()
     assert rig.driver.remove_marked([found])[found.id].error is not None
     rig.empty()
-    rig.ironic.history[NODE] += cleaned()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     assert rig.driver.remove_marked([found])[found.id].error is None
     assert rig.driver.marked("lab", []) == []
 

@@ -159,6 +159,8 @@ clouds:
     compute_endpoint_override: {url}/compute
     identity_endpoint_override: {url}/v3
     baremetal_endpoint_override: {url}/baremetal
+    placement_endpoint_override: {url}/placement
+    image_endpoint_override: {url}/image
     auth: {{auth_url: {url}/v3, username: weft, password: x, project_name: service, user_domain_id: default,
             project_domain_id: default}}
 """

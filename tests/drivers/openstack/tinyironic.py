@@ -69,12 +69,18 @@ class TinyIronic(TinyCloud):
                 "fault": None,
                 "last_error": None,
                 "power_state": "power off",
+                "provision_updated_at": "2026-11-01T00:10:01+00:00",
                 "created_at": "2026-11-01T00:00:00+00:00",
             }
         }
         self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
         self.conductors = [{"hostname": "ironic1", "alive": True}]
         self.max_limit, self.asides = 1000, []
+
+    def clean(self, node: str, at: str) -> None:
+        """It is free after a cleaning that is recorded, and ended then."""
+        self.history[node] += cleaned(at)
+        self.nodes[node].update(provision_state="available", provision_updated_at=at)
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         for aside in [a for a in self.asides if re.fullmatch(a[0], f"{method} {path}")][:1]:

@@ -3,7 +3,9 @@
 Ironic writes an event when a flow of steps begins and one when it ends (`[conductor]
 record_step_flows_in_history`, on by default): `automated_cleaning_start` with the steps, `automated_cleaning_end` with
 how it went, and the same of deployments and services. Whatever ran on the machine since its last cleaning counts
-against it, whoever asked for it, so no clock is compared.
+against it, whoever asked for it. Where these events aren't written any more, an old cleaning would count for ever:
+so the node may not have changed its state since, but for the change that ends the cleaning. Both times are of one
+conductor, which writes them one right after the other.
 
 Source: ironic 39, `ironic.conductor.utils.log_step_flow_history`.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 CLEANING = "automated_cleaning"
@@ -24,6 +27,10 @@ ERASING = {
     "erase_devices_metadata": "metadata of disks erased",
 }
 """Step -> what it does; a cleaning without any of these proves nothing."""
+
+
+END = timedelta(minutes=1)
+"""Between the end of a cleaning and the state `available` that follows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +53,12 @@ class Cleaning:
         return f"cleaned from {self.began} to {self.ended}: {', '.join(self.steps)}; {self.erased}"
 
 
-def last_cleaning(history: Sequence[Mapping[str, Any]]) -> Cleaning | str:
+def last_cleaning(history: Sequence[Mapping[str, Any]], changed: str) -> Cleaning | str:
     """The cleaning after everything else that ran on the machine, or why there is none.
 
     Args:
         history: Ironic's events of a node with details, oldest first, as it lists them.
+        changed: when the node's state changed last (its `provision_updated_at`, ISO 8601).
     """
     found: Cleaning | str = "Ironic has no record of a cleaning"
     started: Mapping[str, Any] | None = None
@@ -62,7 +70,25 @@ def last_cleaning(history: Sequence[Mapping[str, Any]]) -> Cleaning | str:
             found, started = f"its cleaning began at {event.get('created_at')} and has no end", event
         elif flow == CLEANING and edge == "end":
             found, started = _ended(started, event), None
-    return found
+    return _unless_changed(found, changed) if isinstance(found, Cleaning) else found
+
+
+def _unless_changed(cleaning: Cleaning, changed: str) -> Cleaning | str:
+    ended, then = _moment(cleaning.ended), _moment(changed)
+    if ended is None or then is None:
+        return f"its cleaning ended at {cleaning.ended!r} and its state changed at {changed!r}: these can't be compared"
+    if then - ended > END:
+        after = "what ran since isn't recorded (Ironic's [conductor]record_step_flows_in_history)"
+        return f"its cleaning ended at {cleaning.ended}, and its state changed at {changed}: {after}"
+    return cleaning
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _ended(start: Mapping[str, Any] | None, end: Mapping[str, Any]) -> Cleaning | str:

@@ -49,17 +49,22 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetwo
     Args:
         external_network: name of the network for routers' gateways; None if the site has none.
         machines: ids of the site's bare-metal machines in the cloud.
+        site: name of the site, which is in the marks of its machines.
     """
 
     def __init__(
-        self, sessions: Sessions, external_network: str | None = None, machines: Collection[str] = ()
+        self,
+        sessions: Sessions,
+        external_network: str | None = None,
+        machines: Collection[str] = (),
+        site: str = "",
     ) -> None:
         OpenStackOccupants.__init__(self, sessions)
         OpenStackNetworks.__init__(self, sessions)
         OpenStackTenantNetworks.__init__(self, sessions)
         OpenStackWitness.__init__(self, sessions)
         self._external = external_network
-        self._machines = frozenset(machines)
+        self._machines, self._site = frozenset(machines), site
         self._lookups = Lookups()
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
@@ -146,7 +151,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetwo
         if not self._machines:
             return found
         try:
-            return {**found, **machine_states(own, self._machines)}
+            return {**found, **machine_states(own, self._machines, self._site)}
         except OutsideError as error:  # the hosts of virtual machines are what they are
             return {**found, **dict.fromkeys(self._machines, f"unknown: {error.answer}")}
 

@@ -15,6 +15,7 @@ from typing import cast
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.cleaning import Cleaning, last_cleaning
+from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
@@ -73,7 +74,7 @@ class Machines(KindDriver):
         row = _row(_node(project, machine))
         if row.mark is not None and row.id == thing_id:
             return row
-        if unfit(row.raw) is None and isinstance(_cleaned(project, machine), Cleaning):
+        if unfit(row.raw) is None and isinstance(_cleaned(project, row.raw), Cleaning):
             return None
         return replace(row, id=thing_id, mark=None)  # another's mark isn't this one's to take off
 
@@ -93,29 +94,23 @@ class Machines(KindDriver):
         if mark is not None and (mark.site, mark.owner) == (call.scope.site, call.scope.owner):
             said = "it carries the mark that it didn't carry a moment ago"
             raise UnknownError(f"prove machine {resource.node} given back", "Ironic", said)
-        cleaned = _cleaned(call.own, machine)
+        cleaned = _cleaned(call.own, row.raw)
         how = cleaned.text() if isinstance(cleaned, Cleaning) else cleaned
         state = f"{row.raw['provision_state']}, {'with another mark' if mark else 'without a mark'}"
         return f"{state}; {how}; {self.control(call)}"
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
-        return {"maintenance": False, "power": "known"}
+        return {}
 
     def seen(self, call: Call, row: Row) -> Fields:
-        return {
-            "maintenance": bool(row.raw.get("maintenance")),
-            "power": "known" if row.raw.get("power_state") else "unknown",
-        }
+        return {}
 
     def status(self, row: Row) -> tuple[Status, str]:
-        raw, state = row.raw, str(row.raw["provision_state"])
-        if state == GONE:
-            return Status.BROKEN, f"Ironic doesn't know node {raw['uuid']}: nothing says that it was cleaned"
-        if state in ON_ITS_WAY:
-            return Status.PENDING, state
-        if state not in AT_REST:
-            return Status.BROKEN, f"{state}: {raw.get('last_error') or 'no reason given'}"
-        return Status.SETTLED, ""
+        """Maintenance, and a power state that nobody knows, end again: it is waited for, and nothing replaced."""
+        status, why = _progress(row)
+        if status is Status.SETTLED and (why := _hindrance(row.raw) or ""):
+            return Status.PENDING, why
+        return status, why
 
     def facts(self, row: Row) -> dict[str, object]:
         raw = row.raw
@@ -131,8 +126,8 @@ class Machines(KindDriver):
             if row.mark is not None:
                 raise TemporaryError(asked, "Ironic", f"it carries the mark {row.mark.text()!r}")
             if why := unfit(row.raw):
-                raise TemporaryError(asked, "Ironic", why)
-            cleaned = _cleaned(call.own, machine)
+                raise TemporaryError(asked, "Ironic", why, alarming=_hindrance(row.raw) is not None)
+            cleaned = _cleaned(call.own, row.raw)
             if isinstance(cleaned, str):
                 then = "clean it (`openstack baremetal node manage`, `provide`)"
                 raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
@@ -153,10 +148,10 @@ class Machines(KindDriver):
         Raises `NotYetError` while it is deployed, deleted or cleaned; `TemporaryError` if only a person gets on.
         """
         machine, asked = str(row.raw["uuid"]), f"give back machine {row.name}"
-        status, why = self.status(row)
+        status, why = _progress(row)
         if status is Status.PENDING or (row.raw.get("instance_uuid") and status is Status.SETTLED):
             raise NotYetError(asked, "Ironic", why or f"it is {row.raw['provision_state']} still")
-        cleaned = unfit(row.raw) or _cleaned(project, machine)
+        cleaned = unfit(row.raw) or _cleaned(project, row.raw)
         if isinstance(cleaned, str):
             then = "look at it in Ironic; it is kept until a cleaning of it has ended well"
             raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
@@ -171,17 +166,34 @@ class Machines(KindDriver):
 def unfit(node: Json) -> str | None:
     """Why a machine can't be given to anybody as it is now; None: it is free, as far as it says itself."""
     state = str(node["provision_state"])
+    if state != "available" and not node.get("maintenance"):
+        return f"it is in state {state}: {node.get('last_error') or 'no error'}"
+    if node.get("instance_uuid") and not node.get("maintenance"):
+        return f"it has instance {node['instance_uuid']}"
+    return _hindrance(node)
+
+
+def _hindrance(node: Json) -> str | None:
+    """Why nobody can do anything with it now, whatever its state is."""
     if node.get("maintenance"):
         return f"it is in maintenance: {node.get('maintenance_reason') or node.get('fault') or 'no reason given'}"
-    if state != "available":
-        return f"it is in state {state}: {node.get('last_error') or 'no error'}"
-    if node.get("instance_uuid"):
-        return f"it has instance {node['instance_uuid']}"
     return None if node.get("power_state") else "its power state is unknown"
 
 
-def machine_states(own: Project, machines: Collection[str]) -> Mapping[str, str]:
-    """Machine -> `up`, or why it can't be booted. One of a pod of weft's is up whatever it does."""
+def _progress(row: Row) -> tuple[Status, str]:
+    """Where it is in Ironic's own order of things."""
+    raw, state = row.raw, str(row.raw["provision_state"])
+    if state == GONE:
+        return Status.BROKEN, f"Ironic doesn't know node {raw['uuid']}: nothing says that it was cleaned"
+    if state in ON_ITS_WAY:
+        return Status.PENDING, state
+    if state not in AT_REST:
+        return Status.BROKEN, f"{state}: {raw.get('last_error') or 'no reason given'}"
+    return Status.SETTLED, ""
+
+
+def machine_states(own: Project, machines: Collection[str], site: str) -> Mapping[str, str]:
+    """Machine -> `up`, or why it can't be booted. One of a pod of this site is up whatever it does."""
     listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
     by_id = {row.raw["uuid"]: row for row in map(_row, listed)}
     states: dict[str, str] = {}
@@ -191,9 +203,34 @@ def machine_states(own: Project, machines: Collection[str]) -> Mapping[str, str]
             states[machine] = GONE
         elif row.mark is None:
             states[machine] = unfit(row.raw) or "up"
+        elif row.mark.site != site:
+            states[machine] = f"marked as site {row.mark.site}'s"
         else:
             states[machine] = "in maintenance" if row.raw.get("maintenance") else "up"
     return states
+
+
+def unoffered(own: Project, machine: str) -> str | None:
+    """Why Nova's scheduler would find no valid host for a server on a machine that Ironic has free; None: it wouldn't.
+
+    Placement hears of machines from nova-compute's own round (`[DEFAULT] update_resources_interval`, a minute by
+    default): for so long one that was enrolled or cleaned a moment ago isn't there, or is reserved.
+    """
+    asked, path = f"read what Nova offers of machine {machine}", f"/resource_providers/{machine}/inventories"
+    headers = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
+    answer = own.placement.ask(asked, "GET", path, headers=headers, ok=(404,))
+    if answer.status == 404:
+        if machine not in answer.text:
+            raise own.placement.error(asked, answer, reading=True)
+        return "Placement doesn't have it yet"
+    offered: Mapping[str, Json] = own.placement.part(asked, answer, "inventories")
+    try:
+        free = any(int(one["total"]) > int(one["reserved"]) for one in offered.values())
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise UnknownError(
+            asked, "Placement", f"an answer without amounts: {answer.sentence()}"[:300]
+        ) from None
+    return None if free else "Placement doesn't have it as free yet"
 
 
 def _machine(resource: Resource) -> str:
@@ -215,13 +252,17 @@ def _node(own: Project, machine: str) -> Json:
     return dict(answer.body)
 
 
-def _cleaned(own: Project, machine: str) -> Cleaning | str:
+def _cleaned(own: Project, node: Json) -> Cleaning | str:
+    """Args: node: as it was read before."""
+    machine = str(node["uuid"])
     asked, path = f"read how machine {machine} was cleaned", f"/v1/nodes/{machine}/history"
     answer = own.baremetal.ask(asked, "GET", path, params={"detail": "true"})
     if answer.body.get("next"):
         # The newest events are on the last page: an incomplete history says nothing.
         raise UnknownError(asked, "Ironic", "its history has several pages: raise [api]max_limit")
-    return last_cleaning(own.baremetal.rows(asked, answer, "history"))
+    return last_cleaning(
+        own.baremetal.rows(asked, answer, "history"), str(node.get("provision_updated_at") or "")
+    )
 
 
 def _patch(own: Project, asked: str, machine: str, change: Mapping[str, str]) -> Json:

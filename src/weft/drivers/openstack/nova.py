@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.machine import unoffered
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.generate.podtls import text_of
-from weft.model.errors import PermanentError, UnknownError
+from weft.model.errors import NotYetError, PermanentError, UnknownError
 from weft.model.mark import Mark, owner_tag
 from weft.model.owner import Owner
 from weft.model.podkeys import place
@@ -119,6 +120,8 @@ class Servers(KindDriver):
         def one(resource: Resource) -> str:
             asked = f"create server {resource.name}"
             body = {"server": self._body(call, resource)}
+            if _is_bare(resource) and (why := unoffered(call.own, body["server"]["hypervisor_hostname"])):
+                raise NotYetError(asked, "Nova", why)
             answer = call.project.compute.ask(asked, "POST", "/servers", json=body, ok=(400, 409))
             if answer.fine:
                 return str(call.project.compute.part(asked, answer, "server", reading=False)["id"])
@@ -237,6 +240,10 @@ class KeyPairs(KindDriver):
 
     def remove(self, project: Project, row: Row) -> None:
         project.compute.ask(f"delete key pair {row.name}", "DELETE", f"/os-keypairs/{row.name}", ok=(404,))
+
+
+def _is_bare(resource: Resource) -> bool:
+    return isinstance(resource.spec, ServerSpec) and resource.spec.bare_metal
 
 
 def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:

@@ -32,6 +32,8 @@ _OFF_ITS_HOST = frozenset(
     {"compute_terminate_instance", "compute_shelve_instance", "compute_shelve_offload_instance"}
 )
 """Events of nova-compute after which it runs nothing of the server; any other means that it had it."""
+_TOLD = "compute_power_update"
+"""What Ironic tells nova-compute of a machine's power, also after its server was terminated: nothing was done."""
 
 
 class OpenStackOccupants:
@@ -183,7 +185,8 @@ def _ending(project: Project, server: str) -> Ending:
     actions = project.compute.rows(asked, answer, "instanceActions")
     for action in sorted(actions, key=lambda a: str(a["start_time"]), reverse=True):
         told = project.compute.item(asked, f"{path}/{action['request_id']}", "instanceAction")
-        events: list[Json] = [e for e in told["events"] if str(e["event"]).startswith("compute_")]
+        names = ((e, str(e["event"])) for e in told["events"])
+        events: list[Json] = [e for e, name in names if name.startswith("compute_") and name != _TOLD]
         if events:
             return _judged(max(events, key=lambda e: (str(e["start_time"]), str(e.get("finish_time")))))
     if len(actions) >= MOST_ACTIONS:

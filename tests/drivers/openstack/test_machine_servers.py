@@ -1,0 +1,169 @@
+"""Servers on machines: asked for once Nova can find them, and known to be gone by what Nova did last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
+from tests.drivers.openstack.tinyironic import NODE
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.model.errors import NotYetError, UnknownError
+from weft.model.owner import Owner
+from weft.model.resources import Outcome, Resource, ServerSpec
+from weft.ports.occupants import Ended
+from weft.ports.resources import Scope
+
+SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
+OFFER = f"GET /placement/resource_providers/{NODE}/inventories"
+FREE = {"total": 1, "reserved": 0}
+OTHER = "00000000-0000-4000-8000-000000000001"
+SERVER = "ac89efa9-a34e-4260-b101-29e9e3b49c3d"
+
+
+def server(bare_metal: bool) -> Resource:
+    spec = ServerSpec(host=NODE, bare_metal=bare_metal, flavor="metal8", image="tiny", ports=())
+    return Resource(key="server/bm01", name="weft-00000000-server-bm01", where="lab", spec=spec)
+
+
+@dataclass(frozen=True)
+class Rig:
+    cloud: TinyCloud
+    driver: OpenStackDriver
+    facts: OpenStackFacts
+
+    def create(self, bare_metal: bool = True) -> Outcome:
+        return self.driver.create(SCOPE, [server(bare_metal)], {})["server/bm01"]
+
+    def asked_for(self) -> bool:
+        return "POST /compute/servers" in self.cloud.asked
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with tiny_cloud() as (cloud, text):
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        yield Rig(cloud, driver, OpenStackFacts(sessions))
+        driver.close()
+        sessions.close()
+
+
+@pytest.fixture
+def rig(house: Rig) -> Rig:
+    house.cloud.reset()
+    house.cloud.things["images"] = [{"id": "image-1", "name": "tiny", "status": "active"}]
+    house.cloud.things["flavors"] = [{"id": "flavor-1", "name": "metal8"}]
+    made = ("POST /compute/servers", Reply(202, {"server": {"id": SERVER}}))
+    house.cloud.lies = [made, (OFFER, Reply(200, {"inventories": {"CUSTOM_METAL": FREE}}))]
+    return house
+
+
+def offer(rig: Rig, reply: Reply) -> None:
+    rig.cloud.lies[-1] = (OFFER, reply)
+
+
+def test_a_server_is_asked_for_on_a_machine_that_placement_has_as_free(rig: Rig) -> None:
+    assert rig.create().id == SERVER and rig.asked_for()
+
+
+NOT_YET = {
+    "unknown to Placement": Reply(
+        404, {"errors": [{"detail": f"No resource provider with uuid {NODE} found"}]}
+    ),
+    "reserved, as while it is cleaned": Reply(
+        200, {"inventories": {"CUSTOM_METAL": {"total": 1, "reserved": 1}}}
+    ),
+    "without anything yet": Reply(200, {"inventories": {}}),
+}
+
+
+@pytest.mark.parametrize("reply", NOT_YET.values(), ids=NOT_YET.keys())
+def test_nova_is_given_time_to_hear_of_a_machine(rig: Rig, reply: Reply) -> None:
+    """Asked now, its scheduler finds no valid host, and the server is broken."""
+    offer(rig, reply)
+    outcome = rig.create()
+    assert isinstance(outcome.error, NotYetError) and "Placement doesn't have it" in str(outcome.error)
+    assert not rig.asked_for()
+    offer(rig, Reply(200, {"inventories": {"CUSTOM_METAL": FREE}}))
+    assert rig.create().id == SERVER
+
+
+LIES = {
+    "a proxy's 404": Reply(404, "<html>no such page</html>", "text/html", own=False),
+    "no inventories": Reply(200, {}),
+    "no amounts": Reply(200, {"inventories": {"CUSTOM_METAL": {}}}),
+    "words": Reply(200, {"inventories": {"CUSTOM_METAL": {"total": "one", "reserved": 0}}}),
+    "an error": Reply(503, {"errors": []}),
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+def test_an_answer_that_is_none_offers_nothing(rig: Rig, lie: Reply) -> None:
+    offer(rig, lie)
+    outcome = rig.create()
+    assert isinstance(outcome.error, UnknownError) and not rig.asked_for()
+
+
+def test_hosts_of_virtual_machines_are_the_schedulers_own_affair(rig: Rig) -> None:
+    offer(rig, Reply(503, {}))
+    assert rig.create(bare_metal=False).id == SERVER
+
+
+def test_a_machines_servers_are_those_that_placement_has_on_it(rig: Rig) -> None:
+    """Nova lists with each machine the servers of all machines of its nova-compute."""
+    ids = {NODE: "hyper-1", OTHER: "hyper-2"}
+    on = {"hyper-1": {SERVER: {}}, "hyper-2": {"srv-2": {}, "claim-3": {}}}
+    every = [{"uuid": SERVER, "name": "one"}, {"uuid": "srv-2", "name": "two"}]
+    rows = [
+        {
+            "id": id_,
+            "hypervisor_hostname": machine,
+            "hypervisor_type": "ironic",
+            "state": "up",
+            "service": {"host": "metal1"},
+            "servers": every,
+        }
+        for machine, id_ in ids.items()
+    ]
+    rig.cloud.lies = [("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": rows}))]
+    for row in rows:
+        path = f"GET /compute/os-hypervisors/{row['id']}"
+        rig.cloud.lies.append((path, Reply(200, {"hypervisor": row})))
+        path = f"GET /placement/resource_providers/{row['id']}/allocations"
+        rig.cloud.lies.append((path, Reply(200, {"allocations": on[str(row["id"])]})))
+    seen = rig.facts.on_hosts([NODE, OTHER])
+    assert [(o.id, o.nova, o.placement) for o in seen[NODE].occupants] == [(SERVER, True, True)]
+    assert [(o.id, o.nova, o.placement) for o in seen[OTHER].occupants] == [
+        ("claim-3", False, True),
+        ("srv-2", True, True),
+    ]
+    listed = rig.facts.servers_on_hosts()
+    assert set(listed) == {NODE, OTHER}, "each machine is a host of its own"
+
+
+def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:
+    """Args: events: name, result, end of each, oldest first, each of an action of its own."""
+    path = f"GET /compute/servers/{SERVER}/os-instance-actions"
+    actions = [{"request_id": f"req-{n}", "start_time": at} for n, (_, _, at) in enumerate(events)]
+    rig.cloud.lies = [(path, Reply(200, {"instanceActions": actions}))]
+    for n, (name, result, at) in enumerate(events):
+        row = {"event": name, "result": result, "start_time": at, "finish_time": at}
+        action = {"instanceAction": {"action": name, "events": [row]}}
+        rig.cloud.lies.append((f"{path}/req-{n}", Reply(200, action)))
+    return rig.facts.endings(PROJECT, [SERVER])[SERVER].how
+
+
+def test_what_ironic_tells_nova_of_the_power_after_the_end_is_no_sign_of_life(rig: Rig) -> None:
+    """As seen in the lab: the machine is switched on for its cleaning after its server was terminated."""
+    made = ("compute__do_build_and_run_instance", "Success", "2026-11-23T01:00:30.000000")
+    over = ("compute_terminate_instance", "Success", "2026-11-23T01:03:00.000000")
+    power = ("compute_power_update", "Success", "2026-11-23T01:03:02.000000")
+    assert ended(rig, made, over, power) is Ended.DESTROYED
+    assert ended(rig, made, power) is Ended.NOT_DESTROYED
+    assert ended(rig, made, power, over) is Ended.DESTROYED
+    assert ended(rig, made, (over[0], "Error", over[2]), power) is Ended.NOT_DESTROYED
