@@ -153,7 +153,7 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
          "is not allowed: tags are not used here"),
         ("nodes.csv", "name,rack,role", "name,rack,rolle", "nodes.csv:1: csv: 'rolle' is not allowed: "
          "unknown column; known here: cloud, cores, dedicated_cores, host, ipu_pod, labels, machine, maintenance, "
-         "memory_mib, name, numa_nodes, rack, role, servers, sockets"),
+         "memory_mib, name, numa_nodes, nvlink_domain, rack, role, servers, sockets"),
         ("nodes.csv", "name,rack,role", "name,rack,rack", "nodes.csv:1: csv: 'rack' is not allowed: "
          "the column appears twice"),
         ("nodes.csv", "gpu05,rack2,compute", "gpu05,rack2", "nodes.csv:6: csv: 'gpu05,rack2' is not allowed: "

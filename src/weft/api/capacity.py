@@ -28,7 +28,9 @@ def capacity(
     ] = None,
     level: Annotated[
         Domain | None,
-        Query(description="Only sizes within one domain of this level: leaf, block, hall, building, site."),
+        Query(
+            description="Only sizes within one domain of this level: nvlink_domain, leaf, block, hall, building, site."
+        ),
     ] = None,
     duration: Annotated[Duration, Query(description="How long an order must be able to run.")] = "24h",
 ) -> Response:

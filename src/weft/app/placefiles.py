@@ -197,7 +197,7 @@ def _level(ask: Ask, row: Mapping[str, str], own: Level, where: str) -> Ask:
     preferred = _named(row.get("preferred"))
     if preferred and LEVELS.index(preferred) > LEVELS.index(own):
         raise InputError("preferred", preferred, f"not wider than required ({own})", where)
-    nearest: Level = "node" if own == "node" else "leaf"
+    nearest: Level = own if own in ("node", "nvlink_domain") else "leaf"
     return replace(ask, required=own, preferred=preferred or nearest)
 
 

@@ -20,7 +20,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--level",
-        choices=("leaf", "block", "hall", "building", "site"),
+        choices=("nvlink_domain", "leaf", "block", "hall", "building", "site"),
         help="only sizes within one domain of this level",
     )
     parser.add_argument(
@@ -100,6 +100,13 @@ def _text(found: Json) -> list[str]:
         where = f"fabric {row['fabric']}, cloud {row['cloud']}"
         lines += ["", f"{each} ({where}): {row['free']} of {row['nodes']} nodes are free"]
         lines += table(("inside_one", "now", "later", "where"), _levels(row), "  ")
+        # A server of before NVLink domains and rails doesn't mention them.
+        for one in row.get("nvlink", ()):
+            lines.append(
+                f"  {one['free']} of {one['domains']} NVLink domains of {one['nodes']} nodes are free as a whole"
+            )
+        if row.get("rails", 1) > 1:
+            lines.append(f"  a leaf is {row['rails']} switches, one for each rail")
     for row in found["parts"]:
         where = "no fabric" if row["fabric"] == "none" else f"fabric {row['fabric']}"
         free = f"{row['free']} of {row['total']} are free on {row['nodes']} nodes, {row['shared']} of them shared"

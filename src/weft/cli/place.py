@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.planning.queue.queue import QueueSettings
     from weft.planning.queue.simulate import Outcome, TraceOrder
 
-LEVELS = ("leaf", "block", "hall", "building", "site")
+LEVELS = ("nvlink_domain", "leaf", "block", "hall", "building", "site")
 MOST_NAMES = 5
 WEIGHTS = ("block", "hall", "building")
 

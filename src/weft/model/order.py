@@ -13,8 +13,9 @@ from weft.model.ids import Duration, Instant, Name, span
 from weft.model.ipuorder import IpusOrder
 from weft.model.site import AcceleratorCount
 
-Level = Literal["node", "leaf", "block", "hall", "building", "site"]
-LEVELS: tuple[Level, ...] = ("node", "leaf", "block", "hall", "building", "site")
+Level = Literal["node", "nvlink_domain", "leaf", "block", "hall", "building", "site"]
+LEVELS: tuple[Level, ...] = ("node", "nvlink_domain", "leaf", "block", "hall", "building", "site")
+SliceWithin = Literal["leaf", "nvlink_domain", "whole_nvlink_domain"]
 
 PodName = Annotated[
     str, StringConstraints(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
@@ -130,11 +131,12 @@ class FabricOrder(Document):
 class Preference(Document):
     """Nodes that an order prefers or avoids: a cost that is weighed against using more leaves and blocks."""
 
-    kind: Literal["node", "rack", "leaf", "block", "label", "accelerator"] = Field(
+    kind: Literal["node", "rack", "nvlink_domain", "leaf", "block", "label", "accelerator"] = Field(
         description="Type of the object named by `name`."
     )
     name: str = Field(
-        min_length=1, description="Name of the node, rack, leaf, block, label or accelerator type."
+        min_length=1,
+        description="Name of the node, rack, NVLink domain, leaf, block, label or accelerator type.",
     )
     cost: int = Field(
         ge=-1_000_000,
@@ -151,13 +153,22 @@ class LocalityOrder(Document):
         description="All nodes must be within one domain of this level, or the order is refused.",
     )
     preferred: Level = Field(
-        default="leaf", description="Level that is tried first; never a reason to refuse the order."
+        default="leaf",
+        description="Level that is tried first; never a reason to refuse the order. Default: leaf, or `required` if "
+        "that is nearer.",
     )
     slice: int = Field(
         default=1,
         ge=1,
         le=10_000,
-        description="Nodes are assigned in groups of this size, each on one leaf; `nodes.count` must be a multiple.",
+        description="Nodes are assigned in groups of this size, each within one domain of `slice_within`; "
+        "`nodes.count` must be a multiple.",
+    )
+    slice_within: SliceWithin = Field(
+        default="leaf",
+        description="leaf: each group is on one leaf. nvlink_domain: each is within one NVLink domain (a segment of "
+        "Slurm's topology/block). whole_nvlink_domain: each is all nodes of a domain that has exactly `slice` nodes, "
+        "so that no other pod is in it.",
     )
     exclusive: bool = Field(
         default=False,
@@ -172,6 +183,22 @@ class LocalityOrder(Document):
     preferences: tuple[Preference, ...] = Field(
         default=(), max_length=64, description="Nodes to prefer or avoid, with a cost."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _prefer_what_is_required(cls, given: Any) -> Any:
+        """The default of `preferred` is never wider than `required`."""
+        if isinstance(given, dict) and given.get("required") in ("node", "nvlink_domain"):
+            return {"preferred": given["required"], **given}
+        return given
+
+    @model_validator(mode="after")
+    def _groups_are_of_several(self) -> Self:
+        if self.slice_within != "leaf" and self.slice == 1:
+            raise ValueError(
+                f"slice_within {self.slice_within} needs slice: the number of nodes of each group"
+            )
+        return self
 
     @model_validator(mode="after")
     def _preferred_is_nearer(self) -> Self:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Name
-from weft.model.order import Level, Preference
+from weft.model.order import Level, Preference, SliceWithin
 from weft.model.site import AcceleratorCount, PciAffinity
 
 
@@ -83,7 +83,10 @@ class PlacementRequest(Document):
     )
     near: tuple[Name, ...] = Field(default=(), description="Nodes of the same pod that stay (replacement).")
     exclude: tuple[Name, ...] = Field(default=(), description="Nodes that must not be chosen.")
-    slice: int = Field(default=1, ge=1, description="Groups of this many nodes stay within one leaf.")
+    slice: int = Field(
+        default=1, ge=1, description="Groups of this many nodes stay within one domain of `slice_within`."
+    )
+    slice_within: SliceWithin = Field(default="leaf", description="As in the order.")
     apart_from: tuple[str, ...] = Field(
         default=(), description="Projects whose leaves are not shared with (anti-affinity)."
     )
@@ -175,6 +178,7 @@ class PlacedNode(Document):
     rack: str | None
     leaf: str
     block: str = Field(description="Group of leaves; `-` where the site has no groups.")
+    nvlink_domain: Name | None = Field(default=None, description="NVLink domain that the node is in, if any.")
     part: Part | None = Field(
         default=None, description="What a server has of it; none: it is the pod's alone."
     )
@@ -213,6 +217,10 @@ class Placement(Document):
     nodes: tuple[PlacedNode, ...]
     spares: tuple[PlacedNode, ...] = Field(default=(), description="Kept idle for the pod.")
     level: Level = Field(description="The nearest level that holds all of them.")
+    rails: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="Rail-optimized fabrics: leaf -> the switches that count as this leaf, by rail.",
+    )
     explanation: Explanation
 
     @property

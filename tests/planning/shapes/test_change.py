@@ -24,6 +24,7 @@ from weft.model.site import Site
 from weft.planning.shapes.change import make_change
 from weft.planning.shapes.changetext import change_text
 from weft.planning.shapes.plan import make_plan
+from weft.planning.shapes.plantext import plan_text
 
 EMPTY = Occupancy()
 
@@ -246,6 +247,66 @@ def test_growth_stays_inside_the_required_level() -> None:
         InputError, match=r"locality.required: 'leaf' .*its nodes are within one (block|site)"
     ):
         changed(wider, order(5, locality={"required": "leaf"}))
+
+
+def nvl(size: int) -> Site:
+    """The small site with NVLink domains of so many nodes on each leaf: nvl1, nvl2 …."""
+    nodes = (
+        n.model_copy(update={"nvlink_domain": f"nvl{1 + i // size}"}) if n.role == "compute" else n
+        for i, n in enumerate(small_site().nodes)
+    )
+    return small_site().model_copy(update={"nodes": tuple(nodes)})
+
+
+def test_growth_stays_inside_the_nvlink_domain() -> None:
+    """Another node of the same domain, though the leaf has others; beyond it the change is refused with the most."""
+    site = nvl(2)
+    plan = made(order(1, locality={"required": "nvlink_domain"}), site=site)
+    assert plan.placement.level == "node"
+    grown = changed(plan, count(plan.order, 2), site=site)
+    assert {n.nvlink_domain for n in grown.placement.nodes} == {plan.placement.nodes[0].nvlink_domain}
+    assert grown.placement.level == "nvlink_domain"
+    found = refused(grown, count(plan.order, 3), site=site)
+    assert isinstance(found, Refusal)
+    assert "at most 0 of the 1 within one nvlink_domain" in found.reason
+
+
+def test_whole_domains_come_and_go_as_wholes() -> None:
+    """One domain more; removing one node would leave part of a group, which is told."""
+    site = nvl(2)
+    plan = made(order(2, locality={"slice": 2, "slice_within": "whole_nvlink_domain"}), site=site)
+    busy = Occupancy(busy={"gpu03": "other"})
+    grown = changed(plan, count(plan.order, 4), busy, site=site)
+    assert names(grown)[:2] == names(plan)
+    domains = [n.nvlink_domain for n in grown.placement.nodes]
+    assert domains[0] == domains[1] != domains[2] == domains[3]
+    assert "nvl2" not in domains
+    with pytest.raises(
+        InputError, match="whole slices of 2 nodes per NVLink domain; 1 node would be left in nvl"
+    ):
+        refused(grown, count(plan.order, 2), site=site, remove=(names(grown)[0], names(grown)[2]))
+
+
+def test_a_pod_whose_domain_was_renamed_stays_where_it_is() -> None:
+    """A corrected site moves nobody; without domains at all, an order inside one is told so when it changes."""
+    plan = made(order(2, locality={"required": "nvlink_domain"}), site=nvl(4))
+    same = changed(plan, with_(plan.order, "access", ssh_from=()), site=nvl(2))
+    assert names(same) == names(plan)
+    with pytest.raises(InputError, match="the site describes no NVLink domains there"):
+        refused(plan, count(plan.order, 3))
+
+
+def test_a_plan_shows_domains_and_rails() -> None:
+    """A column more where the site has domains, and which switches a leaf is."""
+    plan = made(order(2), site=nvl(2))
+    text = plan_text(plan)
+    assert "block  NVLink domain" in text
+    assert "nvl1" in text
+    assert "Rails" not in text
+    rails = {"leaf01": ("leaf01", "leaf02")}
+    shown = plan.model_copy(update={"placement": plan.placement.model_copy(update={"rails": rails})})
+    assert "Leaf leaf01 is 2 rails: leaf01, leaf02" in plan_text(shown)
+    assert "NVLink" not in plan_text(made(order(2)))
 
 
 def test_others_leaves_stay_theirs() -> None:

@@ -26,7 +26,7 @@ GAPS = {
     "state": "|".join(PodState),
     # Rows of before fabrics had segments say partition.
     "kind": "|".join(("partition", *Kind)),
-    "level": r"node|leaf|block|hall|building|site",
+    "level": r"node|nvlink_domain|leaf|block|hall|building|site",
     "place": rf"(?:{_PLACES}) [A-Za-z0-9][A-Za-z0-9._-]{{0,62}}",
     "field": r"[a-z_]{1,40}",
     "list": r"[A-Za-z0-9 ._:,-]{1,2000}",

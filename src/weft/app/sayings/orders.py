@@ -20,9 +20,10 @@ REFUSALS = forms(
         for those in ("is", "are")
     ),
     *(
-        f"{{n}} nodes{spare} are requested in groups of {{n}} per leaf, but only {{n}} of the {{n}} available nodes "
+        f"{{n}} nodes{spare} are requested in groups of {{n}} {where}, but only {{n}} of the {{n}} available nodes "
         f"form such groups (locality.slice is {{n}})."
         for spare in _SPARE
+        for where in ("per leaf", "per NVLink domain", "that are whole NVLink domains")
     ),
     *(f"{{n}} nodes{spare} can't be on one node: locality.required is node." for spare in _SPARE),
     *(
@@ -77,6 +78,11 @@ _CHANGES = forms(
     "count: {n} instead of {n}",
     "locality.required: {level} instead of {level}",
     "locality.slice: {n} instead of {n}",
+    *(
+        f"locality.slice_within: {within} instead of {asked}"
+        for asked, wider in (("nvlink_domain", ("leaf",)), ("whole_nvlink_domain", ("nvlink_domain", "leaf")))
+        for within in wider
+    ),
     "locality.exclusive: false instead of true",
     "nodes.spare: {n} instead of {n}",
     "nodes.count: {n}",

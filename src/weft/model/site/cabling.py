@@ -39,6 +39,13 @@ class Switch(Document):
     building: Name | None = Field(
         default=None, description="Building that the hall is in. Default: the whole site is one building."
     )
+    rail: int | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="Leaf switch of a rail-optimized fabric: its rail. A node's adapters, by name, must be connected "
+        "to leaves of ascending rails, so that swapped cables are found. Default: not checked.",
+    )
     project: str | None = Field(
         default=None,
         min_length=1,

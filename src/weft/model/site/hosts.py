@@ -96,6 +96,11 @@ class Node(Document):
     maintenance: str | None = Field(
         default=None, description="Set while the node must not be assigned: the reason."
     )
+    nvlink_domain: Name | None = Field(
+        default=None,
+        description="NVLink domain (of a rack-scale system such as GB200 NVL72) that the node is a compute tray of: "
+        "its accelerators reach those of the domain's other nodes over NVLink switches.",
+    )
     labels: Words = Field(
         default=(),
         description="Labels that orders can prefer or avoid; separated by spaces in a CSV file.",

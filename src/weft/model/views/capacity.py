@@ -27,6 +27,14 @@ class SoonView(Document):
     at: datetime
 
 
+class NvlinkView(Document):
+    """NVLink domains of one size."""
+
+    nodes: int = Field(description="Nodes of each domain.")
+    domains: int = Field(description="Number of such domains, whether free or not.")
+    free: int = Field(description="Those of which all nodes are free for the whole duration.")
+
+
 class CapacityRowView(Document):
     """One type of node in one cloud on one fabric."""
 
@@ -36,6 +44,12 @@ class CapacityRowView(Document):
     nodes: int = Field(description="Number of such nodes, whether free or not.")
     free: int
     largest: tuple[LargestView, ...]
+    nvlink: tuple[NvlinkView, ...] = Field(
+        default=(), description="NVLink domains of such nodes, by size; omitted if there are none."
+    )
+    rails: int = Field(
+        default=1, description="Rails of the fabric: leaf switches that count as one leaf, at most."
+    )
     soon: tuple[SoonView, ...] = Field(
         default=(),
         description="When larger orders will fit: powers of two, and the largest possible; omitted if not known.",

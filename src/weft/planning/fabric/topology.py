@@ -42,6 +42,7 @@ class Stand:
         rails: leaf of each of its HCAs on the fabric that is cabled, in the node's order of HCAs.
         hall: hall that its block is in, `building` that its hall is in; `-` if there is none.
         labels: labels that orders can prefer or avoid.
+        nvlink_domain: NVLink domain that it is in, all of whose nodes are on its leaf; empty: none.
     """
 
     node: str
@@ -52,11 +53,12 @@ class Stand:
     hall: str = NO_BLOCK
     building: str = NO_BLOCK
     labels: tuple[str, ...] = ()
+    nvlink_domain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The nodes of one fabric in tree order: by block, then leaf, then name, each in natural order.
+    """The nodes of one fabric in tree order: by block, then leaf, then NVLink domain, then name, each in natural order.
 
     Attributes:
         fabric: name of the fabric.
@@ -68,6 +70,7 @@ class Topology:
         uplinks: leaf -> Gb/s of its cables to other switches, of all rails of its nodes together; empty if the
             cables aren't known.
         rails: leaf switch -> the leaf that it is a rail of; itself if it is the first or only one.
+        nvlink: whether any node is in an NVLink domain.
     """
 
     fabric: str
@@ -78,6 +81,7 @@ class Topology:
     above: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     uplinks: dict[str, int] = field(default_factory=dict[str, int])
     rails: dict[str, str] = field(default_factory=dict[str, str])
+    nvlink: bool = False
 
     @classmethod
     def of(cls, site: Site, fabric: str) -> Self:
@@ -111,8 +115,9 @@ class Topology:
             if mine := rails[node.name]:
                 leaf = switch[domains.of_rails[mine]]
                 block, hall, building = (x or NO_BLOCK for x in (leaf.block, leaf.hall, leaf.building))
+                nvlink = node.nvlink_domain or ""
                 stands.append(
-                    Stand(node.name, leaf.name, block, node.rack, mine, hall, building, node.labels)
+                    Stand(node.name, leaf.name, block, node.rack, mine, hall, building, node.labels, nvlink)
                 )
         uplinks = domains.uplinks(_uplinks(site, fabric))
         return cls.from_stands(fabric, stands, uncabled, uplinks, domains.of_leaf)
@@ -134,7 +139,12 @@ class Topology:
         for node in site.nodes:
             if node.name not in stands:
                 stands[node.name] = Stand(
-                    node.name, node.rack or NO_BLOCK, NO_BLOCK, node.rack, labels=node.labels
+                    node.name,
+                    node.rack or NO_BLOCK,
+                    NO_BLOCK,
+                    node.rack,
+                    labels=node.labels,
+                    nvlink_domain=node.nvlink_domain or "",
                 )
         return cls.from_stands(NO_FABRIC, stands.values(), rails=rails)
 
@@ -154,7 +164,8 @@ class Topology:
         ordered = sorted(
             stands,
             key=lambda s: (
-                natural(s.building), natural(s.hall), natural(s.block), natural(s.leaf), natural(s.node)
+                natural(s.building), natural(s.hall), natural(s.block), natural(s.leaf),
+                natural(s.nvlink_domain), natural(s.node),
             ),
         )  # fmt: skip
         leaves: dict[str, list[str]] = {}
@@ -180,6 +191,7 @@ class Topology:
             above if deep else {},
             uplinks or {},
             rails or {leaf: leaf for leaf in leaves},
+            any(s.nvlink_domain for s in ordered),
         )
 
     @property
@@ -190,8 +202,18 @@ class Topology:
         return tuple(
             level
             for level in LEVELS
-            if not (level == "hall" and len(halls) < 2) and not (level == "building" and len(buildings) < 2)
+            if not (level == "nvlink_domain" and not self.nvlink)
+            and not (level == "hall" and len(halls) < 2)
+            and not (level == "building" and len(buildings) < 2)
         )
+
+    def rails_of(self, leaves: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Leaf -> the switches that count as this leaf, in natural order; without leaves that are a single switch."""
+        found: dict[str, list[str]] = {leaf: [] for leaf in leaves}
+        for switch, leaf in self.rails.items():
+            if leaf in found:
+                found[leaf].append(switch)
+        return {k: tuple(sorted(v, key=natural)) for k, v in found.items() if len(v) > 1}
 
     def level_of(self, nodes: Iterable[str]) -> Level:
         """The nearest level that holds all of these nodes; they must be on the fabric."""
@@ -199,7 +221,8 @@ class Topology:
         if len(stands) == 1:
             return "node"
         if len({s.leaf for s in stands}) == 1:
-            return "leaf"
+            domains = {s.nvlink_domain for s in stands}
+            return "nvlink_domain" if len(domains) == 1 and "" not in domains else "leaf"
         if len({s.block for s in stands}) == 1:
             return "block"
         levels = self.levels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
-from weft.model.order import Level
+from weft.model.order import Level, SliceWithin
 from weft.model.placement import PlacementRequest
 from weft.planning.place.parts import Preferred
 from weft.planning.place.sharing import Terms
@@ -20,7 +20,7 @@ class Ask:
 
     Attributes:
         count: nodes, all or none; a multiple of `slice`.
-        slice: groups of so many nodes stay inside one leaf.
+        slice: groups of so many nodes stay inside one domain of `within`.
         apart_from: projects to share no leaf with; `exclusive`: share none with any other.
         near: nodes of the same pod that stay.
         failed: nodes of the pod that are replaced; their leaves come first.
@@ -47,6 +47,7 @@ class Ask:
     preferences: tuple[Preferred, ...] = ()
     gbps: int = 0
     exclusive: bool = False
+    within: SliceWithin = "leaf"
     terms: Terms = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
 
@@ -55,8 +56,13 @@ class Ask:
         terms = Terms(self.project, self.apart_from, self.exclusive, self.gbps)
         object.__setattr__(self, "terms", terms)
         special = self.near or self.failed or self.exclude or self.spare or self.preferences or self.gbps
-        level = self.count == 1 if self.required == "node" else self.count > 0
+        level = self.count == 1 if self.required == "node" else self.count > 0 and not self.in_one_domain
         object.__setattr__(self, "plain", level and self.slice == 1 and not special)
+
+    @property
+    def in_one_domain(self) -> bool:
+        """Whether one NVLink domain is tried first."""
+        return self.required == "nvlink_domain" or self.preferred == "nvlink_domain"
 
     @property
     def held(self) -> int:
@@ -72,7 +78,7 @@ class Ask:
     def alike(self) -> tuple[object, ...]:
         """Equal for similar asks: where one doesn't fit, none of the same or a larger size does."""
         return (
-            self.kind, self.slice, self.required, self.near, self.exclude, self.terms
+            self.kind, self.slice, self.within, self.required, self.near, self.exclude, self.terms
         )  # fmt: skip
 
     @classmethod
@@ -93,4 +99,5 @@ class Ask:
             preferences=tuple(Preferred.of(p) for p in request.preferences),
             gbps=request.bisection_gbps,
             exclusive=request.exclusive,
+            within=request.slice_within,
         )

@@ -9,6 +9,7 @@ from weft.model.placement import Candidate, Explanation, FilterReport
 from weft.planning.place.choose import Weights
 from weft.planning.place.reasons import (
     TIGHTEST,
+    TIGHTEST_DOMAIN,
     WITHOUT_REGARD,
     against,
     as_dear,
@@ -40,6 +41,7 @@ class Decision(NamedTuple):
         halls: number of buildings, halls and blocks that it is in.
         preferred: the part of the cost that preferences are; None if there are none.
         rivals: alternatives that it was compared with.
+        domain: NVLink domain that holds all, if one was asked for and found.
         own: nodes that are reserved for the order's project.
         beside: whether the pod has nodes that stay, near which these were chosen.
         one_numa: nodes that have everything required on one NUMA node; -1 if that doesn't matter.
@@ -64,6 +66,7 @@ class Decision(NamedTuple):
     rivals: tuple[Rival, ...] = ()
     beside: bool = False
     own: int = 0
+    domain: str = ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -134,7 +137,7 @@ class Decision(NamedTuple):
             why = self._why()
             taken, leaves, rivals = "taken: " + why, self.leaves, self._rivals()
             spares = self.spares if self.size != self.held else ()
-            sentence = chosen(self.size, leaves, spares, self.beside, why)
+            sentence = chosen(self.size, leaves, spares, self.beside, why + self._domains())
         return Explanation.trusted({
             "considered": len(numbers.nodes),
             "filters": filters,
@@ -151,11 +154,24 @@ class Decision(NamedTuple):
             and self.one_numa < 0
             and not (terms.gbps or terms.exclusive or self.beside or self.own)
             and self.halls[1] == 1
+            and not self.numbers.domains
         )
+
+    def _domains(self) -> str:
+        """How many nodes of which NVLink domains are used; nothing if the fabric has none."""
+        numbers, used = self.numbers, list[str]()
+        for leaf, bits in self.bits if numbers.domains else ():
+            for name, domain in zip(numbers.domain_names[leaf], numbers.domains[leaf], strict=True):
+                if mine := (bits & domain).bit_count():
+                    used.append(f"{name} ({mine} of {domain.bit_count()} nodes)")
+        more = f" and {len(used) - 8} more" if len(used) > 8 else ""
+        return f"; NVLink domains: {', '.join(used[:8])}{more}" if used else ""
 
     def _why(self) -> str:
         why = "one leaf that holds them all" if self.own else TIGHTEST
-        if len(self.bits) > 1 or self.preferred:
+        if self.domain:
+            why = "one NVLink domain that holds them all" if self.own else TIGHTEST_DOMAIN
+        elif len(self.bits) > 1 or self.preferred:
             why = least_cost(self.weights, self.halls, self.preferred is not None)
         why += ", " + left_over(self.leftover)
         if self.own:
@@ -173,6 +189,8 @@ class Decision(NamedTuple):
         found: list[Candidate] = []
         for what, leaves, blocks, leftover in self.rivals:
             why = against((len(leaves), blocks, leftover), mine, weights) if alike else WITHOUT_REGARD
+            if alike and self.domain:
+                why = as_dear(leftover, mine[2])
             found.append(_candidate(tuple([names[x] for x in leaves]), blocks, leftover, f"{what}: {why}"))
         return found
 

@@ -107,6 +107,11 @@ class Engine(Gang):
             )
         if ask.spare:
             return self._with_spares(ask, hidden, extra_load)
+        if ask.in_one_domain:
+            found = self._in_domain(ask, hidden or {})
+            if found is not None or ask.required == "nvlink_domain":
+                return found
+            return self.decide(replace(ask, preferred="leaf"), hidden, extra_load)
         view = self.view(ask)
         if hidden or ask.exclude or ask.failed:
             pool, hidden = self._without(view, ask, hidden or {})
@@ -133,6 +138,13 @@ class Engine(Gang):
         found = self.decide(replace(ask, count=ask.count + ask.spare, spare=0), hidden, extra_load)
         return found and found._replace(size=ask.count)
 
+    def _in_domain(self, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
+        """One NVLink domain, on a single leaf: halls and uplinks play no part."""
+        out = self.numbers.masks((*ask.exclude, *ask.failed))
+        for leaf, bits in hidden.items():
+            out[leaf] = out.get(leaf, 0) | bits
+        return self.in_one_domain(ask, self._bits(out), self.closed_to(ask.terms))
+
     def _bits(self, hidden: Mapping[int, int]) -> Callable[[int], int]:
         return lambda leaf: self.available[leaf] & ~hidden.get(leaf, 0)
 
@@ -154,9 +166,17 @@ class Engine(Gang):
         if leaf is None or held is None:
             raise InputError("failed", failed, f"a node of pod {ask.pod}")
         closing = self.neighbours.closing or ask.terms.closing
-        if closing or ask.slice > 1 or ask.exclude or ask.preferences or ask.gbps or self.deep:
+        special = ask.slice > 1 or ask.exclude or ask.preferences or ask.gbps or ask.in_one_domain
+        if closing or special or self.deep:
             near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
-            return self.decide(replace(ask, count=1, slice=1, spare=0, near=near, failed=(failed,)))
+            one = replace(ask, count=1, slice=1, within="leaf", spare=0, near=near, failed=(failed,))
+            if ask.within != "leaf":
+                # Its group stays within its domain; the others' don't matter.
+                stands = self.topology.stands
+                domain = stands[failed].nvlink_domain
+                near = tuple(n for n in near if stands[n].nvlink_domain == domain)
+                one = replace(one, near=near, required="nvlink_domain")
+            return self.decide(one)
         view = self.view(ask)
         pool, bit = view.pool, numbers.bit[failed]
         here = self.available[leaf] & view.mask[leaf] & ~bit
@@ -213,6 +233,9 @@ class Engine(Gang):
         out = self.numbers.masks((*ask.exclude, *ask.failed))
         for leaf, bits in hidden.items():
             out[leaf] = out.get(leaf, 0) | bits
-        size, available, mask = ask.slice, self.available, view.mask
-        rooms = {x: (available[x] & mask[x] & ~bits).bit_count() // size for x, bits in out.items()}
+        available, mask = self.available, view.mask
+        if ask.slice == 1:
+            rooms = {x: (available[x] & mask[x] & ~bits).bit_count() for x, bits in out.items()}
+        else:
+            rooms = {x: view.units(x, available[x] & mask[x] & ~bits) for x, bits in out.items()}
         return view.pool.but(rooms), out

@@ -30,8 +30,13 @@ def refusal_reason(
             f" (removed by: {removed})." if removed else "."
         )
     if total < wanted:
+        where = {
+            "leaf": "per leaf",
+            "nvlink_domain": "per NVLink domain",
+            "whole_nvlink_domain": "that are whole NVLink domains",
+        }[request.slice_within]
         return (
-            f"{what} are requested in groups of {size} per leaf, but only {total} of the {free} available nodes form "
+            f"{what} are requested in groups of {size} {where}, but only {total} of the {free} available nodes form "
             f"such groups (locality.slice is {size})."
         )
     if request.required == "node":
@@ -53,21 +58,38 @@ def refusal_reason(
 
 def _most_in_one(request: PlacementRequest, engine: Engine) -> tuple[int, str]:
     """The most nodes that one domain of the required level has, and its name; where nodes stay, theirs."""
-    topology, pool = engine.topology, engine.view(Ask.of(request)).pool
+    topology, view = engine.topology, engine.view(Ask.of(request))
+    pool = view.pool
     free: dict[str, int] = {}
     for leaf, (name, room) in enumerate(zip(engine.numbers.leaves, pool.free, strict=True)):
-        if room:
+        if not room:
+            continue
+        if request.required == "nvlink_domain":
+            free |= _in_domains(engine, leaf, view.mask[leaf])
+        else:
             domain = _domain(request.required, name, engine.numbers.blocks[pool.block_of[leaf]], topology)
             free[domain] = free.get(domain, 0) + room * request.slice
     stands = [topology.stands[n] for n in request.near if n in topology.stands]
-    stay = {_domain(request.required, s.leaf, s.block, topology) for s in stands}
+    if request.required == "nvlink_domain":
+        stay = {s.nvlink_domain for s in stands}
+    else:
+        stay = {_domain(request.required, s.leaf, s.block, topology) for s in stands}
     if len(stay) > 1:
         return 0, "the nodes that stay are in several"
     if stay:
         domain = stay.pop()
         return free.get(domain, 0), f"{domain}, where the nodes that stay are"
-    domain = max(free, key=free.__getitem__)
-    return free[domain], domain
+    domain = max(free, key=free.__getitem__, default="there is none")
+    return free.get(domain, 0), domain
+
+
+def _in_domains(engine: Engine, leaf: int, mask: int) -> dict[str, int]:
+    """NVLink domain of a leaf -> how many of these nodes of it are free."""
+    numbers = engine.numbers
+    if not numbers.domains:
+        return {}
+    free, names, domains = engine.available[leaf] & mask, numbers.domain_names[leaf], numbers.domains[leaf]
+    return {name: (free & domain).bit_count() for name, domain in zip(names, domains, strict=True)}
 
 
 def _domain(level: Level, leaf: str, block: str, topology: Topology) -> str:

@@ -8,15 +8,15 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Takes
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
+from weft.planning.place.onedomain import OneDomain
 from weft.planning.place.policies import by_rule
 from weft.planning.place.pool import Pool
 from weft.planning.place.rivals import NEXT_LEAF, Rival, other_sets
 from weft.planning.place.solve import fill, one_block, several, two_leaves
 from weft.planning.place.view import View
-from weft.planning.place.weighing import Weighing
 
 
-class Gang(Weighing):
+class Gang(OneDomain):
     """A ledger that can choose nodes for orders that have none yet."""
 
     def choose(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.model.errors import ConflictError, InputError
+from weft.model.order import SliceWithin
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Weights
@@ -59,7 +60,7 @@ class Ledger:
         self.available = list(numbers.every)
         self._blocked: dict[str, dict[str, str]] = {}
         self._views: dict[Lens, View] = {}
-        self._last: tuple[Kind, int, View] | None = None
+        self._last: tuple[Kind, int, SliceWithin, View] | None = None
         self.unfit: Mapping[str, Mapping[str, str]] = {}
         self.held: dict[str, dict[int, int]] = {}
         self._terms: dict[str, Terms] = {}
@@ -79,11 +80,17 @@ class Ledger:
     def view(self, ask: Ask) -> View:
         """The site as this ask sees it, made once for each kind of ask."""
         last = self._last
-        if last is not None and last[0] is ask.kind and last[1] == ask.slice and not self._owners:
-            return last[2]
+        if (
+            last is not None
+            and last[0] is ask.kind
+            and last[1] == ask.slice
+            and last[2] is ask.within
+            and not self._owners
+        ):
+            return last[3]
         unfit = self.unfit.get(ask.kind.boot, {}) if self.unfit else {}
         kind = ask.kind if unfit or not ask.kind.boot else replace(ask.kind, boot="")
-        lens = Lens(kind, ask.slice, ask.project if ask.project in self._owners else None)
+        lens = Lens(kind, ask.slice, ask.project if ask.project in self._owners else None, ask.within)
         view = self._views.get(lens)
         if view is None:
             view = View(lens, self.numbers, self._groups, self.available, self._dedicated, unfit)
@@ -92,7 +99,7 @@ class Ledger:
                 for leaf in leaves:
                     view.keep_away(project, leaf, 1)
             self._views[lens] = view
-        self._last = (ask.kind, ask.slice, view)
+        self._last = (ask.kind, ask.slice, ask.within, view)
         return view
 
     def commit(self, decision: Decision) -> None:

@@ -30,7 +30,13 @@ class Preferred(NamedTuple):
             return self.name in stand.labels
         if self.kind == "accelerator":
             return self.name in types
-        where = {"node": stand.node, "rack": stand.rack, "leaf": stand.leaf, "block": stand.block}
+        where = {
+            "node": stand.node,
+            "rack": stand.rack,
+            "nvlink_domain": stand.nvlink_domain,
+            "leaf": stand.leaf,
+            "block": stand.block,
+        }
         return where[self.kind] == self.name
 
 

@@ -28,7 +28,7 @@ from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
 from weft.planning.place.explain import refusal_reason
 from weft.planning.place.parts import OWN
-from weft.planning.place.shares import place_shares
+from weft.planning.place.shares import place_shares, placed_at
 from weft.planning.place.tries import Tries
 from weft.planning.place.would_fit import smallest_changes
 
@@ -66,6 +66,7 @@ def place(
         nodes=_placed(topology, decision.working),
         spares=_placed(topology, decision.spares),
         level=topology.level_of((*near, *decision.nodes)),
+        rails=topology.rails_of(decision.leaves),
         explanation=Explanation(
             considered=len(site.nodes), filters=reports, compared=why.compared, chosen=why.chosen
         ),
@@ -115,7 +116,7 @@ def check_uplinks(gbps: int, topology: Topology) -> None:
 
 def _placed(topology: Topology, nodes: Iterable[str]) -> tuple[PlacedNode, ...]:
     stands = [topology.stands[n] for n in nodes]
-    return tuple(PlacedNode(node=s.node, rack=s.rack, leaf=s.leaf, block=s.block) for s in stands)
+    return tuple(placed_at(s) for s in stands)
 
 
 def _refuse(

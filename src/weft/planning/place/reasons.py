@@ -12,6 +12,7 @@ from weft.planning.words import first_names, some
 
 WITHOUT_REGARD = "without regard to preferences, uplinks and halls"
 TIGHTEST = "the tightest leaf that holds them all"
+TIGHTEST_DOMAIN = "the tightest NVLink domain that holds them all"
 
 
 @lru_cache(maxsize=1024)

@@ -17,6 +17,7 @@ Rival = tuple[str, tuple[int, ...], int, int]
 left over on them).
 """
 NEXT_LEAF = "next leaf"
+NEXT_DOMAIN = "next NVLink domain"
 
 
 def rivals(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> tuple[Rival, ...]:

@@ -18,6 +18,7 @@ from weft.model.placement import (
     Explanation,
     FilterReport,
     Occupancy,
+    Part,
     PlacedNode,
     Placement,
     PlacementRequest,
@@ -25,7 +26,7 @@ from weft.model.placement import (
     Share,
 )
 from weft.model.site import AcceleratorCount, Node, Site
-from weft.planning.fabric.topology import Topology
+from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.filters import EXAMPLES
 from weft.planning.place.room import Room, near_words
 from weft.planning.words import first_names, some
@@ -65,7 +66,7 @@ def place_shares(
     if chosen is None:
         return _refusal(request, topology, rooms, reports, most, len(site.nodes))
     placed = [
-        PlacedNode(node=s.node, rack=s.rack, leaf=s.leaf, block=s.block, part=room.take(wanted.count, share))
+        placed_at(s, room.take(wanted.count, share))
         for room, servers in sorted(chosen[1], key=lambda c: c[0].order)
         for s in [topology.stands[room.node.name]] * servers
     ]
@@ -73,7 +74,20 @@ def place_shares(
     return Placement(
         nodes=tuple(placed),
         level=topology.level_of(sorted({n.node for n in placed}, key=numbers.__getitem__)),
+        rails=topology.rails_of({n.leaf for n in placed}),
         explanation=Explanation(considered=len(site.nodes), filters=reports, chosen=why),
+    )
+
+
+def placed_at(stand: Stand, part: Part | None = None) -> PlacedNode:
+    """A node at its location."""
+    return PlacedNode(
+        node=stand.node,
+        rack=stand.rack,
+        leaf=stand.leaf,
+        block=stand.block,
+        nvlink_domain=stand.nvlink_domain or None,
+        part=part,
     )
 
 
@@ -161,8 +175,11 @@ def _domains(rooms: Iterable[Room], level: Level, topology: Topology) -> list[li
     found: dict[str, list[Room]] = {}
     for room in rooms:
         stand = topology.stands[room.node.name]
+        if level == "nvlink_domain" and not stand.nvlink_domain:
+            continue
         names: Mapping[str, str] = {
             "node": stand.node,
+            "nvlink_domain": stand.nvlink_domain,
             "leaf": stand.leaf,
             "block": stand.block,
             "hall": stand.hall,

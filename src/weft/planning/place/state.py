@@ -98,6 +98,8 @@ class Numbers:
         nodes: names in tree order.
         start: number of the first node of each leaf, and the number of nodes as the last entry.
         every: by leaf, all its bits.
+        domains: by leaf, the bits of each of its NVLink domains; empty if the fabric has none.
+        domain_names: the same by name.
         block_start: number of the first leaf of each block, and the number of leaves as the last entry.
     """
 
@@ -109,6 +111,8 @@ class Numbers:
     leaf_of: dict[str, int]
     bit: dict[str, int]
     every: list[int] = field(default_factory=list[int])
+    domains: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+    domain_names: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
     @classmethod
     def of(cls, topology: Topology) -> Self:
@@ -124,7 +128,16 @@ class Numbers:
         for members in topology.blocks.values():
             block_start.append(block_start[-1] + len(members))
         every = [(1 << (start[i + 1] - start[i])) - 1 for i in range(len(leaves))]
-        return cls(nodes, leaves, list(topology.blocks), start, block_start, leaf_of, bit, every)
+        found = cls(nodes, leaves, list(topology.blocks), start, block_start, leaf_of, bit, every)
+        if topology.nvlink:
+            for members in topology.leaves.values():
+                masks: dict[str, int] = {}
+                for node in members:
+                    if name := topology.stands[node].nvlink_domain:
+                        masks[name] = masks.get(name, 0) | bit[node]
+                found.domains.append(tuple(masks.values()))
+                found.domain_names.append(tuple(masks))
+        return found
 
     def names(self, leaf: int, bits: int) -> list[str]:
         """The nodes that these bits of a leaf are, in order."""

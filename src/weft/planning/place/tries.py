@@ -63,7 +63,8 @@ class Tries:
         more = [node for pod in gone for node in passing.held.get(pod, ())]
         clean = (n for n in passing.quarantined if n.name not in then.quarantined)
         more += [n for n in clean if then.busy.get(n.name) in (None, *gone)]
-        if gang.bisection_gbps or topology.above or gang.near or gang.required == "node":
+        by_domain = gang.slice_within != "leaf" or gang.required == "nvlink_domain"
+        if gang.bisection_gbps or topology.above or gang.near or gang.required == "node" or by_domain:
             nodes = [n for n in (*passing.free, *more) if topology.stands[n.name].leaf not in closed]
             others = [n for n in filters.others(gang, then) if n.pod not in gone]
             return self._decides(gang, nodes, filters.carried(topology, others))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.model.order import SliceWithin
 from weft.model.placement import FilterReport
+from weft.planning.place import nvlink
 from weft.planning.place.filters import EXAMPLES
 from weft.planning.place.pool import Pool
 from weft.planning.place.state import Kind, Numbers, Traits, lowest
@@ -25,6 +27,7 @@ class Lens:
     kind: Kind
     slice: int = 1
     owner: str | None = None
+    within: SliceWithin = "leaf"
 
 
 class Reports:
@@ -68,6 +71,7 @@ class View:
     """
 
     __slots__ = (
+        "_domains",
         "_nodes",
         "_static",
         "_tiers",
@@ -129,14 +133,21 @@ class View:
         self.eligible = sum(bits.bit_count() for bits in self.mask)
         self.reports = Reports((), self.eligible)
         self._static = _static_reports(numbers, out, lens, unfit)
-        size = lens.slice
+        self._domains = numbers.domains
         self._nodes = [(bits & free).bit_count() for bits, free in zip(self.mask, available, strict=True)]
         self.free = sum(self._nodes)
         self.pool = Pool(
-            [bits.bit_count() // size for bits in self.mask],
-            [nodes // size for nodes in self._nodes],
+            [self.units(leaf, bits) for leaf, bits in enumerate(self.mask)],
+            [self.units(leaf, bits & available[leaf]) for leaf, bits in enumerate(self.mask)],
             numbers.block_start,
         )
+
+    def units(self, leaf: int, bits: int) -> int:
+        """How many units these nodes of a leaf make up."""
+        lens = self.lens
+        if lens.within == "leaf":
+            return bits.bit_count() // lens.slice
+        return sum(u for u, _ in nvlink.slices(self._domains[leaf], bits, lens)) if self._domains else 0
 
     def health(self, numbers: Numbers, blocked: Mapping[str, Mapping[str, str]]) -> None:
         """Nodes are blocked for these reasons (node -> filter -> reason); a node counts for the first filter."""
@@ -160,7 +171,7 @@ class View:
         if size > 1:
             self.free += count - self._nodes[leaf]
             self._nodes[leaf] = count
-            count //= size
+            count = self.units(leaf, available & self.mask[leaf])
         for project in away:
             self.away[project] += count - pool.free[leaf]
         pool.set(leaf, count)
@@ -174,9 +185,46 @@ class View:
         return next(i for i, tier in enumerate(self._tiers) if tier[leaf] & bit)
 
     def take(self, leaf: int, available: int, units: int) -> int:
-        """The bits of the nodes to take: those with the least beyond what is asked first, then by name."""
-        count = units * self.lens.slice
+        """The bits of the nodes to take: those with the least beyond what is asked first, then by name.
+
+        NVLink domains are kept whole: as few as possible are used, and of these the tightest.
+        """
         bits = available & self.mask[leaf]
+        if self._domains:
+            return self._take_in_domains(leaf, bits, units)
+        count = units * self.lens.slice
+        return lowest(bits, count) if len(self._tiers) == 1 else self._best(leaf, bits, count)
+
+    def by_unit(self, leaf: int, nodes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+        """A leaf's nodes (cost, tier, bit), the cheapest first, as whole units, the cheapest first."""
+        lens = self.lens
+        if lens.within == "leaf":
+            return list(nodes)
+        found: list[list[tuple[int, int, int]]] = []
+        every = sum(bit for _, _, bit in nodes)
+        for units, bits in nvlink.slices(self._domains[leaf], every, lens) if self._domains else ():
+            mine = [node for node in nodes if node[2] & bits]
+            found += [mine[i * lens.slice : (i + 1) * lens.slice] for i in range(units)]
+        return [node for unit in sorted(found, key=lambda u: sum(cost for cost, _, _ in u)) for node in unit]
+
+    def _take_in_domains(self, leaf: int, bits: int, units: int) -> int:
+        domains, lens, taken = self._domains[leaf], self.lens, 0
+        if lens.within != "leaf":
+            for mine, number in nvlink.tightest(nvlink.slices(domains, bits, lens), units):
+                taken |= self._best(leaf, mine, number * lens.slice)
+            return taken
+        count = units * lens.slice
+        for tier in self._tiers:
+            rooms = nvlink.rooms(domains, bits & tier[leaf])
+            for mine, number in nvlink.tightest(rooms, min(count, (bits & tier[leaf]).bit_count())):
+                taken |= lowest(mine, number)
+                count -= number
+            if not count:
+                break
+        return taken
+
+    def _best(self, leaf: int, bits: int, count: int) -> int:
+        """The `count` of these nodes of a leaf with the least beyond what is asked."""
         if len(self._tiers) == 1:
             return lowest(bits, count)
         taken = 0

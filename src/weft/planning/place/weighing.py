@@ -64,7 +64,8 @@ class Weighing(Ledger):
                 continue
             costs = [0] * (free * ask.slice)
             if free and leaf in touched:
-                nodes[leaf] = self._by_cost(view, leaf, bits_of(leaf), ask.preferences)
+                every = self._by_cost(view, leaf, bits_of(leaf), ask.preferences)
+                nodes[leaf] = view.by_unit(leaf, every)
                 costs = [cost for cost, _, _ in nodes[leaf]]
             parts.append(part(self.tree, leaf, costs, ask.slice, stay.get(leaf, 0), ask.gbps, guaranteed))
         weighed = weigh(parts, ask.count // ask.slice, self.weights.levels, ask.required, ask.preferred)
@@ -132,7 +133,7 @@ class Weighing(Ledger):
         return Decision._make((
             self.numbers, ask.pod, ask.terms, size, bits, cost, leftover, blocks, self.version, view.reports,
             free, removed, self.weights, (1, 1, blocks), None, numa,
-            others, bool(ask.near), 0,
+            others, bool(ask.near), 0, "",
         ))  # fmt: skip
 
     def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int], extra_load: Mapping[int, int]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from weft.model.order import Level
+from weft.model.order import Level, SliceWithin
 from weft.model.placement import Occupancy, PlacementRequest
 from weft.planning.words import some
 
@@ -30,6 +30,7 @@ def smallest_changes(
         _fewer_nodes(request, occupancy, fits),
         _weaker_level(request, occupancy, fits, levels),
         _smaller_slices(request, occupancy, fits),
+        _wider_slices(request, occupancy, fits),
         _no_spares(request, occupancy, fits),
         _less_bandwidth(request, occupancy, fits),
         _beside_others(request, occupancy, fits),
@@ -69,6 +70,18 @@ def _smaller_slices(request: PlacementRequest, occupancy: Occupancy, fits: Fits)
         whole = request.count % size == 0 and request.spare % size == 0
         if whole and fits(request.model_copy(update={"slice": size}), occupancy):
             return f"locality.slice: {size} instead of {request.slice}"
+    return None
+
+
+def _wider_slices(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
+    """Groups in a wider domain."""
+    wider: dict[SliceWithin, tuple[SliceWithin, ...]] = {
+        "whole_nvlink_domain": ("nvlink_domain", "leaf"),
+        "nvlink_domain": ("leaf",),
+    }
+    for within in wider.get(request.slice_within, ()):
+        if fits(request.model_copy(update={"slice_within": within}), occupancy):
+            return f"locality.slice_within: {within} instead of {request.slice_within}"
     return None
 
 

@@ -12,7 +12,7 @@ from weft.model.ids import Name
 from weft.model.order import Level
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount, Site
-from weft.model.views import LargestView
+from weft.model.views import LargestView, NvlinkView
 from weft.planning.fabric.topology import NO_BLOCK, NO_FABRIC
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
@@ -37,6 +37,7 @@ class CapacityRow(Document):
     nodes: int = Field(description="Nodes that could serve if nothing were in use or out of service.")
     free: int
     largest: tuple[LargestView, ...]
+    nvlink: tuple[NvlinkView, ...] = ()
     soon: tuple[Soon, ...] = ()
 
 
@@ -44,6 +45,7 @@ class Capacity(Document):
     """Everything that can be ordered on one fabric."""
 
     fabric: Name
+    rails: int = Field(default=1, description="Leaf switches that count as one leaf, at most.")
     rows: tuple[CapacityRow, ...]
 
 
@@ -78,7 +80,10 @@ def capacity(
                 wanted.count if wanted else 0,
             )
             rows.append(_row(line, Ask("capacity", 1, project, kind), wanted, now, duration))
-    return Capacity(fabric=fabric, rows=tuple(r for r in rows if r.nodes))
+    rails = line.engine.topology.rails_of(line.engine.numbers.leaves).values()
+    return Capacity(
+        fabric=fabric, rails=max(map(len, rails), default=1), rows=tuple(r for r in rows if r.nodes)
+    )
 
 
 def _row(
@@ -87,52 +92,73 @@ def _row(
     engine = line.engine
     view = engine.view(ask)
     hidden = line.hidden(ask.terms, now, now + duration)
-    free = [
-        (available & mask & ~hidden.get(leaf, 0)).bit_count()
+    bits = [
+        available & mask & ~hidden.get(leaf, 0)
         for leaf, (available, mask) in enumerate(zip(engine.available, view.mask, strict=True))
     ]
-    domains: dict[Level, dict[str, list[int]]] = {
-        level: _domains(engine, level) for level in engine.topology.levels if level != "node"
-    }
-    largest = tuple(_largest(names, free, level) for level, names in domains.items())
+    levels: list[Level] = [level for level in engine.topology.levels if level != "node"]
+    free = {level: _rooms(engine, level, bits) for level in levels}
+    every = {level: _rooms(engine, level, view.mask) for level in levels}  # if nothing were in use
+    largest = tuple(_largest(free[level], level) for level in levels)
     soon: list[Soon] = []
     for found in largest:
-        full = view.pool.full  # if nothing were in use
-        most = max((sum([full[x] for x in leaves]) for leaves in domains[found.level].values()), default=0)
-        for count in _sizes(found.count, most):
-            start = line.earliest(replace(ask, count=count, required=found.level), duration, now)
+        for count in _sizes(found.count, max(every[found.level].values(), default=0)):
+            start = line.earliest(
+                replace(ask, count=count, required=found.level, preferred=_nearest(found.level)),
+                duration,
+                now,
+            )
             if start is not None:
                 soon.append(Soon(level=found.level, count=count, at=start.at))
     return CapacityRow(
         cloud=ask.kind.cloud or "",
         accelerators=wanted,
         nodes=view.eligible,
-        free=sum(free),
+        free=sum(one.bit_count() for one in bits),
         largest=largest,
+        nvlink=_nvlink(engine, bits, view.mask),
         soon=tuple(soon),
     )
 
 
-def _domains(engine: Engine, level: Level) -> dict[str, list[int]]:
-    """Name of each domain of a level -> its leaves."""
-    if level == "site":
-        return {"site": list(range(len(engine.numbers.leaves)))}
-    found: dict[str, list[int]] = {}
+def _nearest(level: Level) -> Level:
+    """What an order of that level prefers by default."""
+    return level if level == "nvlink_domain" else "leaf"
+
+
+def _rooms(engine: Engine, level: Level, bits: Sequence[int]) -> dict[str, int]:
+    """Name of each domain of a level -> how many of these nodes (by leaf) it has."""
+    numbers, found = engine.numbers, dict[str, int]()
+    if level == "nvlink_domain":
+        for mine, names, domains in zip(bits, numbers.domain_names, numbers.domains, strict=True):
+            found |= {name: (mine & domain).bit_count() for name, domain in zip(names, domains, strict=True)}
+        return found
     leaf = 0
     for block, members in engine.topology.blocks.items():
         building, hall = engine.topology.above.get(block, (NO_BLOCK, NO_BLOCK))
         for name in members:
-            domain = {"leaf": name, "block": block, "hall": hall, "building": building}[level]
-            found.setdefault(domain, []).append(leaf)
+            domain = {"leaf": name, "block": block, "hall": hall, "building": building}.get(level, "site")
+            found[domain] = found.get(domain, 0) + bits[leaf].bit_count()
             leaf += 1
     return found
 
 
-def _largest(domains: Mapping[str, Sequence[int]], free: Sequence[int], level: Level) -> LargestView:
-    rooms = {name: sum([free[leaf] for leaf in leaves]) for name, leaves in domains.items()}
+def _largest(rooms: Mapping[str, int], level: Level) -> LargestView:
     where = max(rooms, key=rooms.__getitem__, default="")
     count = rooms.get(where, 0)
     return LargestView(level=level, count=count, where=where if count else "")
+
+
+def _nvlink(engine: Engine, free: Sequence[int], mask: Sequence[int]) -> tuple[NvlinkView, ...]:
+    """NVLink domains of nodes that could serve, by size; which of them are free as a whole."""
+    sizes: dict[int, list[bool]] = {}
+    for leaf, domains in enumerate(engine.numbers.domains):
+        for domain in domains:
+            if domain & mask[leaf]:
+                sizes.setdefault(domain.bit_count(), []).append(domain & free[leaf] == domain)
+    return tuple(
+        NvlinkView(nodes=n, domains=len(whole), free=sum(whole)) for n, whole in sorted(sizes.items())
+    )
 
 
 def _sizes(now: int, most: int) -> list[int]:

@@ -152,8 +152,7 @@ def _least(empty: Engine, ask: Ask, sizes: dict[tuple[Kind, int], list[int]]) ->
     """The fewest leaves that could hold the order on an empty site; `sizes` are cached for similar orders."""
     key = ask.kind, ask.slice
     if key not in sizes:
-        rooms = (bits.bit_count() // ask.slice for bits in empty.view(ask).mask)
-        sizes[key] = sorted((room for room in rooms if room), reverse=True)
+        sizes[key] = sorted((room for room in empty.view(ask).pool.full if room), reverse=True)
     return least_leaves(sizes[key], ask.held // ask.slice)
 
 

@@ -161,13 +161,18 @@ class Timeline(Windows):
         """The best of these nodes; `extra_load` is as for `Engine.decide`."""
         if ask.exclude:
             left = left & ~self.reservations.words(self.engine.numbers.masks(ask.exclude))
-        return self._choose(view, ask, left, _units(left, ask.slice), extra_load)
+        if ask.in_one_domain:
+            found = self.engine.in_one_domain(ask, lambda leaf: self.bits_of(left, leaf))
+            if found is not None or ask.required == "nvlink_domain":
+                return found
+            ask = replace(ask, preferred="leaf")
+        return self._choose(view, ask, left, self._units(view, left), extra_load)
 
     def _fits(self, ask: Ask, view: View, left: Words, extra_load: Mapping[int, int]) -> bool:
         """Whether `_fitting` finds any; without choosing if counting is enough."""
         if ask.gbps or ask.exclude or ask.required not in ("leaf", "block", "site"):
             return self._fitting(ask, view, left, extra_load) is not None
-        units, need = _units(left, ask.slice), ask.held // ask.slice
+        units, need = self._units(view, left), ask.held // ask.slice
         return self._could_fit(view, ask, units, need, bool((units >= need).any()))
 
     def _choose(
@@ -215,9 +220,12 @@ class Timeline(Windows):
             return bool(np.add.reduceat(units, starts, dtype=np.int64).max() >= need)
         return int(units.sum(dtype=np.int64)) >= need
 
-
-def _units(left: Words, size: int) -> Words:
-    """Nodes of each leaf, or slices of this size."""
-    counts = np.bitwise_count(left)
-    units = counts[:, 0] if counts.shape[1] == 1 else counts.sum(axis=1)
-    return units // size if size > 1 else units
+    def _units(self, view: View, left: Words) -> Words:
+        """Nodes of each leaf, or slices."""
+        size = view.lens.slice
+        if view.lens.within != "leaf":
+            rooms = [view.units(leaf, self.bits_of(left, leaf)) for leaf in range(len(left))]
+            return np.array(rooms, np.uint64)
+        counts = np.bitwise_count(left)
+        units = counts[:, 0] if counts.shape[1] == 1 else counts.sum(axis=1)
+        return units // size if size > 1 else units

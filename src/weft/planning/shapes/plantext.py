@@ -71,10 +71,21 @@ def _nodes(plan: Plan) -> Iterator[str]:
     if len(placement.nodes) > MOST_NODES:
         yield from _by_leaf(placement)
         return
-    rows = [list(shape.columns)]
-    rows += [[str(i), n.node, n.rack or "-", n.leaf, n.block] for i, n in enumerate(placement.nodes, 1)]
-    rows += [["spare", n.node, n.rack or "-", n.leaf, n.block] for n in placement.spares]
+    nvlink = any(n.nvlink_domain for n in (*placement.nodes, *placement.spares))
+    rows = [[*shape.columns, *(("NVLink domain",) if nvlink else ())]]
+    numbered = [(str(i), n) for i, n in enumerate(placement.nodes, 1)]
+    for number, n in (*numbered, *(("spare", n) for n in placement.spares)):
+        domain = (n.nvlink_domain or "-",) if nvlink else ()
+        rows.append([number, n.node, n.rack or "-", n.leaf, n.block, *domain])
     yield from table(rows)
+    yield from _rails(placement)
+
+
+def _rails(placement: Placement) -> Iterator[str]:
+    """Which switches count as one leaf."""
+    for leaf, switches in placement.rails.items():
+        if leaf in {n.leaf for n in (*placement.nodes, *placement.spares)}:
+            yield f"  Leaf {leaf} is {len(switches)} rails: {', '.join(switches)}"
 
 
 def _limits(plan: Plan) -> Iterator[str]:
@@ -91,15 +102,19 @@ def _by_leaf(placement: Placement) -> Iterator[str]:
     leaves: dict[tuple[str, str], list[PlacedNode]] = {}
     for node in (*placement.nodes, *placement.spares):
         leaves.setdefault((node.leaf, node.block), []).append(node)
-    rows = [["leaf", "block", "rack", "nodes", "from … to"]]
+    nvlink = any(n.nvlink_domain for here in leaves.values() for n in here)
+    rows = [["leaf", "block", "rack", "nodes", *(("NVLink domains",) if nvlink else ()), "from … to"]]
     for (leaf, block), here in leaves.items():
         racks = sorted({n.rack or "-" for n in here})
         more = f" ({spare[leaf]} spare)" if spare[leaf] else ""
         ends = here[0].node if len(here) == 1 else f"{here[0].node} … {here[-1].node}"
-        rows.append(
-            [leaf, block, racks[0] if len(racks) == 1 else f"{len(racks)} racks", f"{len(here)}{more}", ends]
-        )
+        domains = {n.nvlink_domain for n in here} - {None}
+        rows.append([
+            leaf, block, racks[0] if len(racks) == 1 else f"{len(racks)} racks", f"{len(here)}{more}",
+            *((str(len(domains)),) if nvlink else ()), ends,
+        ])  # fmt: skip
     yield from table(rows)
+    yield from _rails(placement)
     yield "  Each node by name: --json."
 
 

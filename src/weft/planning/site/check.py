@@ -5,6 +5,7 @@ Every problem is a path in the `Site`, the value there, and what is allowed, as 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 from weft.model.errors import InputError
@@ -15,6 +16,7 @@ from weft.planning.shapes.ipu.check import check_ipus
 from weft.planning.site.cables import check_cables
 from weft.planning.site.fabrictypes import check_fabric_types
 from weft.planning.site.nodeparts import check_parts_of_nodes
+from weft.planning.site.nvlink import check_nvlink, check_rails
 from weft.planning.site.ranges import check_ranges
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 from weft.planning.site.switching import check_switching
@@ -42,6 +44,8 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *_adapters(site),
         *check_parts_of_nodes(site),
         *check_cables(site, links_needed),
+        *check_nvlink(site),
+        *check_rails(site),
         *_flavors(site),
         *check_ipus(site),
     ]
@@ -71,6 +75,8 @@ def hints(site: Site) -> tuple[str, ...]:
             f"{len(bare)} compute nodes have no adapters and can only be ordered with `fabric: none`: "
             f"{', '.join(bare[:3])}{' …' if len(bare) > 3 else ''}"
         )
+    sizes = Counter(n.nvlink_domain for n in site.nodes if n.nvlink_domain is not None)
+    found += [f"NVLink domain {name} has a single node" for name, n in sorted(sizes.items()) if n == 1]
     for switch in site.switches:
         topology = Topology.of(site, switch.fabric) if switch.project is not None else None
         if topology and switch.name not in topology.rails:

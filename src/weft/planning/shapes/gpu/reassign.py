@@ -68,7 +68,11 @@ def reassign(
         why = found.explanation
     held = [n.node for n in (*nodes, *spares)]
     placement = Placement(
-        nodes=tuple(nodes), spares=tuple(spares), level=topology.level_of(held), explanation=why
+        nodes=tuple(nodes),
+        spares=tuple(spares),
+        level=topology.level_of(held),
+        rails=topology.rails_of({n.leaf for n in (*nodes, *spares)}),
+        explanation=why,
     )
     return _numbered(plan, order, placement, site, leaving)
 
@@ -104,14 +108,17 @@ def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[Pl
 def _check_slices(
     nodes: Sequence[PlacedNode], order: Order, topology: Topology, remove: Collection[str]
 ) -> None:
-    """Raise `InputError` if the named nodes leave part of a slice on a leaf."""
+    """Raise `InputError` if the named nodes leave part of a slice in a domain."""
     size = order.locality.slice
     for field, value in (("nodes.count", order.nodes.count), ("nodes.spare", order.nodes.spare)):
         if value % size:
             raise InputError(field, value, f"a multiple of the slice ({size})")
-    for leaf, count in sorted(Counter(topology.stands[n.node].leaf for n in nodes).items()):
+    stands, on_leaf = [topology.stands[n.node] for n in nodes], order.locality.slice_within == "leaf"
+    domains = Counter(s.leaf if on_leaf else s.nvlink_domain for s in stands)
+    for domain, count in sorted(domains.items()):
         if remove and count % size:
-            allowed = f"whole slices of {size} nodes per leaf; {some(count, 'node')} would be left on {leaf}"
+            per, left = ("leaf", f"on {domain}") if on_leaf else ("NVLink domain", f"in {domain or 'none'}")
+            allowed = f"whole slices of {size} nodes per {per}; {some(count, 'node')} would be left {left}"
             raise InputError("remove", ", ".join(remove), allowed)
 
 

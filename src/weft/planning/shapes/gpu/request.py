@@ -27,7 +27,9 @@ def request_of(resolved: Resolved) -> PlacementRequest:
     if project in order.locality.apart_from:
         allowed = "other projects: pods of one project may always share a leaf"
         raise InputError("locality.apart_from", project, allowed)
-    check_uplinks(order.fabric.bisection_gbps, Topology.of(resolved.site, resolved.fabric))
+    topology = Topology.of(resolved.site, resolved.fabric)
+    check_uplinks(order.fabric.bisection_gbps, topology)
+    _check_domains(order, topology)
     return PlacementRequest(
         share=_share(resolved),
         pod=order.name,
@@ -42,12 +44,26 @@ def request_of(resolved: Resolved) -> PlacementRequest:
         required=order.locality.required,
         preferred=order.locality.preferred,
         slice=order.locality.slice,
+        slice_within=order.locality.slice_within,
         preferences=order.locality.preferences,
         spare=order.nodes.spare,
         apart_from=order.locality.apart_from,
         exclusive=order.locality.exclusive,
         bisection_gbps=order.fabric.bisection_gbps,
     )
+
+
+def _check_domains(order: Order, topology: Topology) -> None:
+    """Raise `InputError` if the order asks for NVLink domains where there are none."""
+    locality = order.locality
+    if topology.nvlink:
+        return
+    if locality.required == "nvlink_domain":
+        allowed = f"one of {', '.join(topology.levels)}: the site describes no NVLink domains there"
+        raise InputError("locality.required", locality.required, allowed)
+    if locality.slice_within != "leaf":
+        allowed = "leaf: the site describes no NVLink domains there"
+        raise InputError("locality.slice_within", locality.slice_within, allowed)
 
 
 def _share(resolved: Resolved) -> Share | None:

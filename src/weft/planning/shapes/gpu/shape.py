@@ -284,22 +284,25 @@ def _capacity(asked: CapacityAsked) -> Iterator[CapacityRowView]:
         n.role == "compute" and not n.hcas for n in site.nodes
     )  # can be ordered without a fabric alone
     found = [
-        (fabric, row)
+        (one, row)
         for fabric in (*sorted(site.fabrics), *([NO_FABRIC] if bare else []))
-        for row in capacity(site, asked.health, asked.book, fabric, *times).rows
+        for one in (capacity(site, asked.health, asked.book, fabric, *times),)
+        for row in one.rows
         if asked.accelerator is None or (row.accelerators and row.accelerators.type == asked.accelerator)
     ]
     levels: Sequence[str] = list(dict.fromkeys(x.level for _, row in found for x in row.largest))
     if level is not None and level not in levels:
         raise InputError("level", level, f"levels of site {site.name}: {', '.join(levels) or 'none'}")
-    for fabric, row in found:
+    for one, row in found:
         soon = [x for x in row.soon if level in (None, x.level)]
         yield CapacityRowView(
-            fabric=fabric,
+            fabric=one.fabric,
             cloud=row.cloud,
             accelerators=row.accelerators,
             nodes=row.nodes,
             free=row.free,
+            nvlink=row.nvlink,
+            rails=one.rails,
             largest=tuple(x for x in row.largest if level in (None, x.level)),
             soon=tuple(SoonView(level=x.level, count=x.count, at=moment(x.at)) for x in soon),
         )

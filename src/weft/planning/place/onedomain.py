@@ -1,0 +1,97 @@
+"""The choice of one NVLink domain for all nodes of an order.
+
+Every domain is looked at: orders that ask for one are few, and domains are tens of nodes. As leaves are chosen: what is
+preferred first, then the tightest, then the one on the fullest leaf, then in tree order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from weft.planning.place.ask import Ask
+from weft.planning.place.decision import Decision
+from weft.planning.place.exact import LEAF
+from weft.planning.place.rivals import NEXT_DOMAIN
+from weft.planning.place.view import View
+from weft.planning.place.weighing import Weighing
+
+Found = tuple[int, int, int, int, int]
+"""(cost of preferences, room beyond the order, room on the leaf, leaf, number of the domain on it)."""
+
+
+class OneDomain(Weighing):
+    """A ledger that can choose an NVLink domain."""
+
+    def in_one_domain(
+        self, ask: Ask, bits_of: Callable[[int], int], shared: Collection[int] = ()
+    ) -> Decision | None:
+        """The best domain that holds the whole order beside the pod's nodes that stay, or None.
+
+        Args:
+            bits_of: leaf -> its nodes that are free.
+            shared: leaves that the order keeps away from.
+        """
+        numbers, need = self.numbers, ask.count
+        view = self.view(replace(ask, slice=1, within="leaf"))
+        home = self._home(ask)
+        if not numbers.domains or (ask.near and home is None):
+            return None
+        touched = self._touched(ask)
+        free = away = 0
+        found: list[Found] = []
+        for leaf, domains in enumerate(numbers.domains):
+            bits = bits_of(leaf) & view.mask[leaf]
+            if not bits:
+                continue
+            there = bits.bit_count()
+            free += there
+            if leaf in shared:
+                away += there
+                continue
+            for number, domain in enumerate(domains):
+                room = (bits & domain).bit_count()
+                if room < need or home not in (None, (leaf, number)):
+                    continue
+                if ask.within == "whole_nvlink_domain" and not room == need == domain.bit_count():
+                    continue
+                cost = self._cost(view, leaf, bits & domain, ask) if leaf in touched else 0
+                found.append((cost, room - need, there, leaf, number))
+        return self._of_best(view, ask, sorted(found)[:2], bits_of, free, away) if found else None
+
+    def _of_best(
+        self,
+        view: View,
+        ask: Ask,
+        found: list[Found],
+        bits_of: Callable[[int], int],
+        free: int,
+        away: int,
+    ) -> Decision:
+        """The decision for the first of these, and what it is compared with."""
+        cost, leftover, _, leaf, number = found[0]
+        bits = bits_of(leaf) & view.mask[leaf] & self.numbers.domains[leaf][number]
+        if ask.preferences:
+            nodes = self._by_cost(view, leaf, bits, ask.preferences)[: ask.count]
+            bits = sum(bit for _, _, bit in nodes)
+        else:
+            bits = view.take(leaf, bits, ask.count)
+        others = tuple((NEXT_DOMAIN, (other,), 1, beyond) for _, beyond, _, other, _ in found[1:])
+        total = cost if ask.near else LEAF + cost
+        decision = self.decided(view, ask, ((leaf, bits),), total, leftover, 1, free, away, None, others)
+        return decision._replace(
+            domain=self.numbers.domain_names[leaf][number], preferred=cost if ask.preferences else None
+        )
+
+    def _cost(self, view: View, leaf: int, bits: int, ask: Ask) -> int:
+        """What preferences make the cheapest nodes of these cost."""
+        return sum(cost for cost, _, _ in self._by_cost(view, leaf, bits, ask.preferences)[: ask.count])
+
+    def _home(self, ask: Ask) -> tuple[int, int] | None:
+        """The one domain, as leaf and number, that all nodes of the pod that stay are in."""
+        homes = {
+            next(((leaf, i) for i, d in enumerate(self.numbers.domains[leaf]) if d & bits == bits), None)
+            for leaf, bits in self.numbers.masks(ask.near).items()
+            if self.numbers.domains
+        }
+        return homes.pop() if len(homes) == 1 else None
