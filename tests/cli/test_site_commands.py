@@ -178,3 +178,58 @@ def test_bad_files_without_a_server(tmp_path: Path) -> None:
         plan_offline(bad, SMALL / "site.yaml")
     with pytest.raises(InputErrors, match="an existing file"):
         plan_offline(PODS / "01-smallest.yaml", tmp_path / "none.yaml")
+
+
+LISTS = EXAMPLES / "hardware"
+
+
+def test_import_makes_a_site_that_check_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The example's list and head; counts for people, the same as JSON, and what was written."""
+    out = tmp_path / "site"
+    words = ["site", "import", str(LISTS / "ipupod64.csv"), "--site", str(LISTS / "ipupod64.yaml")]
+    assert main([*words, "--output", str(out)]) == 0
+    first, *files = capsys.readouterr().out.splitlines()
+    assert first == (
+        "site ipupod64: the lists are valid: interfaces 11, devices 3, ipu_machines 16, nodes 6, racks 1"
+    )
+    assert [Path(f).name for f in files] == [
+        "site.yaml",
+        "racks.csv",
+        "nodes.csv",
+        "ipu_machines.csv",
+        "devices.csv",
+        "interfaces.csv",
+    ]
+    assert main(["site", "check", str(out / "site.yaml")]) == 0
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["rows"]["ipu_machines"] == 16 and document["files"] == []
+
+
+def test_import_refuses_a_broken_list_in_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, a line each with the list's file, line and column, and no directory."""
+    text = (LISTS / "ipupod64.csv").read_text()
+    (tmp_path / "list.csv").write_text(
+        text.replace("00c0.b775.0001", "70-69-79-20-14-02").replace(",10.3.1.1,", ",10.3.0.1,")
+    )
+    words = ["site", "import", str(tmp_path / "list.csv"), "--site", str(LISTS / "ipupod64.yaml")]
+    assert main([*words, "--output", str(tmp_path / "site")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.splitlines() == [
+        f"weft: {tmp_path}/list.csv:3: Mgmt IP: '10.3.0.1' is not allowed: another address: it is the gateway of "
+        "subnet infrastructure",
+        f"weft: {tmp_path}/list.csv:5: Mgmt MAC: '70:69:79:20:14:02' is not allowed: a MAC address must be unique; "
+        "lr75-ipum1 (bmc_mac) already has it",
+    ]
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize("given", ["rack", "=rack", "Feet=rack,Feet=name"])
+def test_import_says_what_a_column_option_is(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """THEIRS=OURS, each of theirs once."""
+    words = ["site", "import", str(LISTS / "ipupod64.csv"), "--site", str(LISTS / "ipupod64.yaml")]
+    for one in given.split(","):
+        words += ["--column", one]
+    assert main(words) == 2
+    assert "--column:" in capsys.readouterr().err

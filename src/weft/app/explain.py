@@ -15,6 +15,8 @@ from pydantic_core import ErrorDetails
 from weft.app.yamltext import Path, Positions, dotted
 from weft.model.errors import InputError, InputErrors
 from weft.model.ids import DURATION, NAMES
+from weft.model.site import DNS_NAMES
+from weft.model.site.ipus import PORT
 
 D = TypeVar("D", bound=BaseModel)
 
@@ -25,6 +27,9 @@ _PATTERNS = {
     r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$": "a-z, 0-9 and '-', starting and ending with a letter or digit, at most 40 "
     "characters",
     DURATION: "a whole number with a unit s, m, h or d, such as 90m, 12h or 7d",
+    r"^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$": DNS_NAMES,
+    PORT: "a port's name without spaces, at most 64 characters, or its number",
+    r"^[0-9a-zA-Z_-]{1,64}$": "the id of a project",
     r"^https://": "a URL that begins with https://",
 }
 A_TIME = "a time with time zone, such as 2027-01-31T18:00:00Z"
@@ -35,6 +40,7 @@ _SENTENCES = {
     "string_too_long": "at most {max_length} characters",
     "string_too_short": "at least {min_length} characters",
     "too_short": "at least {min_length}",
+    "greater_than": "more than {gt}",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
     "int_type": "a whole number",
@@ -49,6 +55,8 @@ _SENTENCES = {
     "datetime_from_date_parsing": A_TIME,
     "datetime_type": A_TIME,
     "datetime_object_invalid": A_TIME,
+    "float_parsing": "a number",
+    "ip_v4_address": "an IPv4 address such as 10.1.0.5",
     "ip_v4_network": "an IPv4 network such as 10.1.0.0/24, without host bits",
 }
 

@@ -42,14 +42,27 @@ def load_site(
     if isinstance(source, Mapping):
         data, where = dict(source), Positions()
     else:
-        path = Path(source)
-        data, where = read_yaml(read_text(path), str(path))
-        errors: list[InputError] = []
-        for table in TABLES:
-            if table in data:
-                data[table] = _expand(table, data[table], path, where, errors)
-        if errors:
-            raise InputErrors(errors)
+        data, where = read_site_file(source)
+    return assemble(data, where, links_needed, parts)
+
+
+def read_site_file(source: str | Path) -> tuple[dict[str, Any], Positions]:
+    """A site file as plain data, its includes replaced by their rows, and where each value is. Raises `InputErrors`."""
+    path = Path(source)
+    data, where = read_yaml(read_text(path), str(path))
+    errors: list[InputError] = []
+    for table in TABLES:
+        if table in data:
+            data[table] = _expand(table, data[table], path, where, errors)
+    if errors:
+        raise InputErrors(errors)
+    return data, where
+
+
+def assemble(
+    data: dict[str, Any], where: Positions, links_needed: bool = True, parts: PartSource | None = None
+) -> Site:
+    """The site of a document, checked and in canonical order; see `load_site`."""
     data = without_nulls(data)
     parted = Parted(parts) if parts else None
     tables = validate(SiteTables, data, where) if parted is None else _with_parts(data, parted)
@@ -201,9 +214,12 @@ def _fold(tables: SiteTables, where: Positions) -> tuple[Site, list[WrongValue]]
     ipu_pods = {
         name: pod.model_copy(update={"cloud": pod.cloud or only}) for name, pod in tables.ipu_pods.items()
     }
-    own = ("nodes", "ipu_pods")
+    networks = {
+        name: net.model_copy(update={"cloud": net.cloud or only}) for name, net in tables.networks.items()
+    }
+    own = ("nodes", "ipu_pods", "networks")
     values = {name: getattr(tables, name) for name in Site.model_fields if name not in own}
-    return Site.model_construct(nodes=nodes, ipu_pods=ipu_pods, **values), unknown
+    return Site.model_construct(nodes=nodes, ipu_pods=ipu_pods, networks=networks, **values), unknown
 
 
 def _with(node: Node, **values: object) -> Node:

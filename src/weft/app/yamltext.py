@@ -42,7 +42,7 @@ class Positions:
         """The path as written, for a value that was moved elsewhere."""
         for length in range(len(path), 0, -1):
             if (origin := self.aliases.get(path[:length])) is not None:
-                return origin + path[length:]
+                return self.written(origin + path[length:])
         return path
 
     def at(self, path: Path) -> str | None:

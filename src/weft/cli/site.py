@@ -1,4 +1,4 @@
-"""`weft site check|apply|show|design`: the site file, the fabric it describes, and the current site."""
+"""`weft site check|import|apply|show|design`: the site file, the fabric it describes, and the current site."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from weft.cli import place
+from weft.cli import place, siteimport
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "Default: the active one",
     )
     leaf(commands, "show", _show, "show the active site and its fabrics")
+    siteimport.add_site_commands(commands)
     place.add_site_commands(commands)
 
 

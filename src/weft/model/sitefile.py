@@ -11,8 +11,10 @@ from weft.model.ids import Name
 from weft.model.site import (
     Accelerator,
     Cloud,
+    Device,
     Fabric,
     Hca,
+    Interface,
     IpuMachine,
     IpuPod,
     LeasePolicy,
@@ -23,6 +25,7 @@ from weft.model.site import (
     Rack,
     RetentionPolicy,
     Site,
+    SiteNetwork,
     Switch,
 )
 from weft.model.siteparts import PartsInclude
@@ -66,6 +69,9 @@ class _Head(Document):
     clouds: dict[Name, Cloud] = Field(min_length=1, description="OpenStack clouds, by name.")
     fabrics: dict[Name, Fabric] = Field(default_factory=dict, description="RDMA fabrics, by name.")
     ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs, by name.")
+    networks: dict[Name, SiteNetwork] = Field(
+        default_factory=dict, description="The site's own networks, by name."
+    )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
     leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
     retention: RetentionPolicy = Field(
@@ -92,6 +98,12 @@ class SiteFile(_Head):
     ipu_machines: CsvInclude | tuple[IpuMachine | CsvInclude, ...] = Field(
         default=(), description="IPU-Machines."
     )
+    devices: CsvInclude | tuple[Device | CsvInclude, ...] = Field(
+        default=(), description="Other hardware: management switches, PDUs, storage."
+    )
+    interfaces: CsvInclude | tuple[Interface | CsvInclude, ...] = Field(
+        default=(), description="Interfaces of hardware on the site's own networks."
+    )
 
 
 class SiteDocument(_Head):
@@ -108,6 +120,12 @@ class SiteDocument(_Head):
         default=(), description="Accelerators of any nodes; each row names its `node`."
     )
     ipu_machines: PartsInclude | tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
+    devices: PartsInclude | tuple[Device, ...] = Field(
+        default=(), description="Other hardware: management switches, PDUs, storage."
+    )
+    interfaces: PartsInclude | tuple[Interface, ...] = Field(
+        default=(), description="Interfaces of hardware on the site's own networks."
+    )
 
 
 TABLES: dict[str, type[Document]] = {
@@ -118,6 +136,8 @@ TABLES: dict[str, type[Document]] = {
     "hcas": HcaRow,
     "accelerators": AcceleratorRow,
     "ipu_machines": IpuMachine,
+    "devices": Device,
+    "interfaces": Interface,
 }
 """Tables of a site file and the type of their rows."""
 

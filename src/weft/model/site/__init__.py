@@ -5,6 +5,7 @@ These are the values; reading them from YAML and CSV with file and line in every
 
 from weft.model.site.cabling import Link, Rack, Switch
 from weft.model.site.clouds import AcceleratorCount, Cloud, Flavor, ManagementNetwork, PciAffinity
+from weft.model.site.devices import DNS_NAMES, Device, Interface, port_names
 from weft.model.site.fabrics import Fabric, FabricAgent, FabricManager
 from weft.model.site.hosts import BOOTABLE, MOST_VFS, Accelerator, Hca, Node
 from weft.model.site.ipus import (
@@ -22,6 +23,7 @@ from weft.model.site.ipus import (
     IpuMachine,
     IpuPod,
 )
+from weft.model.site.networks import PRIVILEGED, AddressRange, SiteNetwork, SiteSubnet, SubnetRole
 from weft.model.site.policies import LeasePolicy, PlacementPolicy, ProjectLimits, QueuePolicy
 from weft.model.site.retention import RetentionPolicy
 from weft.model.site.site import Site
@@ -30,21 +32,26 @@ from weft.model.site.switching import SwitchAccess, Switching, SwitchLink
 __all__ = [
     "ADMIN_PORT",
     "BOOTABLE",
+    "DNS_NAMES",
     "IPUS_PER_MACHINE",
     "METRICS_PORT",
     "MOST_VFS",
     "NODE_EXPORTER_PORT",
+    "PRIVILEGED",
     "SYSLOG_PORT",
     "USER_PORT",
     "Accelerator",
     "AcceleratorCount",
     "Address",
+    "AddressRange",
     "Cloud",
+    "Device",
     "Fabric",
     "FabricAgent",
     "FabricManager",
     "Flavor",
     "Hca",
+    "Interface",
     "IpuBmcNetwork",
     "IpuController",
     "IpuDataNetwork",
@@ -62,8 +69,12 @@ __all__ = [
     "Rack",
     "RetentionPolicy",
     "Site",
+    "SiteNetwork",
+    "SiteSubnet",
+    "SubnetRole",
     "Switch",
     "SwitchAccess",
     "SwitchLink",
     "Switching",
+    "port_names",
 ]

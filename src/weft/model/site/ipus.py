@@ -36,6 +36,9 @@ def _text(value: Any) -> Any:
     return value
 
 
+PORT = r"^\S{1,64}$"
+"""A switch's port as a site file names it."""
+
 Address = Annotated[IPv4Address, BeforeValidator(_text)]
 
 
@@ -57,8 +60,20 @@ class IpuMachine(Document):
     rnic_port: int = Field(ge=1, le=254, description="Port number on that switch.")
     bmc_mac: Mac = Field(description="MAC address of the BMC.")
     bmc_address: Address = Field(description="IPv4 address of the BMC.")
+    bmc_switch: Name | None = Field(default=None, description="Switch that the BMC is cabled to.")
+    bmc_port: str | None = Field(
+        default=None,
+        pattern=PORT,
+        description="Port of that switch, by the vendor's name or by its number from 1.",
+    )
     gw_mac: Mac = Field(description="MAC address of the IPU-Gateway.")
     gw_address: Address = Field(description="IPv4 address of the IPU-Gateway, where the V-IPU agent listens.")
+    gw_switch: Name | None = Field(default=None, description="Switch that the IPU-Gateway is cabled to.")
+    gw_port: str | None = Field(
+        default=None,
+        pattern=PORT,
+        description="Port of that switch, by the vendor's name or by its number from 1.",
+    )
     agent_port: int = Field(default=AGENT_PORT, ge=1, le=65535, description="TCP port of the V-IPU agent.")
 
 

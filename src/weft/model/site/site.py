@@ -12,9 +12,11 @@ from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.site.cabling import Link, Rack, Switch
 from weft.model.site.clouds import Cloud
+from weft.model.site.devices import Device, Interface
 from weft.model.site.fabrics import Fabric
 from weft.model.site.hosts import Hca, Node
 from weft.model.site.ipus import IpuMachine, IpuPod
+from weft.model.site.networks import SiteNetwork
 from weft.model.site.policies import LeasePolicy, PlacementPolicy, QueuePolicy
 from weft.model.site.retention import RetentionPolicy
 
@@ -31,6 +33,15 @@ class Site(Document):
     nodes: tuple[Node, ...] = Field(default=(), description="Hosts.")
     ipu_pods: dict[Name, IpuPod] = Field(default_factory=dict, description="IPU-PODs, by name.")
     ipu_machines: tuple[IpuMachine, ...] = Field(default=(), description="IPU-Machines.")
+    networks: dict[Name, SiteNetwork] = Field(
+        default_factory=dict, description="The site's own networks, by name."
+    )
+    devices: tuple[Device, ...] = Field(
+        default=(), description="Other hardware: management switches, PDUs, storage."
+    )
+    interfaces: tuple[Interface, ...] = Field(
+        default=(), description="Interfaces of hardware on the site's own networks."
+    )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
     leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
     retention: RetentionPolicy = Field(

@@ -10,11 +10,13 @@ from collections.abc import Collection, Iterator
 
 from weft.model.errors import InputError
 from weft.model.fabrictypes import FabricKind
-from weft.model.site import BOOTABLE, Link, Node, Site, Switch
+from weft.model.site import BOOTABLE, Link, Node, Site, SiteNetwork, Switch
 from weft.planning.fabric.topology import NO_BLOCK, NO_FABRIC, Topology, natural
 from weft.planning.shapes.ipu.check import check_ipus
 from weft.planning.site.cables import check_cables
 from weft.planning.site.fabrictypes import check_fabric_types
+from weft.planning.site.hardware import check_hardware
+from weft.planning.site.networks import check_networks
 from weft.planning.site.nodeparts import check_parts_of_nodes
 from weft.planning.site.nvlink import check_nvlink, check_rails
 from weft.planning.site.ranges import check_ranges
@@ -48,6 +50,8 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *check_rails(site),
         *_flavors(site),
         *check_ipus(site),
+        *check_networks(site),
+        *check_hardware(site),
     ]
 
 
@@ -119,6 +123,9 @@ def canonical(site: Site) -> Site:
             "nodes": nodes,
             "ipu_pods": dict(sorted(site.ipu_pods.items())),
             "ipu_machines": tuple(sorted(site.ipu_machines, key=lambda m: (natural(m.ipu_pod), m.position))),
+            "networks": {name: _canonical_network(net) for name, net in sorted(site.networks.items())},
+            "devices": tuple(sorted(site.devices, key=lambda d: natural(d.name))),
+            "interfaces": tuple(sorted(site.interfaces, key=lambda i: (natural(i.device), natural(i.name)))),
         }
     )
 
@@ -130,6 +137,13 @@ def _canonical_node(node: Node) -> Node:
     if hcas == node.hcas and accelerators == node.accelerators:
         return node
     return node.model_copy(update={"hcas": hcas, "accelerators": accelerators})
+
+
+def _canonical_network(network: SiteNetwork) -> SiteNetwork:
+    projects = tuple(sorted(set(network.shared_with)))
+    return network.model_copy(
+        update={"subnets": dict(sorted(network.subnets.items())), "shared_with": projects}
+    )
 
 
 def canonical_links(links: Collection[Link]) -> tuple[Link, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from weft.model.base import Document
-from weft.model.site import IpuMachine, Link, Node, Rack, Site, Switch
+from weft.model.site import Device, Interface, IpuMachine, Link, Node, Rack, Site, Switch
 from weft.model.siteparts import PartsInclude
 
 Rows = tuple[Document, ...]
@@ -27,6 +27,8 @@ ROWS: dict[str, type[Document]] = {
     "links": Link,
     "nodes": Node,
     "ipu_machines": IpuMachine,
+    "devices": Device,
+    "interfaces": Interface,
 }
 """Tables of a `Site`, and what a row is."""
 

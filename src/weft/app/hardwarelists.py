@@ -1,0 +1,111 @@
+"""Hardware lists in files: CSV with any columns, and YAML; each value with its file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.app.csvtables import rows_of
+from weft.app.sitefile import read_text
+from weft.app.yamltext import Path as Path_
+from weft.app.yamltext import Positions, dotted, read_yaml
+from weft.model.errors import InputError, InputErrors
+from weft.model.hardware import Cell, Record
+from weft.planning.hardware.columns import columns_of
+
+ROOT = "hardware"
+"""Field of a YAML list that has the pieces of hardware."""
+
+Flat = dict[str, tuple[str, str]]
+"""Column as written -> text, and its place."""
+
+
+def read_list(file: str, given: Mapping[str, str], errors: list[InputError]) -> list[Record]:
+    """The hardware in a file; problems are added to `errors`.
+
+    Args:
+        given: columns as the file calls them -> what they are here; empty: left out.
+    """
+    path = Path(file)
+    try:
+        text = read_text(path)
+        if path.suffix.lower() in (".yaml", ".yml"):
+            rows = list(_yaml(text, file, errors))
+        else:
+            rows = list(_csv(text, file, errors))
+    except InputErrors as error:
+        errors.extend(error.errors)
+        return []
+    if not rows and not errors:
+        errors.append(InputError(ROOT, None, "at least one piece of hardware", file))
+    header = list(dict.fromkeys(column for _, flat in rows for column in flat))
+    where = f"{file}:1" if rows else file
+    before = len(errors)
+    names = columns_of(header, given, where, errors)
+    if len(errors) > before and path.suffix.lower() in (".yaml", ".yml"):
+        _at_first_use(errors, before, rows)
+    return [_record(place, flat, names) for place, flat in rows]
+
+
+def _record(place: str, flat: Flat, names: Mapping[str, str | None]) -> Record:
+    cells = {}
+    for column, (text, where) in flat.items():
+        name = names.get(column)
+        if name is not None and text:
+            cells[name] = Cell(text, column, where)
+    return Record(place, cells)
+
+
+def _csv(text: str, file: str, errors: list[InputError]) -> Iterator[tuple[str, Flat]]:
+    for row, place in rows_of(text, file, None, errors):
+        yield place, {name: (str(value), place) for name, value in row.items() if name or value}
+
+
+def _yaml(text: str, file: str, errors: list[InputError]) -> Iterator[tuple[str, Flat]]:
+    data, where = read_yaml(text, file)
+    for name in data:
+        if name != ROOT:
+            allowed = f"unknown field; a list has one, {ROOT}, with the pieces of hardware"
+            errors.append(InputError(name, "…", allowed, where.at((name,))))
+    rows = data.get(ROOT)
+    if not isinstance(rows, list):
+        if not errors:
+            errors.append(InputError(ROOT, rows, "a list of pieces of hardware", f"{file}:1"))
+        return
+    for index, row in enumerate(rows):
+        path: Path_ = (ROOT, index)
+        place = where.at(path) or file
+        if not isinstance(row, dict):
+            errors.append(InputError(dotted(path), row, "a mapping of fields", place))
+            continue
+        yield place, dict(_flat(row, path, where, errors))
+
+
+def _flat(
+    row: dict[str, Any], path: Path_, where: Positions, errors: list[InputError], prefix: str = ""
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """`bmc: {mac: …}` is the column bmc_mac; a list of texts is one cell."""
+    for name, value in row.items():
+        inner = (*path, name)
+        place = where.at(inner) or ""
+        if value is None:
+            continue
+        if isinstance(value, dict) and not prefix:
+            yield from _flat(value, inner, where, errors, f"{name}_")
+        elif isinstance(value, list) and all(isinstance(v, str) for v in value):
+            yield prefix + name, (" ".join(value), place)
+        elif isinstance(value, str):
+            yield prefix + name, (value.strip(), place)
+        else:
+            errors.append(
+                InputError(dotted(inner), "…", "text, or a mapping of an interface's fields", place)
+            )
+
+
+def _at_first_use(errors: list[InputError], start: int, rows: list[tuple[str, Flat]]) -> None:
+    """A YAML list has no header: a wrong field is told where it is first used."""
+    for i in range(start, len(errors)):
+        one = errors[i]
+        place = next((flat[str(one.value)][1] for _, flat in rows if str(one.value) in flat), one.where)
+        errors[i] = InputError("field", one.value, one.allowed, place)

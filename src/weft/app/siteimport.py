@@ -1,0 +1,176 @@
+"""Hardware lists and inventories into the files of a site; all of it is checked before any is written."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from weft.app.explain import MOST_ERRORS, by_line
+from weft.app.sitefile import assemble, load_site, read_site_file, read_text
+from weft.app.yamltext import Positions, read_yaml
+from weft.generate.sitecsv import table_csv
+from weft.model.errors import InputError, InputErrors
+from weft.model.hardware import Record
+from weft.model.site import IpuPod, Site, SiteNetwork
+from weft.model.sitefile import TABLES
+from weft.planning.hardware.tables import Around, Tables, columns_in, tables_of
+
+_RECORD = "record"
+"""Name under which positions have the list's rows; no site file has such a table."""
+_IN_ERRORS = re.compile(rf"{_RECORD}\[\d+\]\.?")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Attributes:
+    files: name -> text of what is to be written beside a copy of the site file.
+    rows: table -> number of rows.
+    given: (interface, address) that weft chose.
+    uncabled: adapters without a cable in the list.
+    """
+
+    site: Site
+    files: Mapping[str, str]
+    rows: Mapping[str, int]
+    given: Sequence[tuple[str, str]]
+    uncabled: int
+
+
+def import_site(site_file: str, records: Sequence[Record], errors: Sequence[InputError] = ()) -> Imported:
+    """The site with this hardware.
+
+    Args:
+        site_file: what no list has: clouds, networks, IPU-PODs; without the tables that the list fills.
+        errors: problems that reading the lists had already.
+
+    Raises `InputErrors` with everything that is wrong, in the lists and in the site file.
+    """
+    data, where = read_site_file(site_file)
+    found = list(errors)
+    around = _around(data, where)
+    tables = tables_of(records, around, found)
+    for table in tables.rows:
+        if table in data:
+            allowed = "nothing: the list fills this table"
+            found.append(InputError(table, "…", allowed, where.at((table,))))
+    _merge(data, where, tables, records)
+    try:
+        site = assemble(data, where, links_needed=False)
+    except InputErrors as error:
+        told = {(e.where, e.field) for e in found}  # the list's own sentence on a cell is the better one
+        found += [e for e in map(_of_list, error.errors) if (e.where, e.field) not in told]
+        raise _all(found, error.more) from None
+    if found:
+        raise _all(found)
+    wired = {end for link in site.links for end in (link.a, link.b)}
+    by_port = {n for n, f in site.fabrics.items() if f.manager.switching is not None}
+    adapters = [f"{n.name}/{h.name}" for n in site.nodes for h in n.hcas if h.fabric not in by_port]
+    return Imported(
+        site,
+        _files(site_file, tables),
+        {table: len(rows) for table, rows in tables.rows.items()},
+        tables.given,
+        sum(a not in wired for a in adapters),
+    )
+
+
+def write_import(imported: Imported, site_file: str, output: str) -> list[str]:
+    """Write the site's directory, which must not exist or be empty; gives the files' paths.
+
+    All of it or none: it is made beside its place, read back, compared with what was checked, and then put there.
+    """
+    target = Path(output)
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InputError("--output", output, "a directory that doesn't exist or is empty")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except OSError as error:
+        raise InputError("--output", output, f"a writable directory: {error.strerror}") from None
+    try:
+        for name, text in imported.files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        if load_site(folder / "site.yaml", links_needed=False) != imported.site:
+            allowed = "a file in YAML's block style, to which tables can be added at the end"
+            raise InputError("--site", site_file, allowed)
+        folder.chmod(0o755)
+        folder.replace(target)
+    except OSError as error:
+        raise InputError("--output", output, f"a writable directory: {error.strerror}") from None
+    except InputErrors as error:
+        allowed = f"a file to which tables can be added at the end ({error.errors[0].allowed})"
+        raise InputError("--site", site_file, allowed) from None
+    finally:
+        if folder.exists():
+            shutil.rmtree(folder)
+    return [str(target / name) for name in imported.files]
+
+
+def _around(data: Mapping[str, Any], where: Positions) -> Around:
+    """What the site file says already; if its networks or IPU-PODs are wrong, that is told first."""
+    clouds = data.get("clouds")
+    only = next(iter(clouds)) if isinstance(clouds, dict) and len(clouds) == 1 else None
+
+    def each(field: str, model: Any) -> dict[str, Any]:
+        found = data.get(field, {})
+        rows = {n: model.model_validate(v) for n, v in found.items()} if isinstance(found, dict) else {}
+        return {n: v.model_copy(update={"cloud": v.cloud or only}) for n, v in rows.items()}
+
+    try:
+        networks, pods = each("networks", SiteNetwork), each("ipu_pods", IpuPod)
+    except ValidationError:
+        assemble(dict(data), where, links_needed=False)
+        raise
+    racks = data.get("racks")
+    listed = (
+        None if racks is None else frozenset(r["name"] for r in racks if isinstance(r, dict) and "name" in r)
+    )
+    return Around(networks, pods, listed)
+
+
+def _merge(data: dict[str, Any], where: Positions, tables: Tables, records: Sequence[Record]) -> None:
+    """Put the rows into the document, each with the place in the list that it comes from."""
+    data |= tables.rows
+    for number, record in enumerate(records):
+        where.by_path[(_RECORD, number)] = record.place
+        for cell in record.cells.values():
+            where.by_path[(_RECORD, number, cell.column)] = cell.place
+    for path, (number, column) in tables.origins.items():
+        where.aliases[path] = (_RECORD, number, column) if column else (_RECORD, number)
+
+
+def _of_list(error: InputError) -> InputError:
+    """An error of a row with its column instead of its place in the site's document."""
+    field = _IN_ERRORS.sub("", error.field) or "row"
+    return InputError(field, error.value, error.allowed, error.where)
+
+
+def _all(errors: list[InputError], more: int = 0) -> InputErrors:
+    # The same cell may be wrong for several rows made of it.
+    told = by_line(list({str(e): e for e in errors}.values()))
+    return InputErrors(told[:MOST_ERRORS], more + max(0, len(told) - MOST_ERRORS))
+
+
+def _files(site_file: str, tables: Tables) -> dict[str, str]:
+    """The site file with includes of the tables at its end, the tables, and what it included before."""
+    path = Path(site_file)
+    head = read_text(path)
+    includes = "".join(f"{table}: {{csv: {table}.csv}}\n" for table in TABLES if table in tables.rows)
+    files = {"site.yaml": f"{head.rstrip()}\n\n# Of `weft site import`:\n{includes}"}
+    data, _ = read_yaml(head, site_file)
+    for table in TABLES:
+        for item in data[table] if isinstance(data.get(table), list) else [data.get(table)]:
+            if isinstance(item, dict) and "csv" in item:
+                files[item["csv"]] = read_text(path.parent / item["csv"])
+        if table in tables.rows:
+            files[f"{table}.csv"] = table_csv(columns_in(table), tables.rows[table])
+    return files

@@ -1,0 +1,89 @@
+"""`weft site import`: hardware lists and inventories into the files of a site. Works without a server."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from weft.cli.common import Subparsers, leaf, say, write_json
+
+if TYPE_CHECKING:
+    from weft.app.siteimport import Imported
+    from weft.model.errors import InputError
+    from weft.model.hardware import Record
+
+MOST_NAMES = 5
+
+
+def add_site_commands(subparsers: Subparsers) -> None:
+    """`site import`."""
+    command = leaf(subparsers, "import", _import, "make site files of lists of hardware", api=False)
+    command.add_argument("lists", metavar="LIST", nargs="+", help="list of hardware: CSV or YAML")
+    command.add_argument(
+        "--site",
+        metavar="FILE",
+        required=True,
+        help="site file with what lists don't have: clouds, networks, fabrics, IPU-PODs",
+    )
+    command.add_argument(
+        "--column",
+        metavar="THEIRS=OURS",
+        action="append",
+        default=[],
+        help="what a column of the lists is called here; THEIRS= leaves it out; may be given several times",
+    )
+    command.add_argument(
+        "--output", metavar="DIR", help="write site.yaml and its tables there; default: only check"
+    )
+
+
+def _import(args: argparse.Namespace) -> int:
+    from weft.app.siteimport import import_site, write_import
+
+    records, errors = _records(args)
+    imported = import_site(args.site, records, errors)
+    written = write_import(imported, args.site, args.output) if args.output else []
+    if args.json:
+        write_json(
+            {
+                "site": imported.site.name,
+                "rows": dict(imported.rows),
+                "addresses_given": [{"interface": i, "address": a} for i, a in imported.given],
+                "adapters_without_cable": imported.uncabled,
+                "files": written,
+            }
+        )
+    else:
+        _tell(imported, written)
+    return 0
+
+
+def _records(args: argparse.Namespace) -> tuple[list[Record], list[InputError]]:
+    from weft.app.hardwarelists import read_list
+    from weft.model.errors import InputError
+
+    given: dict[str, str] = {}
+    for text in args.column:
+        theirs, equals, ours = text.rpartition("=")
+        if not equals or not theirs or theirs in given:
+            raise InputError("--column", text, "THEIRS=OURS, each of theirs once; THEIRS= leaves it out")
+        given[theirs] = ours
+    errors: list[InputError] = []
+    records = [record for file in args.lists for record in read_list(file, given, errors)]
+    return records, errors
+
+
+def _tell(imported: Imported, written: list[str]) -> None:
+    counts = ", ".join(f"{table} {count}" for table, count in imported.rows.items())
+    say(f"site {imported.site.name}: the lists are valid: {counts}")
+    if imported.given:
+        shown = ", ".join(f"{interface} {address}" for interface, address in imported.given[:MOST_NAMES])
+        more = " …" if len(imported.given) > MOST_NAMES else ""
+        say(f"note: addresses given to {len(imported.given)} interfaces without one: {shown}{more}")
+    if imported.uncabled:
+        say(
+            f"note: {imported.uncabled} adapters have no cable in the list: "
+            "weft site check --fabric … --write-links adopts what is discovered"
+        )
+    for path in written:
+        say(path)

@@ -1,0 +1,120 @@
+"""Hardware other than hosts and IPU-Machines, and the interfaces that all hardware has on the site's networks."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from weft.model.base import Document
+from weft.model.ids import Mac, Name
+from weft.model.site.ipus import PORT, Address
+
+MOST_PORTS = 1024
+"""Ports of one switch at most; chassis switches have fewer."""
+_PATTERN = re.compile(
+    r"(?P<before>[^\s\[\]]*)(?:\[(?P<first>\d{1,4})-(?P<last>\d{1,4})(?::(?P<step>\d{1,2}))?\](?P<after>[^\s\[\]]*))?"
+)
+PORT_PATTERN = "port names such as Ethernet[1-48], swp[1-32]s0 or Ethernet[0-124:4] (each fourth number)"
+
+
+@cache
+def port_names(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of a switch's ports in the order of its front: `Ethernet[1-48]` is Ethernet1 to Ethernet48.
+
+    Raises ValueError with what is allowed.
+    """
+    names: list[str] = []
+    for pattern in patterns:
+        match = _PATTERN.fullmatch(pattern)
+        if match is None:
+            raise ValueError(PORT_PATTERN)
+        if match["first"] is None:
+            names.append(pattern)
+            continue
+        first, last, step = int(match["first"]), int(match["last"]), int(match["step"] or 1)
+        if first > last or not step:
+            raise ValueError(PORT_PATTERN)
+        names += [f"{match['before']}{n}{match['after']}" for n in range(first, last + 1, step)]
+    if len(names) > MOST_PORTS:
+        raise ValueError(f"at most {MOST_PORTS} ports")
+    if len(set(names)) < len(names):
+        twice = next(n for i, n in enumerate(names) if n in names[:i])
+        raise ValueError(f"each port once; {twice} is there twice")
+    return tuple(names)
+
+
+def _split(value: object) -> object:
+    """A cell of a CSV file is a single string."""
+    return tuple(value.split()) if isinstance(value, str) else value
+
+
+def _expandable(value: tuple[str, ...]) -> tuple[str, ...]:
+    port_names(value)
+    return value
+
+
+PortPatterns = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_expandable)]
+
+DnsName = Annotated[
+    str,
+    StringConstraints(to_lower=True, max_length=63, pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$"),
+]
+"""One label of a host name (RFC 1123). Neutron adds the cloud's `dns_domain`, and refuses underscores."""
+
+DNS_NAMES = "letters, digits and '-', starting and ending with a letter or digit, at most 63 characters"
+
+
+class Device(Document):
+    """Hardware that isn't a host, an IPU-Machine or a switch of an RDMA fabric."""
+
+    name: Name = Field(description="Name of the device.")
+    kind: Literal["switch", "pdu", "storage", "router", "other"] = Field(description="What it is.")
+    rack: Name | None = Field(default=None, description="Rack.")
+    ports: PortPatterns = Field(
+        default=(),
+        description="Switches: names of its ports in the order of its front, with ranges in brackets, such as "
+        "`Ethernet[1-48] Ethernet[49-52]/1`; separated by spaces.",
+    )
+    port_gbps: float | None = Field(
+        default=None, gt=0, le=10_000, description="Switches: line rate of its ports in Gb/s."
+    )
+    mtu: int | None = Field(
+        default=None,
+        ge=1280,
+        le=16_384,
+        description="Switches: largest IP packet that its ports carry, in bytes.",
+    )
+
+
+class Interface(Document):
+    """A network interface of a piece of hardware on one of the site's networks.
+
+    BMCs, gateways and RNICs of IPU-Machines are in the table `ipu_machines`, adapters of hosts on a fabric in `hcas`.
+    """
+
+    device: Name = Field(description="Host, IPU-Machine, switch or device that it is of.")
+    name: Name = Field(description="Name of the interface on it, such as bmc, mgmt or eth0.")
+    network: Name = Field(description="Network of the site.")
+    mac: Mac = Field(description="MAC address.")
+    address: Address = Field(description="IPv4 address, in a subnet of the network and outside of its pool.")
+    dns_name: DnsName | None = Field(
+        default=None,
+        description="Host name in the cloud's DNS, without the domain. Default: `<device>-<name>`.",
+    )
+    switch: Name | None = Field(default=None, description="Switch that it is cabled to.")
+    port: str | None = Field(
+        default=None,
+        pattern=PORT,
+        description="Port of that switch, by the vendor's name or by its number from 1.",
+    )
+    rate_gbps: float | None = Field(
+        default=None, gt=0, le=10_000, description="Line rate that it needs in Gb/s."
+    )
+
+    @property
+    def host_name(self) -> str:
+        """Its name in DNS, as given or made of device and interface."""
+        return self.dns_name or f"{self.device}-{self.name}".lower()

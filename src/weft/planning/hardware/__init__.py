@@ -1,0 +1,1 @@
+"""Lists of hardware, as sites have them, into tables of a site file."""

@@ -1,0 +1,107 @@
+"""Columns of hardware lists: what sites call them, and what they mean here. Pure.
+
+A row is one piece of hardware. `<interface>_<attribute>` is of one of its interfaces: every `<interface>_mac` makes
+one, so a list can have as many as the site's hardware has.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+
+from weft.model.errors import InputError
+from weft.model.sitefile import csv_columns
+
+ATTRIBUTES = (
+    "mac", "address", "dns_name", "network", "vlan", "switch", "port", "rate_gbps",
+    "fabric", "guid", "port_guid", "pci",
+)  # fmt: skip
+"""What a list may say of an interface. Those with a `fabric` are adapters on that fabric."""
+
+_ALIASES = {
+    "hostname": "name", "host_name": "name", "device": "name", "device_name": "name", "server": "name",
+    "type": "kind", "device_type": "kind", "device_role": "kind",
+    "cabinet": "rack", "rack_name": "rack", "ipupod": "ipu_pod", "ipu_pod_name": "ipu_pod",
+}  # fmt: skip
+_INTERFACES = {"ipmi": "bmc", "idrac": "bmc", "ilo": "bmc", "ipu_gw": "gw", "ipu_gateway": "gw"}
+_ENDINGS = {
+    "mac_address": "mac", "mac_addr": "mac", "macaddr": "mac", "hwaddr": "mac",
+    "ip_address": "address", "ipv4_address": "address", "ipv4": "address", "ip": "address", "addr": "address",
+    "fqdn": "dns_name", "hostname": "dns_name", "dns": "dns_name",
+    "vlan_id": "vlan", "switch_name": "switch", "switch_port": "port", "speed_gbps": "rate_gbps",
+}  # fmt: skip
+_NODES = frozenset(csv_columns("nodes")) - {"role"}
+_MACHINES = frozenset({"ipu_pod", "position", "agent_port"})
+_SWITCHES = frozenset(csv_columns("switches"))
+_DEVICES = frozenset(csv_columns("devices"))
+PLAIN = frozenset({"name", "kind"}) | _NODES | _MACHINES | _SWITCHES | _DEVICES
+"""Columns that aren't of an interface."""
+
+
+def columns_of(
+    header: Sequence[str], given: Mapping[str, str], where: str, errors: list[InputError]
+) -> dict[str, str | None]:
+    """Column as written -> what it is here, None if it is left out; problems are added to `errors`.
+
+    Args:
+        given: `--column`: theirs -> ours, empty to leave one out.
+        where: `file:line` of the header.
+    """
+    found: dict[str, str | None] = {}
+    guessed = {h: given[h] if h in given else canonical(h) for h in header}
+    interfaces = {c[: -len("_mac")] for c in guessed.values() if c.endswith("_mac")}
+    taken: dict[str, str] = {}
+    for written, name in guessed.items():
+        if not written:
+            errors.append(InputError("column", "", "a name: the column has values", where))
+        elif name == "":
+            found[written] = None
+        elif name not in PLAIN and not _of_interface(name, interfaces):
+            errors.append(InputError("column", written, _unknown(name, interfaces), where))
+        elif name in taken:
+            allowed = f"each column once: {taken[name]!r} is {name} too; --column '{written}=' leaves it out"
+            errors.append(InputError("column", written, allowed, where))
+        else:
+            taken[name], found[written] = written, name
+    return found
+
+
+def canonical(written: str) -> str:
+    """`BMC MAC address` -> `bmc_mac`; what isn't known stays as it is, in lower case."""
+    text = re.sub(r"[^a-z0-9]+", "_", written.strip().lower()).strip("_")
+    if text in _ALIASES or text in PLAIN:
+        return _ALIASES.get(text, text)
+    for ending in sorted({*_ENDINGS, *ATTRIBUTES}, key=len, reverse=True):
+        interface = text.removesuffix(f"_{ending}")
+        if interface != text:
+            return f"{_INTERFACES.get(interface, interface)}_{_ENDINGS.get(ending, ending)}"
+    return text
+
+
+def split(column: str, interfaces: frozenset[str] | set[str]) -> tuple[str, str] | None:
+    """Interface and attribute of a column; None for one that isn't of an interface."""
+    for interface in sorted(interfaces, key=len, reverse=True):
+        if column.startswith(f"{interface}_") and column[len(interface) + 1 :] in ATTRIBUTES:
+            return interface, column[len(interface) + 1 :]
+    return None
+
+
+def interfaces_of(columns: Sequence[str] | Mapping[str, object]) -> frozenset[str]:
+    """Interfaces that a list has, by their MAC addresses' columns."""
+    return frozenset(c[: -len("_mac")] for c in columns if c.endswith("_mac") and len(c) > len("_mac"))
+
+
+def _of_interface(name: str, interfaces: set[str]) -> bool:
+    return name not in PLAIN and split(name, interfaces) is not None
+
+
+def _unknown(name: str, interfaces: set[str]) -> str:
+    known = sorted(PLAIN | {f"{i}_{a}" for i in interfaces for a in ATTRIBUTES})
+    for attribute in sorted(ATTRIBUTES, key=len, reverse=True):
+        interface = name.removesuffix(f"_{attribute}")
+        if interface != name:
+            return f"unknown column: there is no column {interface}_mac, which makes an interface {interface}"
+    near = difflib.get_close_matches(name, known, 1, cutoff=0.75)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"unknown column; {hint}--column THEIRS=OURS says what it is, --column THEIRS= leaves it out"

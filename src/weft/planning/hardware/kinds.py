@@ -1,0 +1,55 @@
+"""Kinds of hardware that a list can name, and the table of the site that each is a row of. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.model.sitefile import csv_columns
+from weft.planning.hardware.columns import PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareKind:
+    """Args:
+    table: of the site file.
+    fixed: the fields that the kind itself decides.
+    """
+
+    table: str
+    fixed: Mapping[str, str]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns that say something of it."""
+        return (PLAIN & frozenset(csv_columns(self.table))) - self.fixed.keys() | {"name", "kind"}
+
+
+def _node(role: str) -> HardwareKind:
+    return HardwareKind("nodes", {"role": role})
+
+
+def _device(kind: str) -> HardwareKind:
+    return HardwareKind("devices", {"kind": kind})
+
+
+IPU_MACHINE = HardwareKind("ipu_machines", {})
+FABRIC_SWITCH = HardwareKind("switches", {})
+KINDS: dict[str, HardwareKind] = {
+    "ipu-machine": IPU_MACHINE,
+    **{role: _node(role) for role in ("compute", "poplar", "controller", "subnet-manager", "service")},
+    **{kind: _device(kind) for kind in ("switch", "pdu", "storage", "router", "other")},
+}
+_ALSO = {
+    "ipu-m2000": "ipu-machine", "ipu-m": "ipu-machine", "ipum": "ipu-machine", "bow-2000": "ipu-machine",
+    "gpu-node": "compute", "compute-node": "compute", "poplar-server": "poplar", "controller-node": "controller",
+    "management-switch": "switch", "tor": "switch", "tor-switch": "switch", "nas": "storage", "nfs": "storage",
+}  # fmt: skip
+
+
+def kind_of(text: str) -> str | None:
+    """The kind that a list means by this text; None for an unknown one."""
+    name = re.sub(r"[\s_]+", "-", text.strip().lower())
+    name = _ALSO.get(name, name)
+    return name if name in KINDS else None

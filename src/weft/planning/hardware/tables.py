@@ -1,0 +1,342 @@
+"""Records of hardware into rows of a site's tables, each value with the cell that it comes from. Pure.
+
+Everything that only a list can have wrong is reported here: kinds, columns of other kinds, interfaces without a
+network. Values themselves, and what no two rows may have, are checked with the site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weft.model.errors import InputError
+from weft.model.hardware import Record
+from weft.model.ids import NAMES
+from weft.model.site import IpuPod, SiteNetwork, port_names
+from weft.model.sitefile import csv_columns
+from weft.planning.hardware.columns import ATTRIBUTES, PLAIN, interfaces_of
+from weft.planning.hardware.kinds import FABRIC_SWITCH, IPU_MACHINE, KINDS, HardwareKind, kind_of
+from weft.planning.hardware.network import Finder
+from weft.planning.hardware.where import Addresses, Block, address_of, block_of, leg_of, vlans_of
+
+LEGS = ("bmc", "gw", "rnic")
+"""Interfaces that every IPU-Machine has, in its own row."""
+_BARE_MAC = re.compile(r"[0-9a-fA-F]{12}")
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the site says already: where hardware can be.
+
+    Attributes:
+        racks: that it lists; None: those of the list are taken.
+    """
+
+    networks: Mapping[str, SiteNetwork] = field(default_factory=dict)
+    ipu_pods: Mapping[str, IpuPod] = field(default_factory=dict)
+    racks: frozenset[str] | None = None
+
+
+@dataclass(slots=True)
+class Tables:
+    """Attributes:
+    rows: table -> rows.
+    origins: (table, index) -> number of the record; (table, index, field) -> number of the record, and its column.
+    given: (interface, its address) that the list left to weft.
+    """
+
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    origins: dict[tuple[str | int, ...], tuple[int, str]] = field(default_factory=dict)
+    given: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, table: str, record: int, values: Mapping[str, tuple[str | None, str]]) -> None:
+        """Args: values: field -> text, and its column in the list."""
+        rows = self.rows.setdefault(table, [])
+        place = (table, len(rows))
+        self.origins[place] = (record, "")
+        for name, (_, column) in values.items():
+            self.origins[(*place, name)] = (record, column)
+        rows.append({name: text for name, (text, _) in values.items() if text is not None})
+
+
+def tables_of(records: Sequence[Record], around: Around, errors: list[InputError]) -> Tables:
+    """The rows; problems are added to `errors`, and what has one is left out or kept as it is."""
+    return _Reader(records, around, errors).read()
+
+
+class _Reader:
+    def __init__(self, records: Sequence[Record], around: Around, errors: list[InputError]) -> None:
+        self._records, self._around, self._errors = records, around, errors
+        self._tables = Tables()
+        self._addresses = Addresses()
+        self._ports = {name: ports for r in records if (name := r.text("name")) and (ports := _ports_of(r))}
+        for record in records:
+            self._addresses.note(c.text for name, c in record.cells.items() if name.endswith("_address"))
+
+    def read(self) -> Tables:
+        for number, record in enumerate(self._records):
+            self._record(number, record)
+        if self._around.racks is None:
+            self._racks()
+        return self._tables
+
+    def _racks(self) -> None:
+        seen: set[str] = set()
+        for number, record in enumerate(self._records):
+            rack = record.text("rack")
+            if rack is not None and rack not in seen:
+                seen.add(rack)
+                self._tables.add("racks", number, {"name": (rack, "rack")})
+
+    def _wrong(self, record: Record, column: str, value: str | None, allowed: str) -> None:
+        cell = record.cells.get(column)
+        where = cell.place if cell else record.place
+        self._errors.append(InputError(cell.column if cell else column, value, allowed, where))
+
+    def _record(self, number: int, record: Record) -> None:
+        written = record.text("kind")
+        name = record.text("name")
+        if name is None:
+            self._wrong(record, "name", None, f"name of the hardware: {NAMES}")
+        kind_name = kind_of(written) if written is not None else None
+        if kind_name is None:
+            self._wrong(record, "kind", written, f"what it is: {', '.join(KINDS)}")
+        if name is None or kind_name is None:
+            return
+        kind = KINDS[kind_name]
+        if kind_name == "switch" and record.text("fabric") is not None:
+            kind = FABRIC_SWITCH
+        values = self._plain(record, name, kind, kind_name)
+        for interface in sorted(interfaces_of(record.cells) | self._without_mac(record)):
+            self._interface(number, record, name, kind, interface, values)
+        self._tables.add(kind.table, number, values)
+
+    def _plain(
+        self, record: Record, name: str, kind: HardwareKind, kind_name: str
+    ) -> dict[str, tuple[str | None, str]]:
+        """What the row says of the piece of hardware itself."""
+        values: dict[str, tuple[str | None, str]] = {k: (v, "kind") for k, v in kind.fixed.items()}
+        for column, cell in record.cells.items():
+            if column not in PLAIN or column == "kind":
+                continue
+            if column in kind.columns:
+                values[column] = (cell.text, cell.column)
+            else:
+                self._wrong(
+                    record, column, cell.text, f"none: {name} is of kind {kind_name}, which has no {column}"
+                )
+        pods = self._around.ipu_pods
+        needs_pod = kind is IPU_MACHINE or kind_name == "poplar"
+        if needs_pod and "ipu_pod" not in values and len(pods) == 1:
+            values["ipu_pod"] = (next(iter(pods)), "ipu_pod")
+        return values
+
+    def _without_mac(self, record: Record) -> set[str]:
+        """Interfaces of which the row says something, but not the MAC address."""
+        found: set[str] = set()
+        for column in record.cells:
+            if column in PLAIN:
+                continue
+            attribute = max((a for a in ATTRIBUTES if column.endswith(f"_{a}")), key=len, default=None)
+            if (
+                attribute is not None
+                and f"{(interface := column[: -len(attribute) - 1])}_mac" not in record.cells
+            ):
+                found.add(interface)
+        return found
+
+    def _interface(
+        self,
+        number: int,
+        record: Record,
+        name: str,
+        kind: HardwareKind,
+        interface: str,
+        row: dict[str, tuple[str | None, str]],
+    ) -> None:
+        cells = {a: c for a in ATTRIBUTES if (c := record.cells.get(f"{interface}_{a}"))}
+        texts = {a: c.text for a, c in cells.items()}
+        if kind is IPU_MACHINE and interface in LEGS:
+            self._leg(record, name, interface, _normal(texts), row)
+            return
+        if "mac" not in cells:
+            what = ", ".join(sorted(cells))
+            allowed = f"MAC address of {name}'s interface {interface}, of which the row says: {what}"
+            self._wrong(record, f"{interface}_mac", None, allowed)
+            return
+        columns = {a: c.column for a, c in cells.items()}
+        if "fabric" in texts:
+            self._adapter(number, record, name, kind, interface, _normal(texts), columns)
+        elif of_adapter := sorted({"guid", "port_guid", "pci"} & texts.keys()):
+            allowed = (
+                f"fabric of {name}'s adapter {interface}, of which the row says: {', '.join(of_adapter)}"
+            )
+            self._wrong(record, f"{interface}_fabric", None, allowed)
+        else:
+            self._plugged(number, record, name, interface, _normal(texts), columns)
+
+    def _leg(
+        self,
+        record: Record,
+        name: str,
+        leg: str,
+        texts: dict[str, str],
+        row: dict[str, tuple[str | None, str]],
+    ) -> None:
+        """An IPU-Machine's own interface: columns of its row."""
+        pod = self._around.ipu_pods.get(row.get("ipu_pod", (None, ""))[0] or "")
+        for attribute in ("fabric", "guid", "port_guid", "pci", "rate_gbps", "network"):
+            if attribute in texts:
+                allowed = f"none: the {leg} of an IPU-Machine is on its IPU-POD's network"
+                self._wrong(record, f"{leg}_{attribute}", texts[attribute], allowed)
+        implied = f"{name}-{leg}".lower()
+        if texts.get("dns_name", implied).lower() != implied:
+            allowed = f"{implied}: names of an IPU-Machine's interfaces are made of its own"
+            self._wrong(record, f"{leg}_dns_name", texts["dns_name"], allowed)
+        if pod is not None:
+            self._leg_vlan(record, leg, texts, pod)
+            if "address" not in texts:
+                block = leg_of(pod, leg, self._around.networks)
+                self._give(record, f"{name}/{leg}", f"{leg}_address", texts, str(block.addresses), block)
+        if leg == "rnic" and "port" in texts:
+            texts["port"] = self._number(record, texts.get("switch"), texts["port"])
+        for attribute in ("mac", "address", "switch", "port"):
+            column = f"{leg}_{attribute}"
+            cell = record.cells.get(column)
+            row[column] = (texts.get(attribute), cell.column if cell else column)
+
+    def _number(self, record: Record, switch: str | None, port: str) -> str:
+        """The number of a switch's port, which the list may name as the vendor does."""
+        if port.isdecimal() or switch is None:
+            return port
+        names = self._ports.get(switch)
+        if names is None:
+            listed = ", ".join(sorted(self._ports)) or "it has none"
+            allowed = f"the port's number; or its name, on a switch of the list with its ports: {listed}"
+        elif port in names:
+            return str(names.index(port) + 1)
+        else:
+            allowed = f"a port of {switch}: {names[0]} to {names[-1]}, or 1 to {len(names)}"
+        self._wrong(record, "rnic_port", port, allowed)
+        return port
+
+    def _leg_vlan(self, record: Record, leg: str, texts: dict[str, str], pod: IpuPod) -> None:
+        vlans = vlans_of(pod, leg)
+        vlan = texts.get("vlan")
+        if vlan is not None and not (vlan.isdecimal() and len(vlan) < 5 and int(vlan) in vlans):
+            one = str(vlans[0]) if len(vlans) == 1 else f"{vlans[0]} to {vlans[-1]}"
+            self._wrong(record, f"{leg}_vlan", vlan, f"{one}, as the IPU-POD in the site file says")
+
+    def _adapter(
+        self,
+        number: int,
+        record: Record,
+        name: str,
+        kind: HardwareKind,
+        interface: str,
+        texts: dict[str, str],
+        columns: dict[str, str],
+    ) -> None:
+        """A host's adapter on a fabric."""
+        if kind.table != "nodes":
+            allowed = f"none: only hosts have adapters on a fabric, and {name} isn't one"
+            self._wrong(record, f"{interface}_fabric", texts["fabric"], allowed)
+            return
+        for attribute in ("address", "dns_name", "network", "vlan"):
+            if attribute in texts:
+                allowed = (
+                    f"none: {interface} is an adapter on fabric {texts['fabric']}, where pods get theirs"
+                )
+                self._wrong(record, f"{interface}_{attribute}", texts[attribute], allowed)
+        values: dict[str, tuple[str | None, str]] = {
+            "node": (name, "name"),
+            "name": (interface, f"{interface}_mac"),
+        }
+        for attribute in ("fabric", "guid", "port_guid", "pci", "mac", "rate_gbps"):
+            values[attribute] = (texts.get(attribute), columns.get(attribute, f"{interface}_{attribute}"))
+        if "switch" in texts and "port" in texts:
+            values["switch_port"] = (f"{texts['switch']}/{texts['port']}", columns["port"])
+        elif "switch" in texts or "port" in texts:
+            lacking = "port" if "switch" in texts else "switch"
+            self._wrong(record, f"{interface}_{lacking}", None, "switch and port are given together")
+        self._tables.add("hcas", number, values)
+
+    def _plugged(
+        self,
+        number: int,
+        record: Record,
+        name: str,
+        interface: str,
+        texts: dict[str, str],
+        columns: dict[str, str],
+    ) -> None:
+        """An interface on one of the site's own networks."""
+        network, subnet = Finder(self._around.networks, record, interface, self._wrong).find(name, texts)
+        if network is None:
+            return
+        if "address" not in texts:
+            one = self._around.networks[network]
+            names = [subnet] if subnet else sorted(one.subnets)
+            if len(names) > 1:
+                listed = ", ".join(f"{network}/{n}" for n in names)
+                allowed = f"an address, or a subnet in {interface}_network: {listed}"
+                self._wrong(record, f"{interface}_address", None, allowed)
+                return
+            self._give(
+                record, f"{name}/{interface}", f"{interface}_address", texts, network, block_of(one, names[0])
+            )
+        values: dict[str, tuple[str | None, str]] = {
+            "device": (name, "name"),
+            "name": (interface, f"{interface}_mac"),
+        }
+        values["network"] = (network, columns.get("network", f"{interface}_network"))
+        for attribute in ("mac", "address", "dns_name", "switch", "port", "rate_gbps"):
+            values[attribute] = (texts.get(attribute), columns.get(attribute, f"{interface}_{attribute}"))
+        self._tables.add("interfaces", number, values)
+
+    def _give(
+        self, record: Record, owner: str, column: str, texts: dict[str, str], of: str, block: Block
+    ) -> None:
+        address = self._addresses.take(block)
+        if address is None:
+            self._wrong(record, column, None, f"an address, since {of} has no free one left")
+            return
+        texts["address"] = address
+        self._tables.given.append((owner, address))
+
+
+def _normal(texts: Mapping[str, str]) -> dict[str, str]:
+    """MAC address and address as the site file writes them."""
+    found = dict(texts)
+    if "mac" in found:
+        found["mac"] = plain_mac(found["mac"])
+    if (address := address_of(found.get("address"))) is not None:
+        found["address"] = str(address)
+    return found
+
+
+def plain_mac(text: str) -> str:
+    """`70-69-79-20-14-02`, `7069.7920.1402` and `706979201402` with colons; anything else as it is."""
+    digits = re.sub(r"[-.:]", "", text.strip())
+    if not _BARE_MAC.fullmatch(digits) or not re.fullmatch(
+        r"[0-9a-fA-F]{1,12}([-.:]?[0-9a-fA-F]+)*", text.strip()
+    ):
+        return text
+    return ":".join(digits[i : i + 2] for i in range(0, 12, 2)).lower()
+
+
+def _ports_of(record: Record) -> tuple[str, ...]:
+    """Names of a switch's ports; none if it isn't one, or they are wrong, which is told with its row."""
+    try:
+        return port_names(tuple((record.text("ports") or "").split()))
+    except ValueError:
+        return ()
+
+
+def columns_in(table: str) -> tuple[str, ...]:
+    """Columns of a table's file, in the order in which people read them."""
+    first = {"hcas": ("node",), "accelerators": ("node",)}.get(table, ())
+    return (*first, *(c for c in csv_columns(table) if c not in first))

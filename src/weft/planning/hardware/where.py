@@ -1,0 +1,91 @@
+"""Where an interface of a list belongs: its network, its VLAN, and an address if the list has none. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
+
+from weft.model.site import IpuPod, SiteNetwork
+from weft.planning.shapes.ipu.check import KEPT
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Addresses that hardware may have.
+
+    Attributes:
+        excluded: first and last address of what is for others.
+    """
+
+    addresses: IPv4Network
+    excluded: tuple[tuple[IPv4Address, IPv4Address], ...] = ()
+
+
+@dataclass(slots=True)
+class Addresses:
+    """Gives out the lowest free addresses; the list's own are taken first."""
+
+    taken: set[IPv4Address] = field(default_factory=set)
+
+    def note(self, texts: Iterable[str]) -> None:
+        """Addresses that the list has; what isn't one is reported elsewhere."""
+        for text in texts:
+            if (address := address_of(text)) is not None:
+                self.taken.add(address)
+
+    def take(self, block: Block) -> str | None:
+        """The lowest free one; None if there is none."""
+        number, last = int(block.addresses[0]) + 1, int(block.addresses[-1])
+        while number < last:
+            address = IPv4Address(number)
+            inside = [end for start, end in block.excluded if start <= address <= end]
+            if inside:
+                number = int(max(inside)) + 1
+                continue
+            if address not in self.taken:
+                self.taken.add(address)
+                return str(address)
+            number += 1
+        return None
+
+
+def address_of(text: str | None) -> IPv4Address | None:
+    """The address, None if it isn't one; with a prefix length, as inventories write it (10.1.0.5/24), without it."""
+    try:
+        return IPv4Address((text or "").partition("/")[0])
+    except AddressValueError:
+        return None
+
+
+def block_of(network: SiteNetwork, subnet: str) -> Block:
+    """Addresses of a subnet that hardware may have."""
+    one = network.subnets[subnet]
+    excluded = [(one.pool.first, one.pool.last)] if one.pool else []
+    excluded += [(one.gateway, one.gateway)] if one.gateway else []
+    return Block(one.addresses, tuple(excluded))
+
+
+def leg_of(pod: IpuPod, interface: str, networks: Mapping[str, SiteNetwork]) -> Block:
+    """Addresses that an IPU-Machine's `bmc`, `gw` or `rnic` may have."""
+    if interface == "rnic":
+        data = pod.data.addresses
+        return Block(data, ((data[-1 - KEPT], data[-1]),))
+    addresses = pod.bmc.addresses if interface == "bmc" else pod.gateway.addresses
+    excluded: list[tuple[IPv4Address, IPv4Address]] = []
+    if interface == "gw":
+        excluded += [(pod.gateway.controllers[0], pod.gateway.controllers[-1])]
+        excluded += [(pod.gateway.managed_from[0], pod.gateway.managed_from[-1])]
+    for network in networks.values():
+        for name, subnet in network.subnets.items():
+            if network.cloud == pod.cloud and subnet.addresses == addresses:
+                excluded += block_of(network, name).excluded
+    return Block(addresses, tuple(excluded))
+
+
+def vlans_of(pod: IpuPod, interface: str) -> range:
+    """VLANs that an IPU-Machine's interface may be in."""
+    if interface == "rnic":
+        return pod.data.segments.numbers()
+    vlan = pod.bmc.vlan if interface == "bmc" else pod.gateway.vlan
+    return range(vlan, vlan + 1)

@@ -1,0 +1,260 @@
+"""Checks of hardware on the site's own networks: MAC addresses, addresses, names in DNS, and switch ports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+
+from weft.model.site import DNS_NAMES, Device, Interface, IpuMachine, Site, SiteNetwork, port_names
+from weft.planning.site.seen import Seen, WrongValue, casefold, known
+
+Path = tuple[str | int, ...]
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NO_MACHINE = "a MAC address of one machine: this one is {}"
+
+
+def check_hardware(site: Site) -> Iterator[WrongValue]:
+    """Everything that is wrong with devices and interfaces."""
+    yield from _devices(site)
+    yield from _interfaces(site)
+    yield from _macs(site)
+    yield from _addresses(site)
+    yield from _host_names(site)
+    yield from _ports(site)
+
+
+def implied_names(machine: str) -> tuple[str, ...]:
+    """Host names of an IPU-Machine's interfaces, as the reference design has them."""
+    return tuple(f"{machine}-{interface}".lower() for interface in ("bmc", "gw", "rnic"))
+
+
+def _devices(site: Site) -> Iterator[WrongValue]:
+    names = Seen("a name of a switch, node, IPU-Machine or device", casefold)
+    for owner in (*site.switches, *site.nodes, *site.ipu_machines):
+        names.first.setdefault(casefold(owner.name), owner.name)
+    racks = {r.name for r in site.racks}
+    for i, device in enumerate(site.devices):
+        path: Path = ("devices", i)
+        yield from names.check(device.name, f"{device.kind} {device.name}", (*path, "name"))
+        yield from known((*path, "rack"), device.rack, racks, "racks of the site")
+        if device.kind == "switch":
+            if not device.ports:
+                yield (
+                    (*path, "ports"),
+                    None,
+                    "names of its ports, such as Ethernet[1-48]; required for a switch",
+                )
+            continue
+        for field in ("ports", "port_gbps", "mtu"):
+            value = getattr(device, field)
+            if value:
+                shown = " ".join(value) if field == "ports" else value
+                yield (*path, field), shown, f"only for switches; {device.name} is a {device.kind}"
+
+
+def _interfaces(site: Site) -> Iterator[WrongValue]:
+    owners = {o.name for o in (*site.switches, *site.nodes, *site.ipu_machines, *site.devices)}
+    adapters = {(n.name, h.name) for n in site.nodes for h in n.hcas}
+    machines = {m.name for m in site.ipu_machines}
+    names = Seen("an interface's name on a device")
+    for i, one in enumerate(site.interfaces):
+        path: Path = ("interfaces", i)
+        owner = f"{one.device}/{one.name}"
+        yield from known((*path, "device"), one.device, owners, "hardware of the site")
+        yield from known((*path, "network"), one.network, site.networks, "networks of the site")
+        yield from names.check(owner, owner, (*path, "name"))
+        if (one.device, one.name) in adapters:
+            yield (*path, "name"), one.name, f"another name: {one.device} has an adapter of this one"
+        if one.device in machines and one.name in ("bmc", "gw", "rnic"):
+            yield (
+                (*path, "name"),
+                one.name,
+                f"another name: {one.name} of {one.device} is in its row of ipu_machines",
+            )
+
+
+def _macs(site: Site) -> Iterator[WrongValue]:
+    """A MAC address is of one interface, and of a machine: Neutron takes any, and the same one on two networks."""
+    seen = Seen("a MAC address")
+    for i, machine in enumerate(site.ipu_machines):
+        for field in ("rnic_mac", "bmc_mac", "gw_mac"):
+            mac = getattr(machine, field)
+            seen.first.setdefault(mac, f"{machine.name} ({field})")
+            yield from _unicast(mac, ("ipu_machines", i, field))
+    for i, node in enumerate(site.nodes):
+        for j, hca in enumerate(node.hcas):
+            if hca.mac is not None:
+                seen.first.setdefault(hca.mac, f"{node.name}/{hca.name}")
+                yield from _unicast(hca.mac, ("nodes", i, "hcas", j, "mac"))
+    for i, one in enumerate(site.interfaces):
+        path: Path = ("interfaces", i, "mac")
+        yield from seen.check(one.mac, f"{one.device}/{one.name}", path)
+        yield from _unicast(one.mac, path)
+
+
+def _unicast(mac: str, path: Path) -> Iterator[WrongValue]:
+    """IEEE 802: the lowest bit of the first octet marks groups."""
+    if int(mac[:2], 16) & 1:
+        yield path, mac, _NO_MACHINE.format("that of a group (multicast)")
+    elif mac == "00:00:00:00:00:00":
+        yield path, mac, _NO_MACHINE.format("all zeros")
+
+
+def _addresses(site: Site) -> Iterator[WrongValue]:
+    seen: dict[str | None, Seen] = {}
+
+    def of(cloud: str | None) -> Seen:
+        return seen.setdefault(cloud, Seen("an IPv4 address"))
+
+    for number, machine in enumerate(site.ipu_machines):
+        pod = site.ipu_pods.get(machine.ipu_pod)
+        for field in ("rnic_address", "bmc_address", "gw_address"):
+            address = str(getattr(machine, field))
+            of(pod.cloud if pod else None).first.setdefault(address, f"{machine.name} ({field})")
+            network = _network_at(site, pod.cloud if pod else None, getattr(machine, field))
+            if network is not None:
+                yield from _free(getattr(machine, field), network, ("ipu_machines", number, field))
+    for i, one in enumerate(site.interfaces):
+        network = site.networks.get(one.network)
+        if network is None:
+            continue
+        path: Path = ("interfaces", i, "address")
+        yield from of(network.cloud).check(str(one.address), f"{one.device}/{one.name}", path)
+        yield from _fits(one, network, path)
+        yield from _free(one.address, network, path)
+
+
+def _network_at(site: Site, cloud: str | None, address: IPv4Address) -> SiteNetwork | None:
+    of_cloud = (n for n in site.networks.values() if n.cloud == cloud)
+    return next((n for n in of_cloud if any(address in s.addresses for s in n.subnets.values())), None)
+
+
+def _fits(one: Interface, network: SiteNetwork, path: Path) -> Iterator[WrongValue]:
+    blocks = [s.addresses for s in network.subnets.values()]
+    if not any(one.address in b and one.address not in (b[0], b[-1]) for b in blocks):
+        yield path, str(one.address), f"an address in {', '.join(map(str, blocks))}, of network {one.network}"
+
+
+def _free(address: IPv4Address, network: SiteNetwork, path: Path) -> Iterator[WrongValue]:
+    """Neither the router's nor one that Neutron may have given to somebody."""
+    for name, subnet in network.subnets.items():
+        if address == subnet.gateway:
+            yield path, str(address), f"another address: it is the gateway of subnet {name}"
+        if subnet.pool is not None and address in subnet.pool:
+            yield path, str(address), f"an address outside the pool of subnet {name} ({subnet.pool})"
+
+
+def _host_names(site: Site) -> Iterator[WrongValue]:
+    """Neutron lets two ports have one name, and what resolves then is chance."""
+    seen: dict[str | None, Seen] = {}
+    for machine in site.ipu_machines:
+        pod = site.ipu_pods.get(machine.ipu_pod)
+        names = seen.setdefault(pod.cloud if pod else None, Seen("a host name"))
+        for name in implied_names(machine.name):
+            names.first.setdefault(name, machine.name)
+    for i, one in enumerate(site.interfaces):
+        network = site.networks.get(one.network)
+        if network is None:
+            continue
+        path: Path = ("interfaces", i, "dns_name")
+        names = seen.setdefault(network.cloud, Seen("a host name"))
+        yield from names.check(one.host_name, f"{one.device}/{one.name}", path)
+        if not _LABEL.fullmatch(one.host_name):
+            yield path, one.host_name, f"a dns_name of {DNS_NAMES}: device and interface don't make one"
+
+
+def _ports(site: Site) -> Iterator[WrongValue]:
+    """Each switch port exists, has one cable, and carries what is asked of it."""
+    devices = {d.name: d for d in site.devices if d.kind == "switch"}
+    switches = {s.name: s.ports for s in site.switches}
+    used = Seen("a switch port")
+    for node in site.nodes:
+        for hca in node.hcas:
+            if hca.switch_port is not None:
+                switch, _, port = hca.switch_port.partition("/")
+                used.first.setdefault((switch, port), f"{node.name}/{hca.name}")
+    for link in site.links:
+        for end, port in ((link.a, link.a_port), (link.b, link.b_port)):
+            used.first.setdefault((end, str(port)), f"the cable {link.a} to {link.b}")
+    for i, machine in enumerate(site.ipu_machines):
+        yield from _rnic(i, machine, devices, switches, used)
+        for leg in ("bmc", "gw"):
+            plug = getattr(machine, f"{leg}_switch"), getattr(machine, f"{leg}_port")
+            where = ("ipu_machines", i, f"{leg}_switch"), ("ipu_machines", i, f"{leg}_port")
+            yield from _plugged(*plug, f"{machine.name} ({leg})", where, devices, switches, used)
+    for i, one in enumerate(site.interfaces):
+        where = ("interfaces", i, "switch"), ("interfaces", i, "port")
+        if one.switch == one.device:
+            yield where[0], one.switch, "another switch than itself"
+            continue
+        owner = f"{one.device}/{one.name}"
+        yield from _plugged(one.switch, one.port, owner, where, devices, switches, used)
+        if one.switch in devices:
+            yield from _carries(devices[one.switch], one, site.networks.get(one.network), ("interfaces", i))
+
+
+def _rnic(
+    i: int, machine: IpuMachine, devices: dict[str, Device], switches: dict[str, int], used: Seen
+) -> Iterator[WrongValue]:
+    """An IPU-Machine's RNIC, whose switch may be described nowhere; two on one port are told with the IPU-PODs."""
+    switch, number = machine.rnic_switch, machine.rnic_port
+    names = port_names(devices[switch].ports) if switch in devices else ()
+    count = len(names) or switches.get(switch)
+    if count is not None and number > count:
+        yield ("ipu_machines", i, "rnic_port"), number, f"switch {switch} has ports 1 to {count}"
+    elif devices and switch not in devices:
+        everything = {*devices, *switches}
+        yield from known(("ipu_machines", i, "rnic_switch"), switch, everything, "switches of the site")
+    used.first.setdefault((switch, names[number - 1] if number <= len(names) else str(number)), machine.name)
+
+
+def _plugged(
+    switch: str | None,
+    port: str | None,
+    owner: str,
+    where: tuple[Path, Path],
+    devices: dict[str, Device],
+    switches: dict[str, int],
+    used: Seen,
+) -> Iterator[WrongValue]:
+    """Args: where: paths of the fields with the switch and the port."""
+    if switch is None or port is None:
+        if switch is not port:
+            yield where[port is None], None, "switch and port are given together"
+    elif (device := devices.get(switch)) is not None:
+        yield from _on_device(device, port, owner, used, where[1])
+    elif (count := switches.get(switch)) is not None:
+        if port.isdecimal() and not 1 <= int(port) <= count:
+            yield where[1], port, f"switch {switch} has ports 1 to {count}"
+        for wrong, _, allowed in used.check((switch, port), owner, where[1]):
+            yield wrong, f"{switch}/{port}", allowed
+    else:
+        yield from known(where[0], switch, {*devices, *switches}, "switches of the site")
+
+
+def _on_device(device: Device, port: str, owner: str, used: Seen, path: Path) -> Iterator[WrongValue]:
+    """By the vendor's name or by its number: both are the same port."""
+    names = port_names(device.ports)
+    if not names:
+        return  # told with the device
+    if port in names:
+        name = port
+    elif port.isdecimal() and 1 <= int(port) <= len(names):
+        name = names[int(port) - 1]
+    else:
+        allowed = f"a port of {device.name}: {' '.join(device.ports)}, or 1 to {len(names)}"
+        yield path, port, allowed
+        return
+    for wrong, _, allowed in used.check((device.name, name), owner, path):
+        yield wrong, f"{device.name}/{name}", allowed
+
+
+def _carries(device: Device, one: Interface, network: SiteNetwork | None, path: Path) -> Iterator[WrongValue]:
+    if device.port_gbps is not None and one.rate_gbps is not None and one.rate_gbps > device.port_gbps:
+        allowed = f"at most {device.port_gbps:g}, the rate of the ports of {device.name}"
+        yield (*path, "rate_gbps"), f"{one.rate_gbps:g}", allowed
+    if network is not None and device.mtu is not None and network.mtu > device.mtu:
+        wanted = f"a switch with an mtu of {network.mtu} or more, that of network {one.network}"
+        allowed = f"{wanted}; {device.name} has {device.mtu}"
+        yield (*path, "switch"), one.switch, allowed

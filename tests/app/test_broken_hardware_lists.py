@@ -1,0 +1,95 @@
+"""Every column of a hardware list wrong in every way: one sentence each with file, line and column, nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.hardwarelist import HardwareList
+from weft.model.errors import InputErrors
+
+LISTS = Path(__file__).parents[1] / "data" / "hardware" / "broken.txt"
+
+
+def broken() -> Iterator[tuple[str, dict[str, str], str]]:
+    """A row of the good list, what is changed in it, and what is said: line, column, value, and what is allowed."""
+    for line in LISTS.read_text().splitlines():
+        if line and not line.startswith("#"):
+            row, changes, sentence = line.split(" | ")
+            yield row, dict(c.split("=") for c in changes.split(", ")), sentence
+
+
+@pytest.fixture
+def hardware(tmp_path: Path) -> HardwareList:
+    return HardwareList(tmp_path)
+
+
+@pytest.mark.parametrize(("row", "cells", "sentence"), list(broken()))
+def test_a_broken_list_gives_one_sentence_and_changes_nothing(
+    hardware: HardwareList, row: str, cells: dict[str, str], sentence: str
+) -> None:
+    """One mistake, one sentence that names line, column, value and what is allowed; no file appears."""
+    hardware.spoil(row, **cells)
+    hardware.write()
+    before = sorted(hardware.folder.iterdir())
+    assert hardware.told(hardware.folder / "out") == [f"hardware.csv:{sentence}"]
+    assert sorted(hardware.folder.iterdir()) == before
+
+
+def test_the_good_list_is_good(hardware: HardwareList) -> None:
+    """The positive control: without a change nothing is said, and the site has every row."""
+    hardware.write()
+    assert hardware.told() == []
+    assert dict(hardware.imported().rows) == {
+        "interfaces": 6,
+        "devices": 4,
+        "ipu_machines": 2,
+        "nodes": 2,
+        "hcas": 1,
+        "racks": 2,
+    }
+
+
+def test_all_mistakes_of_all_kinds_are_told_at_once(hardware: HardwareList) -> None:
+    """In the columns, in the values, and between rows, in the order of their lines."""
+    hardware.spoil("mgmt1", mtu="12")
+    hardware.spoil("pdu1", kind="toaster")
+    hardware.spoil("ipum1", bmc_vlan="14")
+    hardware.write()
+    assert [s.partition(": ")[0] for s in hardware.told()] == [f"hardware.csv:{n}" for n in (2, 4, 6)]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            b"",
+            "hardware.csv: csv: '{file}' is not allowed: the file is empty; its first line must name the columns",
+        ),
+        (b"name,kind\n", "hardware.csv: hardware: missing: at least one piece of hardware"),
+        (
+            b"name,kind\npdu1,pdu,r1\n",
+            "hardware.csv:2: csv: 'pdu1,pdu,r1' is not allowed: 2 cells, as in the header",
+        ),
+        (b"name,name\npdu1,pdu\n", "hardware.csv:1: csv: 'name' is not allowed: the column appears twice"),
+        (
+            b'name,kind\n"pdu1,pdu\n',
+            "hardware.csv:2: csv: '{file}' is not allowed: must be CSV: unexpected end of data",
+        ),
+        (
+            b"name,kind,\npdu1,pdu,x\n",
+            "hardware.csv:1: column: '' is not allowed: a name: the column has values",
+        ),
+        (b"name,kind\n\xff,pdu\n", "file: '{file}' is not allowed: must be UTF-8; byte 10 is not"),
+    ],
+)
+def test_a_file_that_is_no_list(hardware: HardwareList, text: bytes, sentence: str) -> None:
+    """Files as spreadsheets and people spoil them; the first sentence says it."""
+    hardware.write()
+    (hardware.folder / "hardware.csv").write_bytes(text)
+    with pytest.raises(InputErrors) as caught:
+        hardware.imported()
+    told = str(caught.value.errors[0]).replace(f"{hardware.folder}/", "")
+    assert told == sentence.format(file="hardware.csv")

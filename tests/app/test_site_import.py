@@ -1,0 +1,236 @@
+"""Hardware lists become the files of a site: what was checked is what is written, all of it or nothing."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.hardwarelist import GOOD, HardwareList
+from tests.helpers.paths import EXAMPLES
+from weft.app.hardwarelists import read_list
+from weft.app.sitefile import load_site
+from weft.app.siteimport import import_site, write_import
+from weft.model.errors import InputError, InputErrors
+from weft.model.site import Site
+
+LISTS = EXAMPLES / "hardware"
+
+
+@pytest.fixture
+def hardware(tmp_path: Path) -> HardwareList:
+    return HardwareList(tmp_path)
+
+
+def of_yaml(hardware: HardwareList, text: str) -> list[str]:
+    """What is wrong with a YAML list."""
+    (hardware.folder / "hardware.yaml").write_text(text)
+    hardware.write()
+    errors: list[InputError] = []
+    records = read_list(str(hardware.folder / "hardware.yaml"), {}, errors)
+    try:
+        import_site(str(hardware.folder / "site.yaml"), records, errors)
+    except InputErrors as error:
+        return [str(e).replace(f"{hardware.folder}/", "") for e in error.errors]
+    return []
+
+
+def test_the_examples_list_is_a_whole_ipu_pod64(tmp_path: Path) -> None:
+    """16 IPU-Machines, four Poplar servers, two switches and a PDU from one file, each interface in its network."""
+    errors: list[InputError] = []
+    head = str(LISTS / "ipupod64.yaml")
+    records = read_list(str(LISTS / "ipupod64.csv"), {}, errors)
+    imported = import_site(head, records, errors)
+    write_import(imported, head, str(tmp_path / "site"))
+    site = load_site(tmp_path / "site" / "site.yaml")
+    assert site == imported.site
+    assert (len(site.ipu_machines), len(site.nodes), len(site.devices)) == (16, 6, 3)
+    assert {m.rnic_port for m in site.ipu_machines} == set(range(9, 25))
+    assert {i.network for i in site.interfaces} == {"infrastructure"}
+    before = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml").ipu_machines
+    cabled = {"bmc_switch": None, "bmc_port": None, "gw_switch": None, "gw_port": None}
+    assert tuple(m.model_copy(update=cabled) for m in site.ipu_machines) == before
+
+
+def test_addresses_that_the_list_leaves_out_are_the_lowest_free_ones(hardware: HardwareList) -> None:
+    """Outside of the pool, not the gateway, not one that the list has anywhere, and never one twice."""
+    hardware.site_text = hardware.site_text.replace("first: 10.3.0.200", "first: 10.3.0.5")
+    hardware.spoil("pdu1", eth0_address="", eth0_network="infra")
+    hardware.spoil("mgmt1", eth0_address="10.3.0.3")
+    hardware.spoil("tor1", eth0_address="", eth0_network="infra")
+    for row in ("poplar1", "gpu1"):
+        del hardware.rows[row]
+    hardware.spoil("ipum2", bmc_address="", gw_address="", rnic_address="")
+    hardware.write()
+    assert dict(hardware.imported().given) == {
+        "tor1/eth0": "10.3.0.2",
+        "pdu1/eth0": "10.3.0.4",
+        "nas1/eth0": "10.12.0.1",
+        "ipum2/bmc": "10.1.0.2",
+        "ipum2/gw": "10.2.0.2",
+        "ipum2/rnic": "10.5.1.2",
+    }
+
+
+def test_a_subnet_that_is_full_is_told(hardware: HardwareList) -> None:
+    """No address is made up: the row without one is named."""
+    hardware.site_text = hardware.site_text.replace("first: 10.12.0.100", "first: 10.12.0.1")
+    hardware.write()
+    assert hardware.told() == [
+        "hardware.csv:5: eth0_address: missing: an address, since storage has no free one left"
+    ]
+
+
+def test_csv_and_yaml_give_the_same_site(hardware: HardwareList) -> None:
+    """Nested and flat fields of YAML are the columns of CSV."""
+    lines = ["hardware:"]
+    for name, cells in GOOD.items():
+        lines.append(f"  - name: {name}")
+        lines += [f"    {c}: {v}" for c, v in cells.items() if not c.startswith(("bmc_", "ports"))]
+        if ports := cells.get("ports"):
+            lines.append(f"    ports: {ports.split()}")
+        if bmc := {c[4:]: v for c, v in cells.items() if c.startswith("bmc_")}:
+            lines.append("    bmc:")
+            lines += [f"      {c}: {v}" for c, v in bmc.items()]
+    assert of_yaml(hardware, "\n".join(lines)) == []
+    errors: list[InputError] = []
+    records = read_list(str(hardware.folder / "hardware.yaml"), {}, errors)
+    assert import_site(str(hardware.folder / "site.yaml"), records, errors).site == hardware.imported().site
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("machines: []", ["hardware.yaml:1: machines: '…' is not allowed: unknown field; a list has one, hardware, "
+                          "with the pieces of hardware"]),
+        ("hardware: all of it",
+         ["hardware.yaml:1: hardware: 'all of it' is not allowed: a list of pieces of hardware"]),
+        ("hardware: [pdu1]", ["hardware.yaml:1: hardware[0]: 'pdu1' is not allowed: a mapping of fields"]),
+        ("hardware:\n- name: pdu1\n  kind: pdu\n  rack: {name: [a, {b: c}]}",
+         ["hardware.yaml:4: hardware[0].rack.name: '…' is not allowed: text, or a mapping of an interface's fields"]),
+        ("hardware:\n- name: pdu1\n  kind: pdu\n  colour: blue",
+         ["hardware.yaml:4: field: 'colour' is not allowed: unknown column; --column THEIRS=OURS says what it is, "
+          "--column THEIRS= leaves it out"]),
+        ("hardware:\n- name: pdu1\n  name: pdu2",
+         ["hardware.yaml:3: hardware[0].name: 'name' is not allowed: it is given twice; first at hardware.yaml:2"]),
+        ("hardware:\n- name: pdu1\n  kind: pdu\n  eth0:\n    mac: 00:c0:b7:00:00:01\n    address: 10.3.0.1",
+         ["hardware.yaml:6: eth0_address: '10.3.0.1' is not allowed: another address: it is the gateway of subnet "
+          "infra"]),
+    ],
+)  # fmt: skip
+def test_a_yaml_list_that_is_wrong(hardware: HardwareList, text: str, told: list[str]) -> None:
+    """Each with the line of the value itself, not of its row."""
+    assert of_yaml(hardware, text) == told
+
+
+def test_columns_are_called_what_sites_call_them(hardware: HardwareList) -> None:
+    """Spaces, capitals and usual synonyms; anything else by `--column`, which also leaves columns out."""
+    (hardware.folder / "hardware.csv").write_text(
+        "Hostname,Device Type,IPMI MAC Address,iDRAC IP,Asset tag,Feet\n"
+        "gpu1,Compute Node,2CEA.7F00.0002,10.3.0.11/24,4711,r2\n"
+    )
+    (hardware.folder / "site.yaml").write_text(hardware.site_text)
+    errors: list[InputError] = []
+    given = {"Asset tag": "", "Feet": "rack"}
+    records = read_list(str(hardware.folder / "hardware.csv"), given, errors)
+    site = import_site(str(hardware.folder / "site.yaml"), records, errors).site
+    (bmc,) = site.interfaces
+    assert (bmc.device, bmc.name, bmc.mac, str(bmc.address)) == (
+        "gpu1",
+        "bmc",
+        "2c:ea:7f:00:00:02",
+        "10.3.0.11",
+    )
+    assert (site.nodes[0].rack, bmc.host_name) == ("r2", "gpu1-bmc")
+
+
+def test_several_lists_are_one(hardware: HardwareList) -> None:
+    """What one list has must not be in another; each sentence has its own file."""
+    hardware.write()
+    (hardware.folder / "more.csv").write_text(
+        "name,kind,eth0_mac,eth0_address\npdu1,pdu,02:00:00:00:00:01,10.3.0.4\n"
+    )
+    errors: list[InputError] = []
+    records = [
+        r for f in ("hardware.csv", "more.csv") for r in read_list(str(hardware.folder / f), {}, errors)
+    ]
+    with pytest.raises(InputErrors) as caught:
+        import_site(str(hardware.folder / "site.yaml"), records, errors)
+    assert {(e.where or "").rpartition("/")[2] for e in caught.value.errors} == {"more.csv:2"}
+    assert len(caught.value.errors) == 3  # name, interface and address
+
+
+class TestWriting:
+    """The directory appears whole, or not at all."""
+
+    def test_existing_files_are_kept(self, hardware: HardwareList) -> None:
+        """A directory with anything in it is refused."""
+        hardware.write()
+        (hardware.folder / "out").mkdir()
+        (hardware.folder / "out" / "site.yaml").write_text("mine")
+        with pytest.raises(InputError, match="a directory that doesn't exist or is empty"):
+            hardware.imported(hardware.folder / "out")
+        assert [p.name for p in (hardware.folder / "out").iterdir()] == ["site.yaml"]
+
+    def test_an_empty_directory_is_filled(self, hardware: HardwareList) -> None:
+        """Nothing else is left beside it."""
+        hardware.write()
+        (hardware.folder / "out").mkdir()
+        hardware.imported(hardware.folder / "out")
+        assert load_site(hardware.folder / "out" / "site.yaml", links_needed=False).devices
+        names = {p.name for p in hardware.folder.iterdir()}
+        assert names == {"hardware.csv", "site.yaml", "out"}
+
+    def test_what_the_site_file_includes_comes_along(self, hardware: HardwareList) -> None:
+        """Its tables are copied with it, so that the new directory is a site."""
+        hardware.site_text += "racks: {csv: halls/racks.csv}\n"
+        (hardware.folder / "halls").mkdir()
+        (hardware.folder / "halls" / "racks.csv").write_text("name,power\nr1,a\nr2,b\n")
+        hardware.write()
+        hardware.imported(hardware.folder / "out")
+        site = load_site(hardware.folder / "out" / "site.yaml", links_needed=False)
+        assert {r.name: r.power for r in site.racks} == {"r1": "a", "r2": "b"}
+
+    @pytest.mark.parametrize("spoil", ["flow", "end"])
+    def test_a_site_file_that_can_not_be_added_to(self, hardware: HardwareList, spoil: str) -> None:
+        """What is written is read back first; nothing is put in place otherwise."""
+        hardware.write()
+        text = hardware.site_text
+        if spoil == "flow":
+            import json
+
+            from weft.app.yamltext import read_yaml
+
+            text = json.dumps(read_yaml(text, "x")[0])
+        else:
+            text += "...\n"
+        (hardware.folder / "site.yaml").write_text(text)
+        with pytest.raises(InputError, match="--site"):
+            hardware.imported(hardware.folder / "out")
+        assert {p.name for p in hardware.folder.iterdir()} == {"hardware.csv", "site.yaml"}
+
+    def test_a_table_that_both_have_is_refused(self, hardware: HardwareList) -> None:
+        """Rows of the site file would be lost."""
+        hardware.site_text += "devices:\n  - {name: pdu9, kind: pdu}\n"
+        hardware.write()
+        (told,) = hardware.told()
+        assert "devices: '…' is not allowed: nothing: the list fills this table" in told
+
+    def test_tables_are_csv_with_the_columns_that_are_used(self, hardware: HardwareList) -> None:
+        """So that a person can read them."""
+        hardware.write()
+        hardware.imported(hardware.folder / "out")
+        with (hardware.folder / "out" / "devices.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert list(rows[0]) == ["name", "kind", "rack", "ports", "port_gbps", "mtu"]
+        assert [r["name"] for r in rows] == ["mgmt1", "tor1", "pdu1", "nas1"]
+
+
+def test_a_site_with_networks_survives_the_way_through_the_api(hardware: HardwareList) -> None:
+    """Cut, stored and shown it is the same site."""
+    from weft.planning.site.parts import cut
+
+    hardware.write()
+    site: Site = hardware.imported().site
+    assert load_site(dict(cut(site).document), links_needed=False) == site
