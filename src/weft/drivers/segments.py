@@ -52,7 +52,7 @@ class SegmentDriver(ABC, Generic[S]):
     ) -> Mapping[str, Observed]:
         if not wanted:
             return {}
-        snapshot = self.snapshot()
+        snapshot = self.snapshot(patient=scope.patient)
         return {r.key: self.observe(scope.mark(r.key), segment_of(r), snapshot) for r in wanted}
 
     def _own(self, snapshot: Snapshot) -> S:

@@ -221,7 +221,8 @@ class Moves:
     def _find(
         self, driver: ResourceDriver, batch: Batch, ids: Mapping[str, str] | None = None
     ) -> Mapping[str, Observed]:
-        return seen_of(driver.find(self._scope, _wanted(batch), {**self._ids(), **(ids or {})}), batch)
+        scope = replace(self._scope, patient=self._held.wanted == "present")
+        return seen_of(driver.find(scope, _wanted(batch), {**self._ids(), **(ids or {})}), batch)
 
     def fresh(self, batch: Batch) -> Batch:
         return [self.records[r.key] for r in batch]

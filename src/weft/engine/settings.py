@@ -64,7 +64,7 @@ class LoopSettings:
     fabric_age: float = 5.0
     pods_at_once: int = 8
     releases_at_once: int = 4
-    aside_at_once: int = 120
+    aside_at_once: int = 200
     looks_at_once: int = 8
     calls_at_once: int = 16
     late: float = LATE_SECONDS

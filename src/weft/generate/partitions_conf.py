@@ -142,23 +142,23 @@ def split(text: str, site: str) -> tuple[str, str, str]:
     Raises:
         InputError: markers that don't come as one pair, in their order.
     """
-    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    begins = [i for i, line in enumerate(lines) if _is_marker(line, "BEGIN", site)]
-    ends = [i for i, line in enumerate(lines) if _is_marker(line, "END", site)]
-    if not begins and not ends:
+    # Anchored at the lines of the whole text: a file of thousands of partitions is split at each change.
+    marker = re.compile(
+        rf"^[^\S\n]*#[^\S\n]*(BEGIN|END)[^\S\n]+weft[^\S\n]+site={re.escape(site)}(?=[:\s]|\Z)[^\n]*\n?",
+        re.MULTILINE,
+    )
+    found = list(marker.finditer(text))
+    words = [m[1] for m in found]
+    if not words:
         return text, "", ""
-    if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:
+    if words != ["BEGIN", "END"]:
         raise InputError(
             "partitions.conf",
-            f"{len(begins)} BEGIN and {len(ends)} END markers of weft site={site}",
+            f"{words.count('BEGIN')} BEGIN and {words.count('END')} END markers of weft site={site}",
             "one BEGIN before one END: repair the file by hand",
         )
-    first, last = begins[0], ends[0] + 1
-    return "".join(lines[:first]), "".join(lines[first:last]), "".join(lines[last:])
-
-
-def _is_marker(line: str, word: str, site: str) -> bool:
-    return re.match(rf"\s*#\s*{word}\s+weft\s+site={re.escape(site)}(?=[:\s]|$)", line) is not None
+    first, last = found[0].start(), found[1].end()
+    return text[:first], text[first:last], text[last:]
 
 
 def replace_section(text: str, site: str, partitions: Iterable[WeftPartition]) -> str:

@@ -24,6 +24,7 @@ class Scope:
             was suspended may resume in the middle of a call hours later.
         waited: seconds since creation was first requested. Drivers never sleep: if a resource may appear by itself,
             this decides when it is created after all.
+        patient: nobody waits for it soon: a reading may begin a moment later, to be shared by more.
     """
 
     site: str
@@ -32,6 +33,7 @@ class Scope:
     project_id: str
     fence: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
     waited: float = field(default=0.0, compare=False, repr=False)
+    patient: bool = field(default=False, compare=False, repr=False)
 
     def mark(self, key: str) -> Mark:
         return Mark(self.site, self.owner, key)

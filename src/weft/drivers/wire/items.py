@@ -70,7 +70,9 @@ def keys_on_wire(ports: Iterable[PortReading]) -> dict[int, frozenset[int]]:
     """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, as full or limited members."""
     found: dict[int, set[int]] = {}
     for port in ports:
-        for key in (*port.keys, *(port.leaf_keys or ())):
+        leaf = port.leaf_keys
+        both = port.keys if leaf is None or leaf == port.keys else (*port.keys, *leaf)
+        for key in both:
             found.setdefault(key & ~FULL_MEMBER, set()).add(port.port_guid)
     return {key: frozenset(ports) for key, ports in found.items()}
 
