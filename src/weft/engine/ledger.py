@@ -10,6 +10,7 @@ from uuid import UUID
 
 from weft.engine.database import Database
 from weft.engine.documents import read
+from weft.engine.records import RowState
 from weft.engine.unreadable import READING, unreadable
 from weft.model.fabrictypes import FabricType
 from weft.model.mark import Mark
@@ -19,6 +20,7 @@ from weft.model.resources import Resource, SegmentSpec
 log = logging.getLogger(__name__)
 
 _SHOWN = 5
+_MADE = [RowState.CREATING, RowState.PENDING, RowState.SETTLED, RowState.BROKEN]
 
 
 class FabricLedger:
@@ -31,9 +33,10 @@ class FabricLedger:
     def __init__(self, database: Database, fabric: str, words: FabricType) -> None:
         self._database, self._fabric, self._words = database, fabric, words
 
-    def wanted(self) -> Mapping[Mark, SegmentSpec]:
+    def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
+        states = [RowState.SETTLED] if settled else _MADE
         with self._database.statement() as tx:
-            rows = tx.rows("segments_wanted", fabric=self._fabric)
+            rows = tx.rows("segments_wanted", fabric=self._fabric, states=states)
         wanted: dict[Mark, SegmentSpec] = {}
         for row in rows:
             try:

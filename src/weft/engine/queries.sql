@@ -892,7 +892,7 @@ SELECT pg_notify('weft_event', %(owner_id)s);
 SELECT r.owner_id, r.key, r.document, p.site, p.kind AS owner_kind
 FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
-  AND r.state IN ('creating', 'pending', 'settled', 'broken') AND p.wanted = 'present' AND p.state <> 'RELEASED';
+  AND r.state = ANY(%(states)s) AND p.wanted = 'present' AND p.state <> 'RELEASED';
 
 -- name: tell_owner
 -- What happened to a pod's segment, by whoever found out: not a step of the pod's own visit.

@@ -17,8 +17,12 @@ from weft.model.resources import SegmentSpec
 class Ledger(Protocol):
     """Segments of one fabric. Every call may raise `TemporaryError`: then nothing is changed on the fabric."""
 
-    def wanted(self) -> Mapping[Mark, SegmentSpec]:
-        """Segments of live pods that were created and not requested to be deleted."""
+    def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
+        """Segments of live pods that were created and not requested to be deleted.
+
+        Args:
+            settled: only those that were seen on the fabric as they are wanted now.
+        """
         ...
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
@@ -37,7 +41,7 @@ class Ledger(Protocol):
 class NoLedger:
     """An empty ledger: all that is known is what managers have configured. For tools and tests without a database."""
 
-    def wanted(self) -> Mapping[Mark, SegmentSpec]:
+    def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         return {}
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:

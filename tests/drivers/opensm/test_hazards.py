@@ -258,7 +258,7 @@ class Book:
         self._wanted = {scope().mark(wanted.key): wanted.spec}
         self.told: list[tuple[Owner, str]] = []
 
-    def wanted(self) -> Mapping[Mark, SegmentSpec]:
+    def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         return self._wanted
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:

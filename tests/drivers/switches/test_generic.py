@@ -142,6 +142,41 @@ def test_a_switch_that_does_not_answer_is_unknown_and_asked_again(told: Told) ->
     assert told.tag("host1") == str(FIRST)
 
 
+def test_after_a_restart_what_was_not_accepted_is_not_taken_for_there(told: Told) -> None:
+    """The process that sent a second member had no answer, and died: the records say that it isn't settled."""
+    one = vlan(FIRST, [told.rig.port("host1")])
+    told.driver.create(scope(), [one], {})
+    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
+    told.switch.refuse = True
+    told.records.marks.clear()
+    with pytest.raises(UnknownError):
+        told.driver.update(scope(), [both], {})
+    told.records.unsettled.add(scope().mark("partition"))
+    fresh = told.another()
+    seen = fresh.find(scope(), [both], {})["partition"]
+    assert seen.status is not Status.SETTLED and seen.differences
+    told.switch.refuse = False
+    assert Recorded(fresh, told.records).update(scope(), [both], {})["partition"].error is None
+    assert fresh.find(scope(), [both], {})["partition"].status is Status.SETTLED
+    assert told.tag("host2") == str(FIRST)
+    fresh.close()
+
+
+def test_a_port_that_another_pod_has_by_now_is_out_once_that_was_accepted(told: Told) -> None:
+    """After a restart, too: an access port is in one VLAN, and taking it off again would take it off the other pod."""
+    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
+    told.driver.create(scope(), [both], {})
+    told.records.marks[scope().mark("partition")] = spec(vlan(FIRST, [told.rig.port("host1")]))
+    told.driver.create(scope(2), [vlan(SECOND, [told.rig.port("host2")])], {})
+    told.records.unsettled.add(scope(2).mark("partition"))
+    fresh = told.another()
+    assert results(told, both, fresh)[told.rig.port("host2")] == "not clean"
+    told.records.unsettled.clear()
+    assert results(told, both, fresh)[told.rig.port("host2")] == "accepted"
+    assert told.tag("host2") == str(SECOND)
+    fresh.close()
+
+
 def test_a_virtual_functions_port_keeps_the_other_pods_vlan(told: Told) -> None:
     port = told.rig.port("host1")
     name = port.partition("/")[2]

@@ -44,7 +44,7 @@ class Book:
     def __init__(self) -> None:
         self.rows: dict[Mark, SegmentSpec] = {}
 
-    def wanted(self) -> Mapping[Mark, SegmentSpec]:
+    def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         return dict(self.rows)
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:

@@ -16,7 +16,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from weft.drivers.switches.access import Credentials
@@ -34,8 +34,16 @@ CONNECT_SECONDS, AGAIN_SECONDS = 20, 2
 LAST_WORDS = 200
 """Characters of a switch's own words in an error."""
 
-Wanted = Callable[[], Mapping[int, tuple[str, SegmentSpec]]]
-"""Weft's records: VLAN -> its name, which says whose it is, and its segment."""
+Segments = Mapping[int, tuple[str, SegmentSpec]]
+"""VLAN -> its name, which says whose it is, and its segment."""
+
+
+class Wanted(Protocol):
+    """Weft's records; `settled`: only of what is known to be there as it is wanted now."""
+
+    def __call__(self, settled: bool = False) -> Segments: ...
+
+
 Ports = Mapping[str, PortVlans]
 
 
@@ -71,7 +79,7 @@ class Generic:
 
         A VLAN that it doesn't need is only there as long as something wasn't accepted to be taken off.
         """
-        state, wanted = self._empty(), self._wanted()
+        state, settled, wanted = self._empty(), self._wanted(settled=True), self._wanted()
         everyones = {number: self._desired(spec) for number, (_, spec) in wanted.items()}
         access = {p: n for n, ports in everyones.items() for p, vlans in ports.items() if not vlans.trunk}
         for number, (name, spec) in wanted.items():
@@ -82,8 +90,8 @@ class Generic:
                 owed = any(n == number == access.get(p, number) for n, p in self._owed)
             if self.name not in self._cabling.spread(spec.ports):
                 state = _with(state, number, {}) if owed else state
-            elif by != name:  # another process's doing: it says nothing of what failed
-                state = _with(state, number, desired)
+            elif by != name:  # another process's doing, which has written down what was accepted
+                state = _with(state, number, desired if settled.get(number) == (name, spec) else {})
             elif sent is not None:
                 state = _with(state, number, sent)
         return state
@@ -129,16 +137,26 @@ class Generic:
             found = dict(sent or {}) if name in ("", by) else {}
             found |= {p: vlans for (n, p), vlans in self._owed.items() if n == about.number}
         found |= self._desired(about)
-        others = (self._desired(spec) for n, (_, spec) in self._wanted().items() if n != about.number)
-        taken = {p for ports in others for p, vlans in ports.items() if not vlans.trunk}
+        taken = self._access_ports(self._wanted(), about.number)
         return {p: v for p, v in found.items() if p not in taken}
+
+    def _access_ports(self, segments: Segments, but: int) -> set[str]:
+        """Ports of this switch that are access ports of other VLANs than this one."""
+        others = (self._desired(spec) for n, (_, spec) in segments.items() if n != but)
+        return {p for ports in others for p, vlans in ports.items() if not vlans.trunk}
 
     def accepted_without(self, number: int, port: str) -> bool:
         """Whether it accepted, since this process began, that a VLAN is taken off a port (by the vendor's name).
 
-        If not, it is taken off with the VLAN's next change, which is due now.
+        If not, it is taken off with the VLAN's next change, which is due now; but for a port that is another VLAN's
+        access port by now, which it can be in one VLAN only.
         """
-        name, _ = self._wanted().get(number, ("", None))
+        wanted = self._wanted()
+        name, _ = wanted.get(number, ("", None))
+        if port in self._access_ports(self._wanted(settled=True), number):
+            return True
+        if port in self._access_ports(wanted, number):
+            return False
         with self._lock:
             if (number, port) in self._out:
                 return True

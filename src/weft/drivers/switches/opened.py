@@ -38,8 +38,8 @@ def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIR
     cabling = Cabling.of(site, fabric, switching)
     vlans = site.fabrics[fabric].segments
 
-    def wanted() -> Mapping[int, tuple[str, SegmentSpec]]:
-        return {spec.number: (vlan_name(mark), spec) for mark, spec in ledger.wanted().items()}
+    def wanted(settled: bool = False) -> Mapping[int, tuple[str, SegmentSpec]]:
+        return {spec.number: (vlan_name(mark), spec) for mark, spec in ledger.wanted(settled).items()}
 
     def one(access: SwitchAccess) -> Switch:
         if access.interface == "generic":
