@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.house import ORDER, House
+from weft.app.metrics import StoreCollector
 from weft.drivers.opensm import OpenSm
 from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.records import PodRecord
 from weft.model.agentapi import Tables
+from weft.model.fabric import PortErrors
 from weft.model.ids import FULL_MEMBER
 from weft.model.order import Order
 from weft.model.owner import Owner
@@ -273,3 +275,31 @@ def test_a_former_member_that_can_not_be_read_is_never_clean(house: House) -> No
     assert house.store.receipt(pod.id) is None
     house.fabric.repair(port)
     house.run(pod, PodState.RELEASED)
+
+
+def _metrics(house: House) -> dict[str, float]:
+    found = [s for m in StoreCollector(house.store).collect() for s in m.samples if "weft_fabric" in s.name]
+    return {s.name: s.value for s in found if s.labels == {"fabric": "ib0"}}
+
+
+def test_metrics_say_how_each_fabric_is(house: House) -> None:
+    """Ports whose errors grow, problems, and that nobody rules; a fabric that left the site leaves the metrics too."""
+    master = house.fabric.managers[0]
+    old = PortErrors(node="leaf01", port=3, counters={"PortRcvErrors": 9000})
+    grown = {"counters": {"PortRcvErrors": 90}, "grown": {"PortRcvErrors": 80}, "over": ("PortRcvErrors",)}
+    master.port_errors = (old, PortErrors(node="leaf02", port=1, **grown))
+    _keeper(house).tend()
+    found = _metrics(house)
+    assert (found["weft_fabric_up"], found["weft_fabric_ports_with_errors"]) == (1, 1)
+    assert found["weft_fabric_read_age_seconds"] < 3600
+    for manager in house.fabric.managers:
+        manager.reachable = False
+    _keeper(house).tend()
+    found = _metrics(house)
+    assert found["weft_fabric_up"] == 0
+    assert found["weft_fabric_problems"] > 0
+    assert "weft_fabric_ports_with_errors" not in found
+    with house.database.transaction() as tx:
+        tx.run("saw_fabric", fabric="gone", known=True, problems=0, port_errors=0)
+    _keeper(house).tend()
+    assert "gone" not in {f["fabric"] for f in house.store.counts().fabrics}

@@ -56,6 +56,10 @@ class Faults:
         """Drop this many datagrams about an attribute at that port; 0 repairs it."""
         self.command(f'Error "{self._name(end)}"[{port}] {percent} {attribute}')
 
+    def count_errors(self, end: str, counter: str, value: int, port: int = 1) -> None:
+        """Set one of PortCounters, by perfquery's name, such as PortRcvErrors."""
+        self.command(f'PerformanceSet "{self._name(end)}"[{port}] PortCounters.{counter}={value}')
+
     def _name(self, end: str) -> str:
         node_name, _, hca_name = end.partition("/")
         node = self._site.node_by_name.get(node_name)
@@ -79,11 +83,18 @@ class Faults:
         tables = [[int(k, 16) for k in line.split()] for line in lines]
         return dict(zip(port_guids, zip(tables[::2], tables[1::2], strict=True), strict=True))
 
+    def ask(self, program: str, *arguments: str) -> str:
+        """What one of infiniband-diags' programs prints on the first manager's host."""
+        return self._run(program, *arguments)
+
     def _tool(self, *arguments: str) -> str:
+        return self._run(sys.executable, "-m", "weftlab.fabric.wiretool", *arguments)
+
+    def _run(self, *command: str) -> str:
         agent = self._site.fabrics[self.place.fabric].manager.agents[0]
         who = description(*manager_port(self._site, self.place.fabric, agent))
         done = subprocess.run(
-            [sys.executable, "-m", "weftlab.fabric.wiretool", *arguments],
+            command,
             env={**os.environ, **self.place.client(who), "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin"},
             cwd=self.place.folder,
             capture_output=True,
@@ -92,7 +103,7 @@ class Faults:
             check=False,
         )
         if done.returncode:
-            raise LabError(f"{' '.join(arguments)}: {done.stderr.strip() or done.returncode}")
+            raise LabError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
         return done.stdout
 
     # --- managers and agents -------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ class StoreCollector(Collector):
             swept.add_metric([], counts.swept)
         yield swept
         yield from _networks(counts.networks)
+        yield from _fabrics(counts.fabrics)
         removed = CounterMetricFamily(
             "weft_removed_records", "Old records that were removed (retention).", labels=["what"]
         )
@@ -90,6 +91,30 @@ class StoreCollector(Collector):
                 except WeftError:
                     self._read = (now, None)
             return self._read[1]
+
+
+def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:
+    """What each fabric's managers said last."""
+    one = ["fabric"]
+    up = GaugeMetricFamily("weft_fabric_up", "Whether a manager of the fabric rules and answers.", labels=one)
+    problems = GaugeMetricFamily(
+        "weft_fabric_problems", "Problems that the fabric's managers tell.", labels=one
+    )
+    errors = GaugeMetricFamily(
+        "weft_fabric_ports_with_errors",
+        "Ports whose error counters grew by more than their threshold within an hour.",
+        labels=one,
+    )
+    age = GaugeMetricFamily(
+        "weft_fabric_read_age_seconds", "Since the fabric's managers were asked.", labels=one
+    )
+    for row in rows:
+        up.add_metric([row["fabric"]], int(row["known"]))
+        problems.add_metric([row["fabric"]], row["problems"])
+        if row["port_errors"] is not None:
+            errors.add_metric([row["fabric"]], row["port_errors"])
+        age.add_metric([row["fabric"]], row["age"])
+    yield from (up, problems, errors, age)
 
 
 def _networks(row: Mapping[str, Any]) -> Iterable[Metric]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, warn, write_json
 from weft.model.errors import InputError
@@ -131,9 +132,25 @@ def fabric_status(args: argparse.Namespace) -> int:
         for m in f["managers"]
     ]
     say("\n".join(table(("fabric", "name", "state", "digest"), rows)))
+    errors = [
+        {
+            "port": f"{p['node']}[{p['port']}]",
+            "to": p["peer"],
+            "errors": _counts(p["counters"]),
+            "last_hour": _counts(p["grown"]),
+        }
+        for f in fabrics
+        for p in f.get("port_errors") or ()  # a server of before doesn't tell
+    ]
+    if errors:
+        say("\n".join(["", *table(("port", "to", "errors", "last_hour"), errors)]))
     for problem in problems:
         say(f"problem: {problem}")
     return int(bad)
+
+
+def _counts(counters: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in counters.items())
 
 
 def compare(args: argparse.Namespace) -> int:

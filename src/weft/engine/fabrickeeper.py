@@ -1,7 +1,8 @@
 """Keeps the fabrics' managers in sync, independently of orders: a standby must not take over with a stale file.
 
 It checks every fabric periodically. Each reachable manager is brought to the desired state of the database; and
-numbers of released pods that a manager might still have configured are freed once it is seen not to.
+numbers of released pods that a manager might still have configured are freed once it is seen not to. What the managers
+say of themselves is kept for the metrics.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import Configured
-from weft.ports.fabric import KeepsStandbys
+from weft.ports.fabric import FabricDriver, KeepsStandbys
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +47,32 @@ class FabricKeeper(Periodic):
 
     def tend(self) -> None:
         """Check every fabric once; an unreachable one doesn't block others."""
-        for name, fabric in sorted(self._world().fabrics.items()):
+        fabrics = self._world().fabrics
+        with self._database.transaction() as tx:
+            tx.run("fabrics_left", fabrics=list(fabrics))
+        for name, fabric in sorted(fabrics.items()):
+            self._note(name, fabric)
             try:
                 configured = fabric.level() if isinstance(fabric, KeepsStandbys) else fabric.configured()
                 self._give_back(name, configured)
             except WeftError as error:
                 log.warning("fabric %s can't be brought level: %s", name, error)
+
+    def _note(self, name: str, fabric: FabricDriver) -> None:
+        """Keep what the managers say for the metrics; where nobody answers, that they don't."""
+        known, problems, errors = False, 1, None
+        try:
+            status = fabric.status()
+            known, problems = (
+                status.known,
+                sum(len(m.problems) for m in status.managers) + len(status.problems),
+            )
+            if status.port_errors is not None:
+                errors = sum(bool(port.over) for port in status.port_errors)
+        except WeftError as error:
+            log.warning("fabric %s: its managers can't be asked: %s", name, error)
+        with self._database.transaction() as tx:
+            tx.run("saw_fabric", fabric=name, known=known, problems=problems, port_errors=errors)
 
     def _give_back(self, fabric: str, configured: Configured) -> None:
         there = {name: list(numbers) for name, numbers in configured.read.items()}

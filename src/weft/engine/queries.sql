@@ -1213,6 +1213,21 @@ SELECT count(*) AS networks, coalesce(sum(t.ports_in), 0) AS ports_in, coalesce(
     extract(epoch FROM now() - min(t.read_at))::float8 AS unread
 FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id WHERE o.state <> 'RELEASED' AND o.wanted = 'present';
 
+-- name: saw_fabric
+-- What a fabric's managers said, for the metrics; port_errors is null where they don't tell.
+INSERT INTO fabric_status (fabric, known, problems, port_errors, read_at)
+VALUES (%(fabric)s, %(known)s, %(problems)s, %(port_errors)s, now())
+ON CONFLICT (fabric) DO UPDATE SET known = excluded.known, problems = excluded.problems,
+    port_errors = excluded.port_errors, read_at = excluded.read_at;
+
+-- name: fabrics_left
+-- Fabrics that the site doesn't have any more.
+DELETE FROM fabric_status WHERE NOT fabric = ANY(%(fabrics)s);
+
+-- name: fabrics_seen
+SELECT fabric, known, problems, port_errors, extract(epoch FROM now() - read_at)::float8 AS age
+FROM fabric_status ORDER BY fabric;
+
 -- name: tell_tenant_networks
 -- The cloud has said that something changed: whoever keeps tenants' networks looks.
 SELECT pg_notify('weft_event', 'tenant networks');

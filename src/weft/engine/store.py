@@ -42,6 +42,7 @@ class Counts:
         traces: found after a receipt was signed: `open`, still there; `gone`, removed since.
         swept: seconds since the last completed sweep; None: none yet.
         removed: kind of old records -> number of rows removed so far.
+        fabrics: what the managers of each said last: `known`, `problems`, `port_errors`, and `age` in seconds.
         networks: tenants' own: number, ports by state, `oldest` waiting and `unread` in seconds.
     """
 
@@ -53,6 +54,7 @@ class Counts:
     swept: float | None
     removed: Mapping[str, int]
     networks: Row
+    fabrics: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,7 @@ class Store(ClaimRows, PodRows, RecordRows):
                 _swept(tx),
                 (tx.row("retention") or {"removed": {}})["removed"],
                 tx.row("count_tenant_ports") or {},
+                tuple(tx.rows("fabrics_seen")),
             )
 
     def ping(self) -> None:

@@ -6,7 +6,7 @@ Every call has a time limit (timeout x (retries + 1)); no response is a `MadTime
 `MadStatusError`: they are kept apart, since only the second is knowledge.
 
 Sources: InfiniBand Architecture Specification 1.4 §14.2.5 (SMP attributes), §15.2.5 (SA records);
-rdma-core `libibmad/mad.h` (`ib_portid_t`, `ib_rpc_v1_t`).
+§16.1.3.5 (PortCounters); rdma-core `libibmad/mad.h` (`ib_portid_t`, `ib_rpc_v1_t`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,32 @@ from dataclasses import dataclass
 
 from weft.model.errors import WeftError
 
-_SMI, _SMI_DIRECTED, _SA = 0x01, 0x81, 0x03
+_SMI, _SMI_DIRECTED, _SA, _PERFORMANCE = 0x01, 0x81, 0x03, 0x04
 _GET, _SET = 1, 2
 _RPC_VERSION1 = 1 << 8
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, SM_INFO = 0x11, 0x12, 0x15, 0x16, 0x20
-_PATH_RECORD = 0x35
-_SA_QKEY = 0x80010000
+_PATH_RECORD, _PORT_COUNTERS = 0x35, 0x12
+_QP1_QKEY = 0x80010000
 _DEFAULT_PREFIX = 0xFE80 << 48
 _NO_RECORDS = 3
 """SA status ERR_NO_RECORDS (upper byte of the MAD's status field)."""
 KEYS_A_BLOCK = 32
+ERROR_COUNTERS = (
+    "SymbolErrorCounter",
+    "LinkErrorRecoveryCounter",
+    "LinkDownedCounter",
+    "PortRcvErrors",
+    "PortRcvRemotePhysicalErrors",
+    "PortRcvSwitchRelayErrors",
+    "PortXmitDiscards",
+    "PortXmitConstraintErrors",
+    "PortRcvConstraintErrors",
+    "LocalLinkIntegrityErrors",
+    "ExcessiveBufferOverrunErrors",
+    "VL15Dropped",
+)
+"""The error counters of PortCounters, in their order there."""
 
 
 class MadError(WeftError):
@@ -144,7 +159,7 @@ class MadClient:
             ctypes.c_void_p,
             ctypes.c_void_p,
         )
-        classes = (ctypes.c_int * 3)(_SMI, _SMI_DIRECTED, _SA)
+        classes = (ctypes.c_int * 4)(_SMI, _SMI_DIRECTED, _SA, _PERFORMANCE)
         self._handle: int | None = self._lib.mad_rpc_open_port(
             device.encode() if device else None, port, classes, len(classes)
         )
@@ -258,13 +273,28 @@ class MadClient:
             datasz=200,
             mask=mask,
         )
-        to = _PortId(lid=self.master_lid(), qp=1, qkey=_SA_QKEY)
+        to = _PortId(lid=self.master_lid(), qp=1, qkey=_QP1_QKEY)
         try:
             return self._rpc(rpc, to, record, what)
         except MadStatusError as error:
             if error.status >> 8 == _NO_RECORDS:
                 return None
             raise
+
+    def port_errors(self, lid: int, port: int) -> dict[str, int]:
+        """Error counters of a port since they were last reset, by the names that perfquery prints, without zeros.
+
+        They stop at their largest value (255 or 65,535; 15 for the two of four bits).
+        """
+        rpc = _Rpc(mgtclass=_PERFORMANCE, method=_GET, attr_id=_PORT_COUNTERS, dataoffs=64, datasz=192)
+        what = f"PortCounters of port {port} of LID {lid}"
+        raw = self._rpc(rpc, _PortId(lid=lid, qp=1, qkey=_QP1_QKEY), bytes((0, port)), what)
+        values = struct.unpack_from(">HBBHHHHBBxBxxH", raw, 4)
+        *first, constraint_in, nibbles, dropped = values
+        found = zip(
+            ERROR_COUNTERS, (*first, constraint_in, nibbles >> 4, nibbles & 0x0F, dropped), strict=True
+        )
+        return {name: value for name, value in found if value}
 
     def path(self, source: int, destination: int) -> PathAnswer:
         """SA PathRecord of a pair of port GUIDs, asked from this port (§15.2.5.16)."""

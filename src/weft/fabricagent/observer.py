@@ -12,6 +12,7 @@ from weft.fabricagent.config import AgentConfig
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
 from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
 from weft.fabricagent.options import read_options
+from weft.fabricagent.porterrors import PortErrorWatch
 from weft.fabricagent.wire import Wire
 from weft.generate.certificates import expiry_problems
 from weft.generate.partitions_conf import PartitionsConf, parse, split
@@ -26,7 +27,7 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import InputError, UnknownError
-from weft.model.fabric import ManagerState, ObservedFabric
+from weft.model.fabric import ManagerState, ObservedFabric, PortErrors
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.subnet import PathProbe
 
@@ -45,12 +46,14 @@ class Observer:
         self._process = Process(config.opensm)
         self._log = Log(config.opensm.log_file)
         self._wire = Wire(config.hca, config.tools)
+        self._errors = PortErrorWatch(self._wire)
 
     @property
     def name(self) -> str:
         return self._config.name
 
     def close(self) -> None:
+        self._errors.close()
         self._wire.close()
 
     def status(self) -> AgentStatus:
@@ -74,8 +77,14 @@ class Observer:
         problems += self._log_problems()
         problems += self._attempts()
         problems += self._certificate_problems()
+        port_errors: tuple[PortErrors, ...] | None = None
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
+            try:
+                port_errors, said = self._errors.look(time.monotonic())
+                problems += said
+            except (MadError, UnknownError) as error:
+                problems.append(f"error counters of ports can't be read: {error}")
             if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
                 problems.append(
                     f"opensm was told to sweep {silence:.0f} s ago and has not ended one: restart it"
@@ -90,6 +99,7 @@ class Observer:
             problems=tuple(problems),
             digest=digest(text),
             foreign_digest=self._foreign_digest(text),
+            port_errors=port_errors,
         )
 
     def _log_problems(self) -> list[str]:

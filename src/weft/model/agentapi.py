@@ -29,7 +29,7 @@ from typing import Self
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.fabric import ManagerState
+from weft.model.fabric import ManagerState, PortErrors
 from weft.model.fabrictypes import Mode
 from weft.model.ids import Guid, PKey, format_guid, parse_guid
 from weft.model.subnet import Partition, PathProbe
@@ -117,6 +117,9 @@ class AgentStatus(Document):
     problems: tuple[str, ...] = ()
     digest: str = ""
     foreign_digest: str = ""
+    port_errors: tuple[PortErrors, ...] | None = Field(
+        default=None, description="Of a master: ports with errors, the worst first; none: not known."
+    )
 
 
 class PartitionsChange(Document):

@@ -234,6 +234,30 @@ class ManagerStatus(Document):
     configuration_digest: str = Field(default="", description="SHA-256 of its partition file.")
 
 
+class PortErrors(Document):
+    """Error counters of a port, as perfquery names them."""
+
+    node: str = Field(description="Name of the switch or adapter.")
+    port: int
+    peer: str = Field(default="", description="What it is cabled to: name and port.")
+    counters: dict[str, int] = Field(description="Sums since they were last reset; without zeros.")
+    grown: dict[str, int] = Field(
+        default_factory=dict[str, int], description="What was added within the last hour."
+    )
+
+    over: tuple[str, ...] = Field(
+        default=(), description="Counters that grew by more than their threshold: something is wrong now."
+    )
+
+    def sentence(self) -> str:
+        """What is wrong with it."""
+        grew = ", ".join(f"{n} by {self.grown.get(n, 0)}" for n in self.over)
+        to = f" to {self.peer}" if self.peer else ""
+        return (
+            f"{self.node}[{self.port}]{to}: errors grew within the last hour: {grew}; check cable and adapter"
+        )
+
+
 class FabricStatus(Document):
     """The fabric's managers together."""
 
@@ -241,6 +265,10 @@ class FabricStatus(Document):
     managers: tuple[ManagerStatus, ...]
     problems: tuple[str, ...] = Field(
         default=(), description="Of the fabric as a whole: no master, files differ …"
+    )
+    port_errors: tuple[PortErrors, ...] | None = Field(
+        default=None,
+        description="Ports with errors, the worst first, at most 50; null: the manager doesn't tell.",
     )
 
     @property

@@ -25,7 +25,7 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import ConflictError, InputError, PermanentError, UnknownError
-from weft.model.fabric import End, ManagerState, ObservedFabric, ObservedNode
+from weft.model.fabric import End, ManagerState, ObservedFabric, ObservedNode, PortErrors
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.mark import Mark
 from weft.model.site import Site
@@ -142,6 +142,7 @@ class FakeManager:
         self.writable = True
         """Its disk is full, or the file is immutable: False."""
         self.eyes: Callable[[Tables], Tables] = lambda tables: tables
+        self.port_errors: tuple[PortErrors, ...] = ()
         """What its agent makes of a reading."""
         members = ", ".join(f"{format_guid(g)}=full" for g in managers)
         self.text: str | None = f"Default=0x7fff, ipoib : ALL=limited, {members};\n"
@@ -201,6 +202,7 @@ class FakeManager:
                 problems=tuple(problems),
                 digest=digest,
                 foreign_digest=foreign,
+                port_errors=self.port_errors if self._state is ManagerState.MASTER else None,
             )
 
     def _file(self) -> _File:

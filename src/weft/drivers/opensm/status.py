@@ -17,6 +17,7 @@ def fabric_status(fabric: str, answers: Mapping[str, AgentStatus | WeftError]) -
         fabric=fabric,
         managers=tuple(_manager(name, answer) for name, answer in answers.items()),
         problems=(*_masters(known), *_files(known)),
+        port_errors=next((a.port_errors for a in known.values() if a.port_errors is not None), None),
     )
 
 
