@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from weft.app.sitefile import read_text
 from weft.generate.sitecsv import links_csv
-from weft.model.errors import InputError
+from weft.model.errors import InputError, InputErrors
 from weft.model.fabric import ObservedFabric
 from weft.model.site import Site
 from weft.planning.fabric.diff import FabricDifference, adopt_links, fabric_differences
 from weft.planning.fabric.ibnetdiscover import Discovery, parse_ibnetdiscover
 from weft.planning.site.check import check_site
+from weft.planning.site.neighbours import Neighbour, cable_differences, neighbours_of
 
 
 def compare(
@@ -33,6 +36,34 @@ def compare(
         raise InputError("--fabric-name", fabric, f"fabrics of site {site.name}: {', '.join(names)}")
     observed = discovery(read_text(Path(discovered)) if text is None else text, discovered).fabric
     return fabric, observed, fabric_differences(site, fabric, observed)
+
+
+def compare_lldp(site: Site, files: Sequence[str]) -> tuple[FabricDifference, ...]:
+    """How the site's Ethernet cables differ from what devices heard by LLDP.
+
+    Args:
+        files: JSON of `lldpcli -f json0 show neighbors` or of Ironic's inspection data, each called after the device
+            that it was taken on, such as tor1.json.
+
+    Raises `InputErrors` with every file that isn't that.
+    """
+    heard: dict[str, tuple[Neighbour, ...]] = {}
+    errors: list[InputError] = []
+    for file in files:
+        device = Path(file).stem
+        try:
+            if device in heard:
+                raise ValueError(f"one file a device; {device} has another")
+            heard[device] = neighbours_of(json.loads(read_text(Path(file))))
+        except InputErrors as error:
+            errors += error.errors
+        except (ValueError, RecursionError) as error:
+            told = str(error).splitlines()[0] if str(error) else "nested too deeply"
+            allowed = f"output of `lldpcli -f json0 show neighbors`, or Ironic's inspection data ({told})"
+            errors.append(InputError("--lldp", file, allowed))
+    if errors:
+        raise InputErrors(errors)
+    return cable_differences(site, heard)
 
 
 def discovery(text: str, shown: str) -> Discovery:

@@ -32,6 +32,14 @@ def add_commands(subparsers: Subparsers) -> None:
         help="with --fabric: adopt the discovered cabling and write all links of the site to this file",
     )
     check.add_argument(
+        "--lldp",
+        metavar="JSON",
+        nargs="+",
+        default=[],
+        help="output of `lldpcli -f json0 show neighbors`, or Ironic's inspection data, of some devices, to compare"
+        " Ethernet cables with; each file is called after its device (tor1.json)",
+    )
+    check.add_argument(
         "--live",
         action="store_true",
         help="also query the fabrics' agents for subnet manager settings that isolation lacks (this host needs the"
@@ -54,7 +62,7 @@ def add_commands(subparsers: Subparsers) -> None:
 def _check(args: argparse.Namespace) -> int:
     """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
     from weft.app.livecheck import certificate_notes, check_live
-    from weft.app.sitecompare import compare, write_links
+    from weft.app.sitecompare import compare, compare_lldp, write_links
     from weft.app.sitefile import load_site
     from weft.model.errors import InputError
     from weft.planning.site.check import hints
@@ -74,6 +82,7 @@ def _check(args: argparse.Namespace) -> int:
         if args.write_links is not None:
             written, remaining = write_links(site, name, observed, args.write_links)
             notes = (*notes, *remaining)
+    differences += compare_lldp(site, args.lldp)
     if args.json:
         write_json(
             {
@@ -115,7 +124,7 @@ def _tell(
     say(f"site {site.name}: the file is valid: {counts}")
     for note in notes:
         say(f"note: {note}")
-    if args.fabric is not None:
+    if args.fabric is not None or args.lldp:
         say(f"fabric: {len(differences) or 'no'} difference{'' if len(differences) == 1 else 's'}")
     for line in differences:
         say(f"  {line.kind}: {line.what}")

@@ -18,7 +18,11 @@ MOST_NAMES = 5
 def add_site_commands(subparsers: Subparsers) -> None:
     """`site import`."""
     command = leaf(subparsers, "import", _import, "make site files of lists of hardware", api=False)
-    command.add_argument("lists", metavar="LIST", nargs="+", help="list of hardware: CSV or YAML")
+    command.add_argument("lists", metavar="LIST", nargs="*", help="list of hardware: CSV or YAML")
+    command.add_argument(
+        "--netbox", metavar="URL", help="also read the devices of this NetBox; its token is in NETBOX_TOKEN"
+    )
+    command.add_argument("--netbox-site", metavar="SLUG", help="only those of this site of NetBox")
     command.add_argument(
         "--site",
         metavar="FILE",
@@ -31,6 +35,13 @@ def add_site_commands(subparsers: Subparsers) -> None:
         action="append",
         default=[],
         help="what a column of the lists is called here; THEIRS= leaves it out; may be given several times",
+    )
+    command.add_argument(
+        "--kind",
+        metavar="THEIRS=OURS",
+        action="append",
+        default=[],
+        help="what a kind (NetBox: a role, by its slug) is called here; THEIRS= leaves such hardware out",
     )
     command.add_argument(
         "--output", metavar="DIR", help="write site.yaml and its tables there; default: only check"
@@ -60,17 +71,31 @@ def _import(args: argparse.Namespace) -> int:
 
 def _records(args: argparse.Namespace) -> tuple[list[Record], list[InputError]]:
     from weft.app.hardwarelists import read_list
+    from weft.app.inventories import of_netbox, with_kinds
+    from weft.model.errors import InputError
+
+    columns, kinds = _given("--column", args.column), _given("--kind", args.kind)
+    if not args.lists and args.netbox is None:
+        raise InputError("LIST", None, "a list of hardware, or --netbox")
+    if args.netbox_site is not None and args.netbox is None:
+        raise InputError("--netbox-site", args.netbox_site, "only with --netbox")
+    errors: list[InputError] = []
+    records = [record for file in args.lists for record in read_list(file, columns, errors)]
+    if args.netbox is not None:
+        records += of_netbox(args.netbox, args.netbox_site)
+    return with_kinds(records, kinds), errors
+
+
+def _given(option: str, texts: list[str]) -> dict[str, str]:
     from weft.model.errors import InputError
 
     given: dict[str, str] = {}
-    for text in args.column:
+    for text in texts:
         theirs, equals, ours = text.rpartition("=")
         if not equals or not theirs or theirs in given:
-            raise InputError("--column", text, "THEIRS=OURS, each of theirs once; THEIRS= leaves it out")
+            raise InputError(option, text, "THEIRS=OURS, each of theirs once; THEIRS= leaves it out")
         given[theirs] = ours
-    errors: list[InputError] = []
-    records = [record for file in args.lists for record in read_list(file, given, errors)]
-    return records, errors
+    return given
 
 
 def _tell(imported: Imported, written: list[str]) -> None:

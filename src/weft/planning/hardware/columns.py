@@ -79,6 +79,12 @@ def canonical(written: str) -> str:
     return text
 
 
+def interface_called(written: str) -> str:
+    """Name of an interface, as inventories have it (`Ethernet1/1`, `iDRAC`), as columns do."""
+    text = re.sub(r"[^a-z0-9]+", "_", written.strip().lower()).strip("_")
+    return _INTERFACES.get(text, text)
+
+
 def split(column: str, interfaces: frozenset[str] | set[str]) -> tuple[str, str] | None:
     """Interface and attribute of a column; None for one that isn't of an interface."""
     for interface in sorted(interfaces, key=len, reverse=True):

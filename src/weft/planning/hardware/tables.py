@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from weft.model.errors import InputError
 from weft.model.hardware import Record
 from weft.model.ids import NAMES
-from weft.model.site import IpuPod, SiteNetwork, port_names
+from weft.model.site import IpuPod, SiteNetwork
 from weft.model.sitefile import csv_columns
 from weft.planning.hardware.columns import ATTRIBUTES, PLAIN, interfaces_of
 from weft.planning.hardware.kinds import FABRIC_SWITCH, IPU_MACHINE, KINDS, HardwareKind, kind_of
+from weft.planning.hardware.legs import LEGS, Legs
 from weft.planning.hardware.network import Finder
-from weft.planning.hardware.where import Addresses, Block, address_of, block_of, leg_of, vlans_of
+from weft.planning.hardware.where import Addresses, Block, address_of, block_of
 
-LEGS = ("bmc", "gw", "rnic")
-"""Interfaces that every IPU-Machine has, in its own row."""
 _BARE_MAC = re.compile(r"[0-9a-fA-F]{12}")
 
 Row = dict[str, str]
@@ -72,7 +71,7 @@ class _Reader:
         self._records, self._around, self._errors = records, around, errors
         self._tables = Tables()
         self._addresses = Addresses()
-        self._ports = {name: ports for r in records if (name := r.text("name")) and (ports := _ports_of(r))}
+        self._legs = Legs(records, around.networks, self._wrong, self._give)
         for record in records:
             self._addresses.note(c.text for name, c in record.cells.items() if name.endswith("_address"))
 
@@ -160,7 +159,8 @@ class _Reader:
         cells = {a: c for a in ATTRIBUTES if (c := record.cells.get(f"{interface}_{a}"))}
         texts = {a: c.text for a, c in cells.items()}
         if kind is IPU_MACHINE and interface in LEGS:
-            self._leg(record, name, interface, _normal(texts), row)
+            pod = self._around.ipu_pods.get(row.get("ipu_pod", (None, ""))[0] or "")
+            row |= self._legs.columns(record, name, interface, _normal(texts), pod)
             return
         if "mac" not in cells:
             what = ", ".join(sorted(cells))
@@ -177,58 +177,6 @@ class _Reader:
             self._wrong(record, f"{interface}_fabric", None, allowed)
         else:
             self._plugged(number, record, name, interface, _normal(texts), columns)
-
-    def _leg(
-        self,
-        record: Record,
-        name: str,
-        leg: str,
-        texts: dict[str, str],
-        row: dict[str, tuple[str | None, str]],
-    ) -> None:
-        """An IPU-Machine's own interface: columns of its row."""
-        pod = self._around.ipu_pods.get(row.get("ipu_pod", (None, ""))[0] or "")
-        for attribute in ("fabric", "guid", "port_guid", "pci", "rate_gbps", "network"):
-            if attribute in texts:
-                allowed = f"none: the {leg} of an IPU-Machine is on its IPU-POD's network"
-                self._wrong(record, f"{leg}_{attribute}", texts[attribute], allowed)
-        implied = f"{name}-{leg}".lower()
-        if texts.get("dns_name", implied).lower() != implied:
-            allowed = f"{implied}: names of an IPU-Machine's interfaces are made of its own"
-            self._wrong(record, f"{leg}_dns_name", texts["dns_name"], allowed)
-        if pod is not None:
-            self._leg_vlan(record, leg, texts, pod)
-            if "address" not in texts:
-                block = leg_of(pod, leg, self._around.networks)
-                self._give(record, f"{name}/{leg}", f"{leg}_address", texts, str(block.addresses), block)
-        if leg == "rnic" and "port" in texts:
-            texts["port"] = self._number(record, texts.get("switch"), texts["port"])
-        for attribute in ("mac", "address", "switch", "port"):
-            column = f"{leg}_{attribute}"
-            cell = record.cells.get(column)
-            row[column] = (texts.get(attribute), cell.column if cell else column)
-
-    def _number(self, record: Record, switch: str | None, port: str) -> str:
-        """The number of a switch's port, which the list may name as the vendor does."""
-        if port.isdecimal() or switch is None:
-            return port
-        names = self._ports.get(switch)
-        if names is None:
-            listed = ", ".join(sorted(self._ports)) or "it has none"
-            allowed = f"the port's number; or its name, on a switch of the list with its ports: {listed}"
-        elif port in names:
-            return str(names.index(port) + 1)
-        else:
-            allowed = f"a port of {switch}: {names[0]} to {names[-1]}, or 1 to {len(names)}"
-        self._wrong(record, "rnic_port", port, allowed)
-        return port
-
-    def _leg_vlan(self, record: Record, leg: str, texts: dict[str, str], pod: IpuPod) -> None:
-        vlans = vlans_of(pod, leg)
-        vlan = texts.get("vlan")
-        if vlan is not None and not (vlan.isdecimal() and len(vlan) < 5 and int(vlan) in vlans):
-            one = str(vlans[0]) if len(vlans) == 1 else f"{vlans[0]} to {vlans[-1]}"
-            self._wrong(record, f"{leg}_vlan", vlan, f"{one}, as the IPU-POD in the site file says")
 
     def _adapter(
         self,
@@ -326,14 +274,6 @@ def plain_mac(text: str) -> str:
     ):
         return text
     return ":".join(digits[i : i + 2] for i in range(0, 12, 2)).lower()
-
-
-def _ports_of(record: Record) -> tuple[str, ...]:
-    """Names of a switch's ports; none if it isn't one, or they are wrong, which is told with its row."""
-    try:
-        return port_names(tuple((record.text("ports") or "").split()))
-    except ValueError:
-        return ()
 
 
 def columns_in(table: str) -> tuple[str, ...]:

@@ -1,0 +1,176 @@
+"""Hardware of NetBox: its documented answers, page by page, become the records that lists become."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.hardwarelist import SITE
+from tests.helpers.netboxserver import TOKEN, Inventory, serving
+from weft.cli.main import main
+from weft.drivers.netbox import NetBox
+from weft.model.errors import InputError, PermanentError, TemporaryError
+
+
+@pytest.fixture
+def inventory() -> Inventory:
+    """Two IPU-Machines, a management switch, a ToR, a PDU, a patch panel, and another site's PDU."""
+    box = Inventory()
+    mgmt = box.device("mgmt1", "switch", "r1")
+    for n in range(1, 9):
+        box.interface(mgmt, f"Ethernet{n}")
+    box.interface(mgmt, "Management1", "28:99:3A:00:00:01", "10.3.0.2/24", mgmt_only=True)
+    tor = box.device("tor1", "tor-switch", "r1")
+    for n in range(1, 33):
+        box.interface(tor, f"Ethernet{n}/1")
+    box.interface(
+        tor, "Management1", "28:99:3A:00:00:02", "10.3.0.3/24", mgmt_only=True, to=("mgmt1", "Ethernet7")
+    )
+    box.interface(tor, "Vlan99", type={"value": "virtual", "label": "Virtual"})
+    pdu = box.device("pdu1", "pdu", "r1")
+    number = box.interface(
+        pdu,
+        "eth0",
+        "00:C0:B7:00:00:01",
+        "10.3.0.4/24",
+        dns_name="power1.dc.example",
+        vlan=99,
+        to=("mgmt1", "Ethernet8"),
+    )
+    box.address(number, pdu, "fd00::4/64")
+    for i in (1, 2):
+        machine = box.device(f"ipum{i}", "ipu-m2000", "r1", ipu_pod="pod1", position=i, asset="4711")
+        box.interface(
+            machine, "BMC", f"70:69:79:00:00:0{2 * i}", f"10.1.0.{i}/24", to=("mgmt1", f"Ethernet{2 * i - 1}")
+        )
+        box.interface(
+            machine, "gw", f"70:69:79:00:00:0{2 * i + 1}", f"10.2.0.{i}/24", to=("mgmt1", f"Ethernet{2 * i}")
+        )
+        box.interface(
+            machine,
+            "RNIC",
+            f"0C:42:A1:00:00:0{i}",
+            f"10.5.1.{i}/24",
+            speed=100_000_000,
+            to=("tor1", f"Ethernet{8 + i}/1"),
+        )
+    box.device("panel1", "patch-panel", "r1")
+    box.device("pdu9", "pdu", "r9", site="dc9")
+    return box
+
+
+@pytest.fixture
+def url(inventory: Inventory) -> Iterator[str]:
+    with serving(inventory) as url:
+        yield url
+
+
+def test_every_page_of_every_listing_is_read(inventory: Inventory, url: str) -> None:
+    """Three objects a page: nothing is missing, and only the wanted site is read."""
+    records = NetBox(url, TOKEN).records("dc1")
+    assert [r.text("name") for r in records] == ["mgmt1", "tor1", "pdu1", "ipum1", "ipum2", "panel1"]
+    tor = records[1]
+    assert (tor.text("ports") or "").split() == [f"Ethernet{n}/1" for n in range(1, 33)]
+    assert tor.text("management1_mac") == "28:99:3A:00:00:02" and "vlan99_mac" not in tor.cells
+    assert any("offset=" in asked for asked in inventory.asked)
+    assert len(NetBox(url, TOKEN).records()) == 7
+
+
+def test_what_is_wrong_in_netbox_is_told_with_its_object(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two addresses on an interface, a double MAC address, an unknown role: object and field of each."""
+    inventory.address(next(i["id"] for i in inventory.interfaces if i["name"] == "eth0"), 3, "10.3.0.9/24")
+    inventory.interfaces[-1]["mac_address"] = "0C:42:A1:00:00:01"
+    (tmp_path / "head.yaml").write_text(SITE)
+    monkeypatch.setenv("NETBOX_TOKEN", TOKEN)
+    with serving(inventory) as url:
+        words = [
+            "site",
+            "import",
+            "--netbox",
+            url,
+            "--netbox-site",
+            "dc1",
+            "--site",
+            str(tmp_path / "head.yaml"),
+        ]
+        assert main(words) == 2
+    told = capsys.readouterr().err
+    assert "eth0.address: '10.3.0.4 10.3.0.9' is not allowed: an IPv4 address" in told
+    assert "RNIC.mac_address: '0c:42:a1:00:00:01' is not allowed: a MAC address must be unique" in told
+    assert "role: 'patch-panel' is not allowed: what it is" in told
+
+
+def test_a_good_netbox_becomes_a_site(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Written and read back: the same machines as from a list."""
+    (tmp_path / "head.yaml").write_text(SITE)
+    monkeypatch.setenv("NETBOX_TOKEN", TOKEN)
+    with serving(inventory) as url:
+        words = [
+            "site",
+            "import",
+            "--netbox",
+            url,
+            "--netbox-site",
+            "dc1",
+            "--site",
+            str(tmp_path / "head.yaml"),
+        ]
+        assert main([*words, "--kind", "patch-panel=", "--json", "--output", str(tmp_path / "out")]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == {
+        "interfaces": 3,
+        "devices": 3,
+        "ipu_machines": 2,
+        "racks": 1,
+    }
+    rows = (tmp_path / "out" / "interfaces.csv").read_text().splitlines()
+    assert "pdu1,eth0,infra,00:c0:b7:00:00:01,10.3.0.4,power1,mgmt1,Ethernet8" in rows
+    machines = (tmp_path / "out" / "ipu_machines.csv").read_text()
+    assert "tor1,9,70:69:79:00:00:02,10.1.0.1,mgmt1,Ethernet1" in machines
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "text"),
+    [
+        ((403, b"{}"), PermanentError, "check NETBOX_TOKEN and its rights"),
+        ((400, b'{"site": ["not valid"]}'), PermanentError, "check the name of the site"),
+        ((404, b"{}"), TemporaryError, "HTTP 404"),
+        ((500, b"oops"), TemporaryError, "HTTP 500"),
+        ((200, b"<html>a portal</html>"), PermanentError, "not an answer of NetBox's API"),
+        (
+            (200, b'{"count": 1, "next": null, "results": [{"display": "half"}]}'),
+            PermanentError,
+            "not an answer",
+        ),
+        ((200, b"[1, 2]"), PermanentError, "not an answer"),
+    ],
+)
+def test_answers_that_are_none(
+    inventory: Inventory, url: str, answer: tuple[int, bytes], kind: type[Exception], text: str
+) -> None:
+    """One sentence that says what to do, and never the token."""
+    inventory.answer = answer
+    with pytest.raises(kind, match=text) as caught:
+        NetBox(url, TOKEN).records()
+    assert TOKEN not in str(caught.value)
+
+
+def test_a_netbox_that_is_not_there() -> None:
+    """Temporary, without a traceback."""
+    with pytest.raises(TemporaryError, match="check that it can be reached"):
+        NetBox("http://127.0.0.1:9", TOKEN).records()
+
+
+@pytest.mark.parametrize(
+    "wrong", ["http://netbox.example.com", "netbox", "https://u:p@netbox.example.com", "file:///x"]
+)
+def test_a_token_goes_nowhere_else(wrong: str) -> None:
+    """Only over TLS, or to this machine."""
+    with pytest.raises(InputError, match="--netbox"):
+        NetBox(wrong, TOKEN)

@@ -1,0 +1,163 @@
+"""A small NetBox: its read-only API's documented shapes (4.x), paginated, behind a token, on a port of its own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+TOKEN = "0123456789abcdef0123456789abcdef01234567"
+PAGE = 3
+"""Objects of a page, so that every listing has several."""
+
+
+@dataclass
+class Inventory:
+    """What NetBox has; fields as its API shows them."""
+
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    interfaces: list[dict[str, Any]] = field(default_factory=list)
+    addresses: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    answer: tuple[int, bytes] | None = None
+    """Status and body of every answer instead."""
+
+    def device(self, name: str, role: str, rack: str | None = None, site: str = "dc1", **custom: Any) -> int:
+        number = len(self.devices) + 1
+        self.devices.append(
+            {
+                "id": number,
+                "url": f"http://netbox/api/dcim/devices/{number}/",
+                "name": name,
+                "role": {
+                    "id": 1,
+                    "url": "http://netbox/api/dcim/device-roles/1/",
+                    "name": role,
+                    "slug": role,
+                },
+                "site": {"id": 1, "url": "http://netbox/api/dcim/sites/1/", "name": site, "slug": site},
+                "rack": {"id": 1, "url": "http://netbox/api/dcim/racks/1/", "name": rack} if rack else None,
+                "custom_fields": custom,
+            }
+        )
+        return number
+
+    def interface(
+        self, device: int, name: str, mac: str | None = None, address: str | None = None, **more: Any
+    ) -> int:
+        """Args: address: with a prefix length; dns_name, vlan, to (device, interface): of it."""
+        number = len(self.interfaces) + 100
+        owner = next(d for d in self.devices if d["id"] == device)
+        vlan, to = more.pop("vlan", None), more.pop("to", None)
+        dns_name = more.pop("dns_name", "")
+        short = {"id": device, "url": owner["url"], "name": owner["name"]}
+        peer = {"id": 999, "url": "http://netbox/api/dcim/interfaces/999/", "name": to[1]} if to else None
+        if to and peer:
+            peer["device"] = {"id": 998, "url": "http://netbox/api/dcim/devices/998/", "name": to[0]}
+        self.interfaces.append(
+            {
+                "id": number,
+                "url": f"http://netbox/api/dcim/interfaces/{number}/",
+                "device": short,
+                "name": name,
+                "type": {"value": "1000base-t", "label": "1000BASE-T (1GE)"},
+                "mgmt_only": False,
+                "speed": None,
+                "mac_address": mac,
+                "untagged_vlan": {"id": 7, "url": "http://netbox/api/ipam/vlans/7/", "vid": vlan}
+                if vlan
+                else None,
+                "connected_endpoints": [peer] if peer else None,
+                "connected_endpoints_type": "dcim.interface" if peer else None,
+                **more,
+            }
+        )
+        if address:
+            self.address(number, device, address, dns_name)
+        return number
+
+    def address(self, interface: int, device: int, address: str, dns_name: str = "") -> None:
+        number = len(self.addresses) + 500
+        self.addresses.append(
+            {
+                "id": number,
+                "url": f"http://netbox/api/ipam/ip-addresses/{number}/",
+                "address": address,
+                "dns_name": dns_name,
+                "assigned_object_type": "dcim.interface",
+                "assigned_object_id": interface,
+                "device_id": device,
+            }
+        )
+
+    def listed(self, path: str, query: dict[str, list[str]]) -> list[dict[str, Any]] | None:
+        ids = {int(i) for i in query.get("device_id", ())}
+        if path == "/api/dcim/devices/":
+            return [d for d in self.devices if query.get("site", [d["site"]["slug"]])[0] == d["site"]["slug"]]
+        if path == "/api/dcim/interfaces/":
+            return [i for i in self.interfaces if i["device"]["id"] in ids]
+        if path == "/api/ipam/ip-addresses/":
+            return [a for a in self.addresses if a["device_id"] in ids]
+        return None
+
+
+@contextmanager
+def serving(inventory: Inventory) -> Iterator[str]:
+    """Its URL while it runs."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            query = parse_qs(parts.query)
+            inventory.asked.append(self.path)
+            if inventory.answer is not None:
+                self.reply(*inventory.answer)
+            elif self.headers["Authorization"] != f"Token {TOKEN}":
+                self.reply(403, b'{"detail": "Invalid token"}')
+            elif (found := inventory.listed(parts.path, query)) is None:
+                self.reply(404, b'{"detail": "Not found."}')
+            else:
+                start = int(query.get("offset", ["0"])[0])
+                after = start + PAGE
+                kept = "&".join(
+                    f"{k}={v}" for k, vs in query.items() if k not in ("offset", "limit") for v in vs
+                )
+                following = (
+                    f"{url}{parts.path}?{kept}&limit={PAGE}&offset={after}" if after < len(found) else None
+                )
+                page = {
+                    "count": len(found),
+                    "next": following,
+                    "previous": None,
+                    "results": found[start:after],
+                }
+                self.reply(200, json.dumps(page).encode())
+
+        def reply(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("API-Version", "4.2")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield url
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

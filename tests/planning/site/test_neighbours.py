@@ -1,0 +1,143 @@
+"""Ethernet cables by LLDP against the site: what lldpd really prints, and Ironic's inspection data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.hardwarelist import HardwareList
+from tests.helpers.paths import RECORDED
+from weft.app.sitecompare import compare_lldp
+from weft.cli.main import main
+from weft.model.errors import InputErrors
+from weft.model.site import Site
+
+HEARD = RECORDED / "lldp"
+"""Of lldpd 1.0.16 on a switch tor1 with gpu1's ens1f0 on swp9 and gpu2's eno1 on swp10."""
+
+
+@pytest.fixture
+def hardware(tmp_path: Path) -> HardwareList:
+    """tor1 with gpu1 and gpu2 on swp9 and swp10."""
+    made = HardwareList(tmp_path)
+    made.spoil("tor1", ports="swp[1-32]")
+    made.spoil("ipum1", rnic_port="1")
+    made.spoil("nas1", eth0_port="swp31")
+    made.spoil("ipum2", rnic_port="swp2")
+    for n, (name, mac) in enumerate((("gpu1", "02:00:00:00:09:01"), ("gpu2", "02:00:00:00:10:01")), 9):
+        made.rows[name] = {
+            "name": name,
+            "kind": "compute",
+            "eth0_mac": mac,
+            "eth0_address": f"10.3.0.{n + 20}",
+            "eth0_switch": "tor1",
+            "eth0_port": f"swp{n}",
+        }
+    return made
+
+
+def site(hardware: HardwareList) -> Site:
+    hardware.write()
+    return hardware.imported().site
+
+
+def told(site: Site, *files: str) -> list[str]:
+    return [f"{d.kind}: {d.what}" for d in compare_lldp(site, [str(HEARD / f) for f in files])]
+
+
+def test_hosts_that_are_where_the_site_says(hardware: HardwareList) -> None:
+    """What lldpd prints on the two hosts: no difference, although they call their interfaces otherwise."""
+    assert told(site(hardware), "gpu1.json", "gpu2.json") == []
+
+
+def test_a_switch_knows_of_all_its_ports(hardware: HardwareList) -> None:
+    """The two hosts are right; what it doesn't hear is missing, its own management port included."""
+    assert told(site(hardware), "tor1.json") == [
+        "missing cable: tor1/eth0 isn't seen on port Ethernet7 of mgmt1",
+        "missing cable: ipum1/rnic isn't seen on port swp1 of tor1",
+        "missing cable: ipum2/rnic isn't seen on port swp2 of tor1",
+        "missing cable: nas1/eth0 isn't seen on port swp31 of tor1",
+    ]
+
+
+def test_two_cables_that_are_swapped(hardware: HardwareList) -> None:
+    """By the hosts' own word, and by the switch's, which knows MAC addresses."""
+    hardware.spoil("gpu1", eth0_port="swp10")
+    hardware.spoil("gpu2", eth0_port="swp9")
+    expected = [
+        "moved cable: gpu1/ens1f0 is on port swp9 of tor1, where the site has gpu2/eth0",
+        "moved cable: gpu2/eno1 is on port swp10 of tor1, where the site has gpu1/eth0",
+    ]
+    made = site(hardware)
+    assert told(made, "gpu1.json", "gpu2.json") == expected
+    by_switch = [line for line in told(made, "tor1.json") if line.startswith("moved")]
+    assert by_switch == [line.replace("ens1f0", "eth0").replace("eno1", "eth0") for line in expected]
+
+
+def test_a_cable_that_the_site_does_not_have(hardware: HardwareList) -> None:
+    """A host on another port: it isn't where it should be, and where it is nothing should be."""
+    hardware.spoil("gpu1", eth0_port="swp20")
+    assert told(site(hardware), "gpu1.json") == [
+        "missing cable: gpu1/eth0 isn't seen on port swp20 of tor1",
+        "unknown cable: gpu1/ens1f0 is on port swp9 of tor1, where the site has no cable",
+    ]
+
+
+def test_a_device_that_the_site_does_not_have(hardware: HardwareList) -> None:
+    """Its file is told, so that a wrong name of a file isn't no difference."""
+    del hardware.rows["gpu2"]
+    assert told(site(hardware), "gpu2.json") == [
+        "unknown node: gpu2 was asked, but isn't in the site",
+        "unknown cable: gpu2/eno1 is on port swp10 of tor1, where the site has no cable",
+    ]
+
+
+def ironic(**heard: dict[str, str]) -> str:
+    interfaces = [{"name": n, "mac_address": "02:00:00:00:09:01", "lldp": None} for n in heard]
+    return json.dumps({"inventory": {"interfaces": interfaces}, "plugin_data": {"parsed_lldp": heard}})
+
+
+def test_ironics_inspection_says_the_same(hardware: HardwareList, tmp_path: Path) -> None:
+    """`baremetal node inventory save`, with the hook parsed-lldp."""
+    made = site(hardware)
+    port = {"switch_system_name": "tor1", "switch_port_id": "swp9"}
+    (tmp_path / "gpu1.json").write_text(ironic(ens1f0=port))
+    assert compare_lldp(made, [str(tmp_path / "gpu1.json")]) == ()
+    by_mac = {**port, "switch_port_id": "76:50:01:a7:c8:50", "switch_port_description": "swp9"}
+    (tmp_path / "gpu1.json").write_text(ironic(ens1f0=by_mac, eno2={"switch_chassis_id": "aa"}))
+    assert compare_lldp(made, [str(tmp_path / "gpu1.json")]) == ()
+    (tmp_path / "gpu1.json").write_text(ironic(ens1f0={**port, "switch_port_id": "swp3"}))
+    assert [d.kind for d in compare_lldp(made, [str(tmp_path / "gpu1.json")])] == [
+        "missing cable",
+        "unknown cable",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"lldp": {}}', '{"lldp": [{"interface": [{"via": "LLDP", "chassis": [], "port": []}]}]}',
+     '{"lldp": {"interface": [{"swp9": {"via": "LLDP"}}]}}', '{"plugin_data": {"parsed_lldp": ["x"]}}',
+     '{"inventory": {}, "plugin_data": {"valid_interfaces": {}}}', "[" * 100_000],
+)  # fmt: skip
+def test_files_that_are_neither(hardware: HardwareList, tmp_path: Path, text: str) -> None:
+    """Empty, another format of lldpcli, cut off, deeply nested: refused with the file's name, never `no difference`."""
+    made = site(hardware)
+    (tmp_path / "tor1.json").write_text(text)
+    with pytest.raises(InputErrors, match="lldpcli -f json0"):
+        compare_lldp(made, [str(tmp_path / "tor1.json")])
+
+
+def test_the_command_tells_differences(hardware: HardwareList, tmp_path: Path, capsys: Any) -> None:
+    """Exit code 1, a line each; two files of one device are a mistake."""
+    hardware.spoil("gpu1", eth0_port="swp20")
+    hardware.write()
+    hardware.imported(tmp_path / "out")
+    words = ["site", "check", str(tmp_path / "out" / "site.yaml"), "--lldp", str(HEARD / "gpu1.json")]
+    assert main(words) == 1
+    out = capsys.readouterr().out
+    assert "fabric: 2 differences" in out and "  unknown cable: gpu1/ens1f0 is on port swp9 of tor1" in out
+    assert main([*words, str(HEARD / "gpu1.json")]) == 2
+    assert "one file a device" in capsys.readouterr().err
