@@ -53,9 +53,19 @@ def login(layout: Layout, user: str, project: str, keystone: str = "keystone") -
     }
 
 
+def enroller(layout: Layout) -> dict[str, Any]:
+    """Entry of clouds.yaml of an administrator of the system: who enrolls machines in Ironic."""
+    given = login(layout, *ACCOUNTS["operator"])
+    for name in ("project_name", "project_domain_id"):
+        del given["auth"][name]
+    given["auth"]["system_scope"] = "all"
+    return given
+
+
 def write_clouds(layout: Layout) -> None:
     """clouds.yaml for people and weft, one for weft behind the liar, and one for the agents alone."""
     clouds = {name: login(layout, user, project) for name, (user, project) in ACCOUNTS.items()}
+    clouds["enroller"] = enroller(layout)
     _write(layout.clouds_yaml, clouds)
     _write(layout.liar_clouds_yaml, {"weft": login(layout, *ACCOUNTS["weft"], keystone="liar-keystone")})
     _write(layout.etc / "neutron" / "clouds.yaml", {"neutron": login(layout, "neutron", "service")})

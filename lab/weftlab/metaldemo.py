@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from weftlab.demo import Demo
-from weftlab.metal.enroll import system
+from weftlab.metal.enroll import list_path, system
 from weftlab.metal.machines import FLAVOR, machines
 
 POD = f"""\
@@ -38,7 +38,11 @@ class MetalDemo(Demo):
 
     def run(self) -> None:
         (self.folder / "pod.yaml").write_text(POD)
-        self.say("two machines, enrolled and cleaned once")
+        self.say("two machines, which the lab has enrolled: once more changes nothing")
+        layout = self.lab.layout
+        files = (str(layout.site_path), str(list_path(layout)))
+        print(list_path(layout).read_text(), end="")
+        self.weft("site", "enroll", *files, cloud="enroller")
         self.ironic()
         self.say("what is ordered: pod.yaml")
         print(POD, end="")

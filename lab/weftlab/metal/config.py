@@ -25,7 +25,7 @@ def ironic(layout: Layout) -> Sections:
         "console": "no-console",
         "deploy": "lab",
         "firmware": "no-firmware",
-        "inspect": "no-inspect",
+        "inspect": "lab",
         "management": "redfish",
         "network": "neutron",
         "power": "redfish",

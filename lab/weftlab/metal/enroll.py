@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import openstack
+import yaml
 from openstack.connection import Connection
 
+from weft.app.enroll import Enroller, read_wishes
+from weft.drivers.openstack import Sessions
+from weft.drivers.openstack.enrollment import Enrollment
 from weft.model.site import Node, Site
 from weft.planning.fabric.addressing import client_id, mac_of_guid
-from weftlab.bootstrap import ACCOUNTS, connect, login
+from weftlab.bootstrap import ACCOUNTS, connect, enroller
 from weftlab.config import REGION, SECRET
 from weftlab.layout import LabError, Layout
 from weftlab.metal.config import CLEANING_NETWORK, USER, secret_path
-from weftlab.metal.machines import FLAVOR, PHYSICAL_NETWORK, RESOURCE_CLASS, mac, machines
+from weftlab.metal.machines import FLAVOR, GPU, PHYSICAL_NETWORK, RESOURCE_CLASS, mac, machines
 
 CLEANING_VLAN = 2900
 """Of the VLANs that weft doesn't give out."""
 PATIENCE = 240.0
+MEMORY_GIB = 1024
+GPU_IDS = "10de:2335"
+SWITCH, SWITCH_MAC = "mgmt", "02:00:00:00:ff:00"
+"""To which the machines' Ethernet ports are cabled; there is none in the lab."""
 
 
 def write_secret(layout: Layout) -> None:
@@ -74,49 +83,97 @@ def cloud_parts(layout: Layout) -> None:
 
 
 def system(layout: Layout) -> Connection:
-    """As an administrator of the system: nobody else may enroll."""
-    given = login(layout, *ACCOUNTS["operator"])
-    for name in ("project_name", "project_domain_id"):
-        del given["auth"][name]
-    given["auth"]["system_scope"] = "all"
-    return openstack.connect(load_yaml_config=False, load_envvars=False, app_name="weft-lab", **given)
+    return openstack.connect(
+        load_yaml_config=False, load_envvars=False, app_name="weft-lab", **enroller(layout)
+    )
+
+
+def list_path(layout: Layout) -> Path:
+    """The hardware list of `weft site enroll`."""
+    return layout.etc / "bmc" / "machines.yaml"
+
+
+def write_list(layout: Layout, site: Site) -> None:
+    """The list, and what an inspection will find of each machine: a file that may be edited, as by a careless hand."""
+    found = machines(site)
+    ports = {node.name: mac(index) for index, node in enumerate(found)}
+    listed: dict[str, Any] = {
+        "defaults": {
+            "driver": "lab",
+            "resource_class": RESOURCE_CLASS,
+            "account": secret_path(layout).name,
+            "verify_ca": "false",  # there is no TLS
+            "memory_gib": MEMORY_GIB,
+            "disks": 1,
+        },
+        "accelerators": {GPU: GPU_IDS},
+        "machines": {
+            node.name: {
+                "bmc": layout.url("bmc"),
+                "system": f"/redfish/v1/Systems/{node.machine}",
+                "ports": [
+                    {
+                        "mac": ports[node.name],
+                        "physical_network": PHYSICAL_NETWORK,
+                        "switch": SWITCH,
+                        "switch_port": node.name,
+                        "switch_mac": SWITCH_MAC,
+                    }
+                ],
+            }
+            for node in found
+        },
+    }
+    list_path(layout).parent.mkdir(parents=True, exist_ok=True)
+    list_path(layout).write_text(yaml.safe_dump(listed, sort_keys=False))
+    for node in found:
+        path = layout.data / "inspections" / f"{node.machine}.json"
+        if not path.exists():
+            path.write_text(json.dumps(inspection(node, ports[node.name]), indent=1))
+
+
+def inspection(node: Node, address: str) -> dict[str, Any]:
+    """As Ironic's agent and the hook parse-lldp tell it of such a machine. Args: address: of its Ethernet port."""
+    return {
+        "inventory": {
+            "interfaces": [
+                {"name": "eno1", "mac_address": address, "client_id": None, "pci_address": "0000:01:00.0"},
+                *(
+                    {
+                        "name": f"ib{number}",
+                        "mac_address": mac_of_guid(hca.port_guid),
+                        "client_id": client_id(hca.port_guid),
+                        "pci_address": hca.pci,
+                    }
+                    for number, hca in enumerate(node.hcas)
+                ),
+            ],
+            "memory": {"total": MEMORY_GIB << 30, "physical_mb": MEMORY_GIB * 1024},
+            "disks": [{"name": "/dev/sda", "size": 1000 << 30}],
+        },
+        "plugin_data": {
+            "pci_devices": [
+                {"vendor_id": GPU_IDS[:4], "product_id": GPU_IDS[5:], "bus": gpu.pci}
+                for gpu in node.accelerators
+            ],
+            "parsed_lldp": {"eno1": {"switch_system_name": SWITCH, "switch_port_id": node.name}},
+        },
+    }
 
 
 def machines_step(layout: Layout, site: Site) -> None:
-    """Enroll what isn't there yet, and wait until all were cleaned. Raises `LabError`."""
-    bare: Any = system(layout).baremetal
-    known = {n.id: n for n in bare.nodes()}
-    name, password = secret_path(layout).read_text().split()
-    for index, node in enumerate(machines(site)):
-        if node.machine not in known:
-            _enroll(bare, layout, node, mac(index), (name, password))
-    wanted = {n.machine for n in machines(site)}
-    end = time.monotonic() + PATIENCE
-    while True:
-        states = {n.name: n for n in bare.nodes(details=True) if n.id in wanted}
-        for one in states.values():
-            _push(bare, one)
-        late = {k: n.provision_state for k, n in states.items() if n.provision_state in _ON_THEIR_WAY}
-        if not late and len(states) == len(wanted):
-            return
-        stuck = [n for n in states.values() if n.provision_state in ("clean failed", "enroll")]
-        if failed := [n for n in stuck if n.last_error]:
-            raise LabError(f"machine {failed[0].name}: {failed[0].last_error}")
-        if time.monotonic() > end:
-            raise LabError(f"machines not ready after {PATIENCE:.0f} s: {late}")
-        time.sleep(1)
-
-
-_ON_THEIR_WAY = frozenset({"enroll", "verifying", "manageable", "cleaning", "clean wait"})
-_NEXT = {"enroll": "manage", "manageable": "provide"}
-
-
-def _push(bare: Any, node: Any) -> None:
-    """Towards `available`."""
-    if node.provision_state in _NEXT and not node.is_maintenance and not node.reservation:
-        if node.provision_state == "manageable" and node.power_state is None:
-            return
-        bare.set_node_provision_state(node, _NEXT[node.provision_state])
+    """As an operator would, with `weft site enroll`, until all were inspected and cleaned. Raises `LabError`."""
+    sessions = Sessions("enroller", [layout.clouds_yaml])
+    try:
+        wishes = read_wishes(layout.site_path, list_path(layout))
+        seen = Enroller(wishes, Enrollment(sessions), False, False, lambda _: None).run(PATIENCE)
+    finally:
+        sessions.close()
+    for one in seen.machines:
+        if not one.good:
+            raise LabError(
+                f"machine {one.machine}: {one.state}: {'; '.join(one.differences) or 'not ready yet'}"
+            )
 
 
 def offered(layout: Layout, site: Site) -> Callable[[], str | None]:
@@ -132,41 +189,3 @@ def offered(layout: Layout, site: Site) -> Callable[[], str | None]:
         return None
 
     return check
-
-
-def node_body(layout: Layout, node: Node, account: tuple[str, str]) -> dict[str, Any]:
-    """What Ironic is told of a machine. Args: account: of its BMC."""
-    return {
-        "uuid": node.machine,
-        "name": node.name,
-        "driver": "lab",
-        "resource_class": RESOURCE_CLASS,
-        "properties": {"cpus": 96, "memory_mb": 1024 * 1024, "local_gb": 1000, "cpu_arch": "x86_64"},
-        "driver_info": {
-            "redfish_address": layout.url("bmc"),
-            "redfish_system_id": f"/redfish/v1/Systems/{node.machine}",
-            "redfish_username": account[0],
-            "redfish_password": account[1],
-            # There is no TLS; and `true` is looked up in a section of ironic.conf that only Ironic's own drivers have.
-            "redfish_verify_ca": False,
-        },
-    }
-
-
-def _enroll(bare: Any, layout: Layout, node: Node, address: str, account: tuple[str, str]) -> None:
-    made = bare.create_node(**node_body(layout, node, account))
-    bare.create_port(
-        node_id=made.id,
-        address=address,
-        is_pxe_enabled=True,
-        physical_network=PHYSICAL_NETWORK,
-        local_link_connection={"switch_id": "02:00:00:00:ff:00", "port_id": node.name, "switch_info": "mgmt"},
-    )
-    for hca in node.hcas:
-        bare.create_port(
-            node_id=made.id,
-            address=mac_of_guid(hca.port_guid),
-            is_pxe_enabled=False,
-            physical_network="ibnet",
-            extra={"client-id": client_id(hca.port_guid)},
-        )

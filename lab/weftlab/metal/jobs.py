@@ -26,6 +26,9 @@ lab = weftlab_ironic:LabHardware
 
 [ironic.hardware.interfaces.deploy]
 lab = weftlab_ironic:LabDeploy
+
+[ironic.hardware.interfaces.inspect]
+lab = weftlab_ironic:LabInspect
 """
 DRIVER = """\
 [neutron.ml2.mechanism_drivers]
@@ -52,9 +55,18 @@ def write(layout: Layout, site: Site) -> None:
     etc = layout.etc / "ironic"
     etc.mkdir(parents=True, exist_ok=True)
     (etc / "ironic.conf").write_text(config.render(metal.ironic(layout)))
-    for folder in ("ironic/lock", "ironic/http", "ironic/tftp", "machines", "bmc", f"nova/{HOST}/lock"):
+    for folder in (
+        "ironic/lock",
+        "ironic/http",
+        "ironic/tftp",
+        "machines",
+        "inspections",
+        "bmc",
+        f"nova/{HOST}/lock",
+    ):
         (layout.data / folder).mkdir(parents=True, exist_ok=True)
     enroll.write_secret(layout)
+    enroll.write_list(layout, site)
     (layout.etc / "bmc" / "emulator.conf").write_text(metal.emulator(layout, site))
     (layout.etc / "nova").mkdir(parents=True, exist_ok=True)
     (layout.etc / "nova" / f"{HOST}.conf").write_text(config.render(metal.compute(layout)))

@@ -1,4 +1,4 @@
-"""`weft site check|import|apply|show|design`: the site file, the fabric it describes, and the current site."""
+"""`weft site check|import|apply|show|enroll|design`: the site file, the fabric it describes, and the current site."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from weft.cli import place, siteimport
+from weft.cli import place, siteenroll, siteimport
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     leaf(commands, "show", _show, "show the active site and its fabrics")
     siteimport.add_site_commands(commands)
+    siteenroll.add_site_commands(commands)
     place.add_site_commands(commands)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+import yaml
 
 from weftlab import config, environment
 from weftlab.layout import Layout, default_cache, free_ports
@@ -17,7 +18,7 @@ from weftlab.metal import config as metal
 from weftlab.metal import enroll
 from weftlab.metal.jobs import DISTRIBUTIONS, PINS, PROGRAMS, plugin_path, write
 from weftlab.metal.machines import machines
-from weftlab.site import make_site, settings
+from weftlab.site import make_site, settings, write_site
 
 PATIENCE = 240.0
 HEADERS = {"X-OpenStack-Ironic-API-Version": "1.78"}
@@ -62,11 +63,12 @@ class RealIronic:
 
 @contextmanager
 def real_ironic(folder: Path) -> Iterator[RealIronic]:
-    """One enrolled machine, cleaned once."""
+    """Ready to enroll its one machine."""
     chosen = settings(nodes=4, computes=1, ipus=0, metal=1, ports=free_ports())
     layout = Layout(folder, default_cache(), chosen.ports)
     site = make_site(chosen, layout)
     env = environment.ensure_other(layout.cache, "ironic", PINS, DISTRIBUTIONS, lambda line: None)
+    write_site(site, layout.site)
     write(layout, site)
     sections = metal.ironic(layout)
     del sections["keystone_authtoken"]
@@ -93,17 +95,21 @@ def real_ironic(folder: Path) -> Iterator[RealIronic]:
     try:
         ironic = RealIronic(layout, str(machines(site)[0].machine))
         _await_answer(ironic)
-        account = metal.secret_path(layout).read_text().split()
-        body = {**enroll.node_body(layout, machines(site)[0], (account[0], account[1]))}
-        ironic.ask("POST", "nodes", {**body, "network_interface": "noop"})
-        ironic.provision("manage", "manageable")
-        ironic.provision("provide", "available")
         yield ironic
     finally:
         for process in running:
             process.terminate()
         for process in running:
             process.wait(60)
+
+
+def list_of(ironic: RealIronic) -> Path:
+    """The lab's hardware list, of machines without networks."""
+    path = enroll.list_path(ironic.layout)
+    listed = yaml.safe_load(path.read_text())
+    listed["defaults"]["interfaces"] = {"network": "noop"}
+    path.write_text(yaml.safe_dump(listed))
+    return path
 
 
 def _await_answer(ironic: RealIronic) -> None:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.drivers.openstack.real_ironic import RealIronic, real_ironic
+from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, list_of, real_ironic
 from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
+from weft.app.enroll import Enroller, read_wishes
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.enrollment import Enrollment
+from weft.model.enrollment import Inspected
 from weft.model.errors import NotYetError, TemporaryError, WeftError
 from weft.model.owner import Owner
 from weft.model.resources import MachineSpec, Observed, Resource, Status
@@ -25,6 +28,12 @@ class Rig:
     driver: OpenStackDriver
     facts: OpenStackFacts
     machine: Resource
+    enrollment: Enrollment
+
+    def enroll(self, again: bool = False, dry: bool = False) -> Inspected:
+        wishes = read_wishes(self.ironic.layout.site_path, list_of(self.ironic))
+        (seen,) = Enroller(wishes, self.enrollment, again, dry, lambda line: None).run(PATIENCE).machines
+        return seen
 
     def take(self) -> str:
         outcome = self.driver.create(SCOPE, [self.machine], {})[self.machine.key]
@@ -49,9 +58,35 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         driver = OpenStackDriver("lab", sessions, machines=True)
         spec = MachineSpec(machine=ironic.node)
         machine = Resource(key="machine/bm01", name="weft-00000000-machine-bm01", where="lab", spec=spec)
-        yield Rig(ironic, driver, OpenStackFacts(sessions, machines=[ironic.node]), machine)
+        facts = OpenStackFacts(sessions, machines=[ironic.node], site="lab")
+        yield Rig(ironic, driver, facts, machine, Enrollment(sessions))
         driver.close()
         sessions.close()
+
+
+def test_a_machine_is_enrolled_only_as_far_as_it_is_what_the_site_says(rig: Rig) -> None:
+    """From a wrong GUID over its mending to a machine that pods can have; once more changes nothing."""
+    assert rig.enroll(dry=True).differences == ("Ironic doesn't have it",)
+    found = rig.ironic.layout.data / "inspections" / f"{rig.ironic.node}.json"
+    right = found.read_text()
+    found.write_text(
+        right.replace("0002c903005", "0002c90300f").replace("00:02:c9:03:00:50", "00:02:c9:03:00:f0")
+    )
+    seen = rig.enroll()
+    assert seen.state == "manageable" and "has port GUID 0x0002c90300f0" in " ".join(seen.differences)
+    made = ("enrolled", "port 02:00:00:00:b0:01", "port 00:02:c9:50:00:01", "manage", "inspect")
+    assert seen.made == made
+    found.write_text(right)
+    assert rig.enroll().state == "manageable", "nobody has looked again yet"
+    seen = rig.enroll(again=True)
+    assert (seen.state, seen.made, seen.differences) == ("available", ("inspect", "provide"), ())
+    before = rig.ironic.ask("GET", f"nodes/{rig.ironic.node}")
+    assert rig.enroll(again=True).made == ()
+    assert rig.ironic.ask("GET", f"nodes/{rig.ironic.node}") == before
+    assert before["driver_info"]["redfish_password"] == "******"
+    ports = rig.ironic.ask("GET", "ports?detail=true")["ports"]
+    ids = {p["address"]: p["extra"].get("client-id") for p in ports}
+    assert ids["00:02:c9:50:00:01"] == "ff:00:00:00:00:00:02:00:00:02:c9:00:00:02:c9:03:00:50:00:01"
 
 
 def test_from_taking_it_to_the_record_of_its_cleaning(rig: Rig) -> None:

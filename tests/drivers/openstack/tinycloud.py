@@ -40,18 +40,20 @@ class TinyCloud:
         narrow: tokens of these projects are shown things of their own project alone.
         missing_for: tokens of these projects are told 404 of anything they ask for by its id.
         asked: method and path of each request.
+        scopes: kind of scope of each token that was asked for.
     """
 
     things: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     lies: list[tuple[str, Reply]] = field(default_factory=list[tuple[str, Reply]])
     asked: list[str] = field(default_factory=list[str])
+    scopes: list[str] = field(default_factory=list[str])
     served: set[str] = field(default_factory=set[str])
     narrow: set[str] = field(default_factory=set[str])
     missing_for: set[str] = field(default_factory=set[str])
 
     def reset(self) -> None:
         """A group `default`, a compute service, and no lies."""
-        self.lies, self.asked = [], []
+        self.lies, self.asked, self.scopes = [], [], []
         self.served, self.narrow, self.missing_for = set(), set(), set()
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
         service = {"host": "gpu01", "binary": "nova-compute", "state": "up"}
@@ -65,7 +67,9 @@ class TinyCloud:
             if re.fullmatch(pattern, line):
                 return reply
         if path == "/v3/auth/tokens":
-            project = body["auth"]["scope"]["project"].get("id", PROJECT)
+            scope = body["auth"]["scope"]
+            self.scopes.append(next(iter(scope)))
+            project = scope.get("project", {}).get("id", PROJECT)
             if project not in (PROJECT, *self.served):
                 return Reply(401, {"error": {"code": 401, "message": "no roles", "title": "Unauthorized"}})
             token = {"expires_at": "2999-01-01T00:00:00Z", "issued_at": "2026-01-01T00:00:00Z", "methods": []}

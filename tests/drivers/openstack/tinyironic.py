@@ -11,6 +11,7 @@ from typing import Any
 from tests.drivers.openstack.tinycloud import Reply, TinyCloud
 
 NODE = "5c435abb-55d9-5c17-8131-5edcbcd52777"
+NO_INVENTORY = json.dumps({"faultstring": "Node inventory record for node 1 could not be found."})
 STEPS = [
     {"interface": "deploy", "step": "erase_devices", "priority": 10, "abortable": False, "args": {}},
     {"interface": "deploy", "step": "verify_erased", "priority": 5, "abortable": False, "args": {}},
@@ -44,6 +45,8 @@ class TinyIronic(TinyCloud):
     """`nodes` and `history` by node; tests change them as conductors and people do.
 
     Attributes:
+        findings: node -> what an inspection will find.
+        inspections: node -> what its last inspection has found.
         max_limit: rows of a page of nodes at most.
         asides: (pattern of method and path, what happens right before it is answered), each once.
     """
@@ -51,6 +54,9 @@ class TinyIronic(TinyCloud):
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     history: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     conductors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    ports: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    findings: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    inspections: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     max_limit: int = 1000
     asides: list[tuple[str, Callable[[], None]]] = field(default_factory=list[tuple[str, Callable[[], None]]])
 
@@ -76,6 +82,7 @@ class TinyIronic(TinyCloud):
         self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
         self.conductors = [{"hostname": "ironic1", "alive": True}]
         self.max_limit, self.asides = 1000, []
+        self.ports, self.findings, self.inspections = [], {}, {}
 
     def clean(self, node: str, at: str) -> None:
         """It is free after a cleaning that is recorded, and ended then."""
@@ -92,20 +99,58 @@ class TinyIronic(TinyCloud):
         parts = path.split("/")[3:]
         if parts == ["conductors"]:
             return Reply(200, {"conductors": self.conductors})
+        if parts == ["nodes"] and method == "POST":
+            return self._enroll(body)
         if parts == ["nodes"]:
             return Reply(200, self._page(query))
+        if parts == ["ports"]:
+            if body["address"] in [p["address"] for p in self.ports]:
+                return Reply(409, {"error_message": "A port with this MAC address already exists."})
+            self.ports.append({"extra": {}, **body})
+            return Reply(201, body)
         node = self.nodes.get(parts[1])
         if node is None:
             said = {"faultcode": "Client", "faultstring": f"Node {parts[1]} could not be found."}
             return Reply(404, {"error_message": json.dumps(said)})
         if parts[2:] == ["history"]:
             return Reply(200, {"history": self.history[parts[1]]})
+        if parts[2:] == ["ports"]:
+            return Reply(200, {"ports": [p for p in self.ports if p["node_uuid"] == parts[1]]})
+        if parts[2:] == ["inventory"]:
+            found = self.inspections.get(parts[1])
+            return Reply(200, found) if found else Reply(404, {"error_message": NO_INVENTORY})
+        if parts[2:] == ["states", "provision"]:
+            return self._move(node, body["target"])
         for change in body if method == "PATCH" else ():
             key = change["path"].removeprefix("/extra/")
             node["extra"] = {k: v for k, v in node["extra"].items() if k != key}
             if change["op"] == "add":
                 node["extra"][key] = change["value"]
         return Reply(200, dict(node))
+
+    def _enroll(self, body: dict[str, Any]) -> Reply:
+        if body["uuid"] in self.nodes:
+            return Reply(409, {"error_message": "A node with this UUID already exists."})
+        hidden = {k: "******" if "password" in k else v for k, v in body["driver_info"].items()}
+        base = {
+            "extra": {},
+            "maintenance": False,
+            "power_state": None,
+            "reservation": None,
+            "last_error": None,
+        }
+        self.nodes[body["uuid"]] = {**base, **body, "driver_info": hidden, "provision_state": "enroll"}
+        return Reply(201, self.nodes[body["uuid"]])
+
+    def _move(self, node: dict[str, Any], verb: str) -> Reply:
+        """At once."""
+        if node["reservation"]:
+            return Reply(409, {"error_message": f"Node {node['uuid']} is locked"})
+        if verb == "inspect":
+            self.inspections[node["uuid"]] = self.findings[node["uuid"]]
+        state = {"manage": "manageable", "inspect": "manageable", "provide": "available"}[verb]
+        node.update(provision_state=state, power_state="power off")
+        return Reply(202)
 
     def _page(self, query: dict[str, list[str]]) -> dict[str, Any]:
         """As Ironic pages: a full page has a next one, which may be empty."""

@@ -6,6 +6,7 @@ $WEFTLAB_MACHINES: deploying writes the image's reference and the config drive i
 A file `broken` in it makes cleaning fail, as a disk does that can't be erased.
 """
 
+import json
 import os
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ironic.common import exception, states
 from ironic.conductor import task_manager
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base, redfish
-from ironic.drivers.modules import fake
+from ironic.drivers.modules import fake, inspect_utils
 
 
 def disk(node):
@@ -80,12 +81,34 @@ class LabDeploy(fake.FakeDeploy):
             raise exception.NodeCleaningFailure(node=task.node.uuid, reason=f"left: {', '.join(left)}")
 
 
+class LabInspect(base.InspectInterface):
+    """What the agent would find is in a file beside the machines' disks."""
+
+    def get_properties(self):
+        return {}
+
+    def validate(self, task):
+        pass
+
+    def inspect_hardware(self, task):
+        folder = Path(os.environ["WEFTLAB_MACHINES"]).parent / "inspections"
+        seen = json.loads((folder / f"{task.node.uuid}.json").read_text())
+        task.node.properties = {"cpu_arch": "x86_64", **task.node.properties}
+        task.node.save()
+        inspect_utils.store_inspection_data(task.node, seen["inventory"], seen["plugin_data"], task.context)
+        return states.MANAGEABLE
+
+
 class LabHardware(redfish.RedfishHardware):
     """A machine with a Redfish BMC."""
 
     @property
     def supported_deploy_interfaces(self):
         return [LabDeploy]
+
+    @property
+    def supported_inspect_interfaces(self):
+        return [LabInspect]
 
     @property
     def supported_boot_interfaces(self):

@@ -58,7 +58,7 @@ class Machines(KindDriver):
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         ids = [_machine(r) for r in wanted]
-        found = call.spread.map(lambda one: _node(call.own, one), ids)
+        found = call.spread.map(lambda one: read_node(call.own, one), ids)
         return [row for row in map(_row, found) if row.mark is not None]
 
     def all_rows(self, own: Project) -> list[Row]:
@@ -71,7 +71,7 @@ class Machines(KindDriver):
         No mark proves that it was given back: `extra` may be written by more than weft, by a lessee's members too.
         """
         machine, _, _ = thing_id.partition("@")
-        row = _row(_node(project, machine))
+        row = _row(read_node(project, machine))
         if row.mark is not None and row.id == thing_id:
             return row
         if unfit(row.raw) is None and isinstance(_cleaned(project, row.raw), Cleaning):
@@ -90,7 +90,7 @@ class Machines(KindDriver):
     def proof(self, call: Call, resource: Resource, told: str) -> str:
         """Why it isn't the pod's: the machine's cleaning, if it was the pod's before."""
         machine = _machine(resource)
-        mark = (row := _row(_node(call.own, machine))).mark
+        mark = (row := _row(read_node(call.own, machine))).mark
         if mark is not None and (mark.site, mark.owner) == (call.scope.site, call.scope.owner):
             said = "it carries the mark that it didn't carry a moment ago"
             raise UnknownError(f"prove machine {resource.node} given back", "Ironic", said)
@@ -120,7 +120,7 @@ class Machines(KindDriver):
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:
             machine, asked = _machine(resource), f"take machine {resource.node}"
-            row = _row(_node(call.own, machine))
+            row = _row(read_node(call.own, machine))
             if row.mark is not None and row.mark == call.scope.mark(resource.key):
                 return row.id
             if row.mark is not None:
@@ -158,7 +158,7 @@ class Machines(KindDriver):
         if row.mark is None:
             return
         # The readings took their time: another worker may have given it back, and the next pod have taken it.
-        if _row(_node(project, machine)).mark != row.mark:
+        if _row(read_node(project, machine)).mark != row.mark:
             raise TemporaryError(asked, "Ironic", "its mark has changed meanwhile")
         _patch(project, asked, machine, {"op": "remove", "path": f"/extra/{MARK}"})
 
@@ -239,7 +239,7 @@ def _machine(resource: Resource) -> str:
     return spec.machine
 
 
-def _node(own: Project, machine: str) -> Json:
+def read_node(own: Project, machine: str) -> Json:
     """The node in Ironic; one that Ironic doesn't know is `GONE`, which is a state, and no proof of anything."""
     asked = f"read machine {machine}"
     answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}", ok=(404,))

@@ -1,0 +1,194 @@
+"""`weft site enroll`: the site's machines into Ironic, each only as far as it is what the site says.
+
+Runs on an operator's host with the operator's own rights; the service takes no part in it. Each pass looks at
+everything anew and does what is missing, so a run that was stopped is gone on with by the next, and one more changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import stat
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft.app.explain import validate
+from weft.app.sitefile import load_site, read_text
+from weft.app.yamltext import read_yaml, without_nulls
+from weft.drivers.openstack import Sessions
+from weft.drivers.openstack.enrollment import Enrollment, enrollment_differences, node_of, ports_of
+from weft.model.enrollment import Enrolled, Inspected, ListedMachine, MachineList
+from weft.model.errors import InputError, TemporaryError, WeftError
+from weft.model.site import Node, Site
+from weft.planning.site.inspection import inspection_differences
+
+POLL = 2.0
+"""Seconds between two passes."""
+_Ports = Mapping[str, dict[str, Any]]
+"""MAC address -> port."""
+_GOING = frozenset({"verifying", "inspecting", "inspect wait", "cleaning", "clean wait"})
+_FAILED = frozenset({"enroll", "inspect failed", "clean failed", "deploy failed", "error"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Site and list, checked.
+
+    Attributes:
+        accounts: file -> name and password of the BMCs' account in it.
+        folder: of the list.
+    """
+
+    site: Site
+    listed: MachineList
+    accounts: Mapping[str, tuple[str, str]] = field(repr=False)
+
+
+def read_wishes(site_file: str | Path, list_file: str | Path) -> Wishes:
+    """Raises `InputErrors` for what is wrong in either, or with a file of an account."""
+    site = load_site(site_file)
+    data, where = read_yaml(read_text(Path(list_file)), str(list_file))
+    listed = validate(MachineList, without_nulls(data), where)
+    clouds: set[str | None] = set()
+    accounts: dict[str, tuple[str, str]] = {}
+    for name in listed.machines:
+        node = site.node_by_name.get(name)
+        if node is None or node.machine is None:
+            raise InputError(f"machines.{name}", name, "the name of a node in the site that has a `machine`")
+        clouds.add(node.cloud)
+        file = listed.of(name).account
+        if file is None:
+            raise InputError(f"machines.{name}.account", None, "a file with the account of its BMC")
+        accounts[file] = _account(Path(list_file).parent / file, f"machines.{name}.account")
+    if len(clouds) > 1:
+        told = ", ".join(sorted(map(str, clouds)))
+        raise InputError("machines", told, "machines of one cloud: one list for each")
+    return Wishes(site, listed, accounts)
+
+
+def _account(path: Path, field_: str) -> tuple[str, str]:
+    try:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise InputError(field_, str(path), "a file that only its owner may read (chmod 600)")
+        words = path.read_text().split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(field_, str(path), f"a readable file: {error}") from None
+    if len(words) != 2:
+        raise InputError(field_, str(path), "a file with one line: name and password") from None
+    return words[0], words[1]
+
+
+def enroll(
+    wishes: Wishes, profile: str, again: bool, dry: bool, patience: float, say: Callable[[str], None]
+) -> Enrolled:
+    """See `Enroller`. Args: profile: in clouds.yaml."""
+    sessions = Sessions(profile)
+    try:
+        return Enroller(wishes, Enrollment(sessions), again, dry, say).run(patience)
+    finally:
+        sessions.close()
+
+
+class Enroller:
+    """One run.
+
+    Args:
+        again: have machines inspected again that are `manageable`, although they were inspected before.
+        dry: change nothing.
+        say: told what is made and asked for.
+    """
+
+    def __init__(
+        self, wishes: Wishes, ironic: Enrollment, again: bool, dry: bool, say: Callable[[str], None]
+    ) -> None:
+        self._wishes, self._ironic = wishes, ironic
+        self._again, self._dry, self._say = again, dry, say
+        self._asked: set[tuple[str, str]] = set()
+        self._made: dict[str, list[str]] = {name: [] for name in wishes.listed.machines}
+
+    def run(
+        self,
+        patience: float,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Enrolled:
+        """Until nothing goes on by itself any more, or the patience, in seconds, is over."""
+        end = clock() + patience
+        while True:
+            passes = [self._one(name) for name in self._wishes.listed.machines]
+            if self._dry or not any(going for _, going in passes) or clock() >= end:
+                return Enrolled(machines=tuple(seen for seen, _ in passes))
+            pause(POLL)
+
+    def _one(self, name: str) -> tuple[Inspected, bool]:
+        """How it is after this pass, and whether it goes on by itself."""
+        try:
+            return self._look(self._wishes.site.node_by_name[name], self._wishes.listed.of(name))
+        except WeftError as error:
+            made, going = tuple(self._made[name]), isinstance(error, TemporaryError)
+            return Inspected(machine=name, state="", made=made, differences=(str(error),)), going
+
+    def _look(self, node: Node, listed: ListedMachine) -> tuple[Inspected, bool]:
+        machine, ironic = str(node.machine), self._ironic
+        wanted = node_of(node, listed, self._wishes.accounts[str(listed.account)])
+        found = ironic.node(machine)
+        if found is None and not self._dry:
+            ironic.make_node(wanted)
+            self._tell(node.name, "enrolled")
+            found = ironic.node(machine)
+        if found is None:
+            return Inspected(machine=node.name, state="", differences=("Ironic doesn't have it",)), False
+        ports = self._ports(node, listed)
+        state = str(found["provision_state"])
+        inspected = ironic.inspected(machine)
+        differences = list(enrollment_differences(wanted, found, *ports))
+        differences += [f"port {a} is missing in Ironic" for a in ports[0] if a not in ports[1]]
+        if inspected is not None:
+            ids = self._wishes.listed.accelerators
+            differences += inspection_differences(self._wishes.site, node, listed, ids, *inspected)
+        elif self._wishes.listed.inspect and state in ("available", "active"):
+            differences.append("it was never inspected")
+        if state in _FAILED and found.get("last_error"):
+            differences.append(f"{state}: {found['last_error']}")
+        if found.get("maintenance"):
+            why = found.get("maintenance_reason") or found.get("fault") or "no reason given"
+            differences.append(f"it is in maintenance: {why}")
+        verb = self._next(machine, state, inspected is not None, not differences)
+        waits = bool(found.get("reservation")) or (verb == "provide" and not found.get("power_state"))
+        if verb is not None and not waits and not self._dry:
+            ironic.move(machine, verb)
+            self._asked.add((machine, verb))
+            self._tell(node.name, verb)
+        made = tuple(self._made[node.name])
+        going = verb is not None or waits or state in _GOING
+        return Inspected(machine=node.name, state=state, made=made, differences=tuple(differences)), going
+
+    def _ports(
+        self, node: Node, listed: ListedMachine
+    ) -> tuple[Mapping[str, dict[str, Any]], Mapping[str, dict[str, Any]]]:
+        """Those that Ironic should have, and those that it has."""
+        machine = str(node.machine)
+        wanted, found = ports_of(self._wishes.site, node, listed), self._ironic.ports(machine)
+        missing = [] if self._dry else [a for a in wanted if a not in found]
+        for address in missing:
+            self._ironic.make_port(machine, wanted[address])
+            self._tell(node.name, f"port {address}")
+        return wanted, self._ironic.ports(machine) if missing else found
+
+    def _next(self, machine: str, state: str, inspected: bool, good: bool) -> str | None:
+        """What brings it nearer to its pods, each once a run; one that isn't as it should be stays where it is."""
+        if state == "enroll":
+            verb = "manage"
+        elif state == "manageable":
+            again = self._again and (machine, "inspect") not in self._asked
+            unseen = self._wishes.listed.inspect and (again or not inspected)
+            verb = "inspect" if unseen else "provide" if good else None
+        else:
+            return None
+        return None if (machine, verb) in self._asked else verb
+
+    def _tell(self, name: str, what: str) -> None:
+        self._made[name].append(what)
+        self._say(f"{name}: {what}")

@@ -1,0 +1,60 @@
+"""`weft site enroll`: the site's bare-metal machines into Ironic."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from weft.cli.common import Subparsers, leaf, say, table, write_json
+
+
+def add_site_commands(commands: Subparsers) -> None:
+    """`enroll` among those of `site`."""
+    what = "enroll the site's machines in Ironic, and compare what it has seen of them"
+    enroll = leaf(commands, "enroll", _enroll, what, api=False)
+    enroll.add_argument("file", metavar="FILE", help="site file (YAML)")
+    enroll.add_argument("machines", metavar="LIST", help="hardware list (YAML): BMCs, accounts, ports")
+    enroll.add_argument(
+        "--os-cloud",
+        metavar="NAME",
+        default=os.environ.get("OS_CLOUD"),
+        help="name in clouds.yaml, of an account with role admin and system scope (OS_CLOUD)",
+    )
+    enroll.add_argument("--check", action="store_true", help="change nothing, compare only")
+    enroll.add_argument(
+        "--inspect-again",
+        action="store_true",
+        help="inspect machines that are `manageable` again, such as after their cables were changed",
+    )
+    enroll.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        default=3600.0,
+        help="how long to wait for inspections and cleanings (default 3600); the next run goes on",
+    )
+
+
+def _enroll(args: argparse.Namespace) -> int:
+    """0: all are as the site and the list say, and can be given to pods; 1: not all; bad files raise `InputErrors`."""
+    from weft.app.enroll import enroll, read_wishes
+    from weft.model.errors import InputError
+
+    wishes = read_wishes(args.file, args.machines)
+    if not args.os_cloud:
+        raise InputError("--os-cloud", None, "a name in clouds.yaml, or OS_CLOUD")
+    told = (lambda line: None) if args.json else say
+    enrolled = enroll(wishes, args.os_cloud, args.inspect_again, args.check, args.timeout, told)
+    if args.json:
+        write_json(enrolled.model_dump(mode="json"))
+        return 0 if enrolled.good else 1
+    rows = [
+        {"machine": m.machine, "state": m.state or "-", "differences": len(m.differences)}
+        for m in enrolled.machines
+    ]
+    for line in table(("machine", "state", "differences"), rows):
+        say(line)
+    for one in enrolled.machines:
+        for difference in one.differences:
+            say(f"{one.machine}: {difference}")
+    return 0 if enrolled.good else 1

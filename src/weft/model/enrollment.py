@@ -1,0 +1,123 @@
+"""The hardware list of `weft site enroll`: what Ironic must know of the site's machines and the site file doesn't say.
+
+It stays on the host where it is used: neither the list nor the secrets that it names are sent to weft's service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from weft.model.base import Document
+from weft.model.ids import Mac, Name
+
+Driver = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
+PciIds = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
+Interface = Literal[
+    "bios", "boot", "deploy", "inspect", "management", "network", "power", "raid", "rescue", "vendor"
+]
+
+
+class MachinePort(Document):
+    """An Ethernet port of a machine. Its InfiniBand ports are the adapters of the site file."""
+
+    mac: Mac
+    physical_network: Name | None = Field(default=None, description="Neutron's physical network.")
+    switch: Name | None = Field(
+        default=None, description="Name of the switch that it is cabled to, as LLDP tells it."
+    )
+    switch_port: str | None = Field(
+        default=None, max_length=64, description="Port of that switch, as LLDP tells it."
+    )
+    switch_mac: Mac | None = Field(default=None, description="MAC address of the switch (its chassis id).")
+    pxe: bool = Field(default=True, description="Whether Ironic's agent is booted through it.")
+
+
+class Known(Document):
+    """What may be said of all machines, and otherwise of one."""
+
+    driver: Driver | None = Field(
+        default=None, description="Ironic's hardware type, one with Redfish. Default: redfish."
+    )
+    resource_class: Name | None = Field(
+        default=None, description="Resource class, which Nova's flavor asks for."
+    )
+    account: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File with the name and the password of the BMC's account, in one line, which nobody but its owner "
+        "may read; relative to the list.",
+    )
+    verify_ca: str | None = Field(
+        default=None,
+        pattern=r"^(true|false|/.+)$",
+        description="Who vouches for the BMC's certificate: true, false, or a file on Ironic's conductors. "
+        "Default: true.",
+    )
+    memory_gib: int | None = Field(default=None, ge=1, description="Memory that it must have at least.")
+    disks: int | None = Field(default=None, ge=0, description="Number of disks that it must have.")
+    interfaces: Mapping[Interface, Name] = Field(
+        default_factory=dict[Interface, Name], description="Ironic's interfaces; default: the driver's own."
+    )
+
+
+class ListedMachine(Known):
+    """One machine, by its node's name in the site."""
+
+    bmc: str = Field(pattern=r"^https?://[^\s/@]+$", description="Address of its BMC.")
+    system: str | None = Field(
+        default=None, pattern=r"^/redfish/\S+$", description="Its system in Redfish; default: the only one."
+    )
+    ports: tuple[MachinePort, ...] = Field(min_length=1)
+
+
+class MachineList(Document):
+    """The whole list."""
+
+    defaults: Known = Known()
+    accelerators: Mapping[Name, PciIds] = Field(
+        default_factory=dict[Name, PciIds],
+        description="Type of accelerators in the site -> vendor and product on PCI, such as 10de:2335.",
+    )
+    inspect: bool = Field(
+        default=True,
+        description="Have Ironic inspect machines before they are made available. false: what it knows is compared.",
+    )
+    machines: Mapping[Name, ListedMachine] = Field(min_length=1)
+
+    def of(self, name: str) -> ListedMachine:
+        """A machine with the defaults filled in."""
+        one, default = self.machines[name], self.defaults
+        known = {f: getattr(default, f) for f in Known.model_fields if getattr(one, f) in (None, {})}
+        return one.model_copy(update=known)
+
+
+class Inspected(Document):
+    """A machine as it was enrolled, or found.
+
+    Attributes:
+        state: its provision state in Ironic; empty: Ironic doesn't have it.
+        made: what this run has made or asked for.
+        differences: between the list, the site, Ironic and what Ironic has seen of the machine.
+    """
+
+    machine: str
+    state: str
+    made: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return not self.differences and self.state in ("available", "active")
+
+
+class Enrolled(Document):
+    """All of them."""
+
+    machines: tuple[Inspected, ...]
+
+    @property
+    def good(self) -> bool:
+        return all(m.good for m in self.machines)

@@ -1,0 +1,188 @@
+"""What Ironic's inspection saw of a machine against what the site and the hardware list say of it. Pure.
+
+Sources: ironic-python-agent (`hardware.py`: inventory; `pci_inspector.py`: `pci_devices`), ironic's inspection hook
+`parse-lldp`. What the inspection didn't look at is a difference, too: nobody has seen that it is as it should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from weft.model.enrollment import ListedMachine
+from weft.model.fabrictypes import FabricKind
+from weft.model.site import Hca, Node, Site
+from weft.planning.fabric.addressing import mac_of_guid
+
+NO_PCI = "PCI devices weren't inspected: the agent's collector pci-devices is off"
+
+
+class _Interface(BaseModel):
+    name: str
+    mac_address: str | None = None
+    client_id: str | None = None
+    pci_address: str | None = None
+
+    @property
+    def guid(self) -> int | None:
+        """Port GUID: the last 8 bytes of the client id, which InfiniBand interfaces alone have."""
+        pairs = (self.client_id or "").split(":")
+        try:
+            return int("".join(pairs[-8:]), 16) if len(pairs) > 8 else None
+        except ValueError:
+            return None
+
+
+class _Memory(BaseModel):
+    physical_mb: int | None = None
+
+
+class _Pci(BaseModel):
+    vendor_id: str
+    product_id: str
+    bus: str
+
+    @property
+    def ids(self) -> str:
+        return f"{self.vendor_id}:{self.product_id}".lower()
+
+
+class _Neighbour(BaseModel):
+    switch_system_name: str | None = None
+    switch_port_id: str | None = None
+
+
+class _Inventory(BaseModel):
+    interfaces: list[_Interface]
+    memory: _Memory | None = None
+    disks: list[dict[str, Any]] | None = None
+
+
+class _Plugins(BaseModel):
+    pci_devices: list[_Pci] | None = None
+    parsed_lldp: dict[str, _Neighbour] = {}
+
+
+def inspection_differences(
+    site: Site,
+    node: Node,
+    listed: ListedMachine,
+    ids: Mapping[str, str],
+    inventory: object,
+    plugin_data: object,
+) -> tuple[str, ...]:
+    """Everything that isn't as the site and the list say, one sentence each.
+
+    Args:
+        ids: type of accelerators -> vendor:product on PCI.
+        inventory, plugin_data: as Ironic has them of the machine.
+    """
+    try:
+        seen = _Inventory.model_validate(inventory)
+        more = _Plugins.model_validate(plugin_data or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        return (f"its inspection can't be read: {'.'.join(map(str, first['loc']))}: {first['msg']}",)
+    on_fabric = [h for h in node.hcas if site.fabrics[h.fabric].type is FabricKind.INFINIBAND]
+    others = [h for h in node.hcas if h not in on_fabric]
+    return (
+        *_adapters(on_fabric, seen.interfaces),
+        *_ethernet(others, listed, seen.interfaces, more.parsed_lldp),
+        *_accelerators(node, ids, more.pci_devices),
+        *_amounts(listed, seen),
+    )
+
+
+def _adapters(hcas: Iterable[Hca], interfaces: Iterable[_Interface]) -> Iterator[str]:
+    """InfiniBand: by GUID, and where it should be."""
+    by_guid = {i.guid: i for i in interfaces if i.guid is not None}
+    by_pci = {i.pci_address: i for i in by_guid.values()}
+    expected = {h.port_guid for h in hcas}
+    for hca in hcas:
+        found, there = by_guid.get(hca.port_guid), by_pci.get(hca.pci)
+        if found is None and there is not None:
+            seen, wanted = f"{there.guid:#018x}", f"{hca.port_guid:#018x}"
+            yield f"adapter {hca.name} at {hca.pci} has port GUID {seen}, the site has {wanted}"
+        elif found is None:
+            yield f"adapter {hca.name} (port GUID {hca.port_guid:#018x}) is missing"
+        elif found.pci_address is not None and found.pci_address != hca.pci:
+            yield f"adapter {hca.name} is at {found.pci_address}, the site has it at {hca.pci}"
+        elif found.mac_address and found.mac_address.lower() != mac_of_guid(hca.port_guid):
+            yield f"adapter {hca.name} shows itself as {found.mac_address}, its GUID says {mac_of_guid(hca.port_guid)}"
+    places = {h.pci for h in hcas}
+    for guid, one in sorted(by_guid.items()):
+        if guid not in expected and one.pci_address not in places:
+            where = one.pci_address or "an unknown address"
+            yield f"an adapter with port GUID {guid:#018x} at {where} isn't in the site"
+
+
+def _ethernet(
+    hcas: Iterable[Hca],
+    listed: ListedMachine,
+    interfaces: Iterable[_Interface],
+    neighbours: Mapping[str, _Neighbour],
+) -> Iterator[str]:
+    """Ports of the list and Ethernet adapters of the site, and what they are cabled to."""
+    by_mac = {i.mac_address.lower(): i for i in interfaces if i.mac_address}
+    by_pci = {i.pci_address: i for i in interfaces if i.pci_address}
+    for port in listed.ports:
+        found = by_mac.get(port.mac)
+        if found is None:
+            yield f"port {port.mac} is missing"
+        elif port.switch is not None or port.switch_port is not None:
+            yield from _cable(f"port {port.mac}", port.switch, port.switch_port, neighbours.get(found.name))
+    for hca in hcas:
+        found = by_mac.get(hca.mac) if hca.mac else by_pci.get(hca.pci)
+        if found is None:
+            yield f"adapter {hca.name} ({hca.mac or hca.pci}) is missing"
+            continue
+        if found.pci_address is not None and found.pci_address != hca.pci:
+            yield f"adapter {hca.name} is at {found.pci_address}, the site has it at {hca.pci}"
+        if hca.switch_port is not None:
+            switch, _, name = hca.switch_port.partition("/")
+            yield from _cable(f"adapter {hca.name}", switch, name, neighbours.get(found.name))
+
+
+def _cable(what: str, switch: str | None, port: str | None, seen: _Neighbour | None) -> Iterator[str]:
+    if seen is None:
+        yield f"{what}: no LLDP neighbour was seen (the agent's LLDP collection and the hook parse-lldp)"
+        return
+    wanted = tuple(x for x in (switch, port) if x is not None)
+    found = tuple(
+        x for x, y in ((seen.switch_system_name, switch), (seen.switch_port_id, port)) if y is not None
+    )
+    if found != wanted:
+        told = "/".join(x or "unknown" for x in found)
+        yield f"{what} is cabled to {told}, it should be {'/'.join(wanted)}"
+
+
+def _accelerators(node: Node, ids: Mapping[str, str], devices: list[_Pci] | None) -> Iterator[str]:
+    if devices is None:
+        if node.accelerators:
+            yield NO_PCI
+        return
+    by_bus = {d.bus.lower(): d for d in devices}
+    for one in node.accelerators:
+        found, wanted = by_bus.get(one.pci), ids.get(one.type)
+        if found is None:
+            yield f"accelerator {one.type} at {one.pci} is missing"
+        elif wanted is not None and found.ids != wanted:
+            yield f"the device at {one.pci} is {found.ids}, {one.type} is {wanted}"
+    known, there = {i: t for t, i in ids.items()}, {a.pci for a in node.accelerators}
+    for bus, device in sorted(by_bus.items()):
+        if device.ids in known and bus not in there:
+            yield f"an accelerator {known[device.ids]} at {bus} isn't in the site"
+
+
+def _amounts(listed: ListedMachine, seen: _Inventory) -> Iterator[str]:
+    if listed.memory_gib is not None:
+        found = seen.memory.physical_mb if seen.memory else None
+        if found is None:
+            yield "its memory wasn't inspected"
+        elif found < listed.memory_gib * 1024:
+            yield f"it has {found / 1024:.0f} GiB of memory, it should have {listed.memory_gib}"
+    if listed.disks is not None and len(seen.disks or ()) != listed.disks:
+        told = "its disks weren't inspected" if seen.disks is None else f"it has {len(seen.disks)} disks"
+        yield f"{told}, it should have {listed.disks}"

@@ -1,0 +1,285 @@
+"""`weft site enroll`: what Ironic is told, when it is asked to go on, and what is reported instead."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.drivers.openstack.tinycloud import Reply, tiny_cloud
+from tests.drivers.openstack.tinyironic import TinyIronic
+from weft.app.enroll import Enroller, read_wishes
+from weft.cli.main import main
+from weft.drivers.openstack import Sessions
+from weft.drivers.openstack.enrollment import Enrollment
+from weft.model.enrollment import Enrolled
+from weft.model.errors import InputError
+from weftlab.layout import Layout
+from weftlab.metal import enroll
+from weftlab.metal.machines import machines
+from weftlab.site import make_site, settings, write_site
+
+
+@dataclass
+class Rig:
+    ironic: TinyIronic
+    enrollment: Enrollment
+    layout: Layout
+    ids: list[str]
+
+    def enroll(self, again: bool = False, dry: bool = False, patience: float = 60.0) -> Enrolled:
+        """Time goes by only in its pauses."""
+        self.now = 0.0
+
+        def pause(seconds: float) -> None:
+            self.now += seconds
+
+        wishes = read_wishes(self.layout.site_path, self.list)
+        enroller = Enroller(wishes, self.enrollment, again, dry, lambda line: None)
+        return enroller.run(patience, pause, lambda: self.now)
+
+    def only(self, found: Enrolled) -> tuple[str, str]:
+        """State and differences of the first machine; the other is fine."""
+        first, second = found.machines
+        assert second.good, second
+        return first.state, "; ".join(first.differences)
+
+    @property
+    def list(self) -> Path:
+        return enroll.list_path(self.layout)
+
+    def edit(self, **fields: Any) -> None:
+        document = yaml.safe_load(self.list.read_text())
+        document["machines"]["bm01"] |= fields
+        self.list.write_text(yaml.safe_dump(document))
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """What the first machine's inspection will find."""
+        return self.ironic.findings[self.ids[0]]
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    chosen = settings(nodes=4, computes=1, ipus=0, metal=2)
+    layout = Layout(tmp_path, tmp_path, chosen.ports)
+    site = make_site(chosen, layout)
+    write_site(site, layout.site)
+    (layout.data / "inspections").mkdir(parents=True)
+    enroll.write_secret(layout)
+    enroll.write_list(layout, site)
+    with tiny_cloud(TinyIronic) as (ironic, text):
+        assert isinstance(ironic, TinyIronic)
+        ironic.nodes, ironic.history = {}, {}
+        for index, node in enumerate(machines(site)):
+            seen = enroll.inspection(node, f"02:00:00:00:b0:{index + 1:02x}")
+            ironic.findings[str(node.machine)] = copy.deepcopy(seen)
+        (tmp_path / "clouds.yaml").write_text(text)
+        sessions = Sessions("weft", [tmp_path / "clouds.yaml"])
+        yield Rig(ironic, Enrollment(sessions), layout, [str(n.machine) for n in machines(site)])
+        sessions.close()
+
+
+def changes(rig: Rig) -> list[str]:
+    return [a for a in rig.ironic.asked if not a.startswith("GET") and "/baremetal/" in a]
+
+
+def test_machines_are_enrolled_inspected_and_made_available_and_once_more_changes_nothing(rig: Rig) -> None:
+    assert not rig.enroll(dry=True).good and not changes(rig)
+    found = rig.enroll()
+    assert found.good and [m.state for m in found.machines] == ["available", "available"]
+    assert [p["pxe_enabled"] for p in rig.ironic.ports] == [True, False, True, False]
+    rig.ironic.asked.clear()
+    again = rig.enroll(again=True)
+    assert again.good and not changes(rig) and not any(m.made for m in again.machines)
+
+
+def test_a_lost_answer_makes_nothing_twice(rig: Rig) -> None:
+    """What was asked for is there, and the answer said that the service is busy."""
+    rig.enroll()
+    made = copy.deepcopy((rig.ironic.nodes, rig.ironic.ports))
+    node = rig.ironic.nodes.pop(rig.ids[0])
+    rig.ironic.asides = [("POST /baremetal/v1/nodes", lambda: rig.ironic.nodes.update({rig.ids[0]: node}))]
+    assert rig.enroll().good
+    assert (rig.ironic.nodes, rig.ironic.ports) == made
+
+
+def pci(rig: Rig) -> list[dict[str, Any]]:
+    return rig.found["plugin_data"]["pci_devices"]
+
+
+def fabric_port(rig: Rig) -> dict[str, Any]:
+    return rig.found["inventory"]["interfaces"][1]
+
+
+def lldp(rig: Rig) -> dict[str, Any]:
+    return rig.found["plugin_data"]["parsed_lldp"]
+
+
+OTHER_ID = "ff:00:00:00:00:00:02:00:00:02:c9:00:00:02:c9:03:00:f0:00:01"
+WRONG = {
+    "a missing GPU": (lambda r: pci(r).pop(0), "accelerator h200 at 0000:10:00.0 is missing"),
+    "another GPU": (
+        lambda r: pci(r)[0].update(product_id="20b0"),
+        "the device at 0000:10:00.0 is 10de:20b0, h200 is 10de:2335",
+    ),
+    "one GPU more": (
+        lambda r: pci(r).append({**pci(r)[0], "bus": "0000:99:00.0"}),
+        "an accelerator h200 at 0000:99:00.0 isn't in the site",
+    ),
+    "no look at PCI": (lambda r: r.found["plugin_data"].pop("pci_devices"), "PCI devices weren't inspected"),
+    "another GUID": (
+        lambda r: fabric_port(r).update(client_id=OTHER_ID),
+        "adapter mlx5_0 at 0000:40:00.0 has port GUID 0x0002c90300f00001, the site has 0x0002c90300500001",
+    ),
+    "a missing adapter": (
+        lambda r: r.found["inventory"]["interfaces"].pop(1),
+        "adapter mlx5_0 (port GUID 0x0002c90300500001) is missing",
+    ),
+    "an adapter in another slot": (
+        lambda r: fabric_port(r).update(pci_address="0000:41:00.0"),
+        "adapter mlx5_0 is at 0000:41:00.0, the site has it at 0000:40:00.0",
+    ),
+    "a wrong cable": (
+        lambda r: lldp(r)["eno1"].update(switch_port_id="bm02"),
+        "port 02:00:00:00:b0:01 is cabled to mgmt/bm02, it should be mgmt/bm01",
+    ),
+    "no neighbour": (lambda r: lldp(r).clear(), "no LLDP neighbour was seen"),
+    "another board": (
+        lambda r: r.found["inventory"]["interfaces"][0].update(mac_address="02:00:00:00:b0:99"),
+        "port 02:00:00:00:b0:01 is missing",
+    ),
+    "less memory": (
+        lambda r: r.found["inventory"]["memory"].update(physical_mb=512 * 1024),
+        "it has 512 GiB of memory, it should have 1024",
+    ),
+    "a disk too many": (
+        lambda r: r.found["inventory"]["disks"].append({}),
+        "it has 2 disks, it should have 1",
+    ),
+    "nothing to read": (
+        lambda r: r.found["inventory"].update(interfaces="none"),
+        "its inspection can't be read: interfaces",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), WRONG.values(), ids=WRONG.keys())
+def test_a_machine_that_is_not_what_the_site_says_is_told_and_kept_back(
+    rig: Rig, change: Any, told: str
+) -> None:
+    right = copy.deepcopy(rig.found)
+    change(rig)
+    state, differences = rig.only(rig.enroll())
+    assert (state == "manageable" and differences.startswith(told)) or told in differences
+    assert ";" not in differences, "one thing is wrong"
+    rig.ironic.findings[rig.ids[0]] = right
+    assert rig.enroll(again=True).good
+
+
+def test_what_ironic_has_otherwise_is_told_and_not_changed(rig: Rig) -> None:
+    rig.enroll()
+    rig.edit(bmc="http://10.9.9.9", resource_class="other")
+    rig.ironic.ports[1]["extra"] = {"client-id": "ff:00"}
+    rig.ironic.ports.append({"node_uuid": rig.ids[0], "address": "02:00:00:00:00:77", "extra": {}})
+    rig.ironic.asked.clear()
+    _, told = rig.only(rig.enroll())
+    assert (
+        "driver_info.redfish_address" in told and "resource_class baremetal-h200, the list has other" in told
+    )
+    assert "extra.client-id ff:00" in told and "02:00:00:00:00:77 is in Ironic and neither" in told
+    assert not changes(rig)
+
+
+def test_a_bmc_that_does_not_answer_is_told_after_one_attempt(rig: Rig) -> None:
+    rig.ironic.lies = [(f"PUT /baremetal/v1/nodes/{rig.ids[0]}/states/provision", Reply(202))]
+    found = rig.enroll(patience=0)
+    rig.ironic.nodes[rig.ids[0]]["last_error"] = "Failed to get power state: connection refused"
+    state, told = rig.only(rig.enroll())
+    assert state == "enroll" and "connection refused" in told and not found.good
+
+
+def test_a_machine_that_a_conductor_works_on_is_waited_for(rig: Rig) -> None:
+    rig.enroll(patience=0)
+    rig.ironic.nodes[rig.ids[0]]["reservation"] = "ironic1"
+    assert rig.only(rig.enroll(patience=10.0))[0] == "manageable"
+    rig.ironic.nodes[rig.ids[0]]["reservation"] = None
+    assert rig.enroll().good
+
+
+def test_it_signs_in_as_an_administrator_of_the_system(rig: Rig) -> None:
+    """The role `admin` in a project may not enroll machines."""
+    file = rig.layout.site.parent / "clouds.yaml"
+    text = file.read_text().replace("project_name: service, ", "system_scope: all, ")
+    file.write_text(
+        text.replace(
+            "user_domain_id: default,\n            project_domain_id: default", "user_domain_id: default"
+        )
+    )
+    sessions = Sessions("weft", [file])
+    rig.enrollment = Enrollment(sessions)
+    rig.ironic.scopes.clear()
+    assert rig.enroll().good and set(rig.ironic.scopes) == {"system"}
+    sessions.close()
+
+
+LIES = {
+    "forbidden": Reply(403, {"error_message": "Access was denied"}),
+    "busy": Reply(503, {"error_message": "busy"}),
+    "a page of HTML": Reply(200, "<html>", "text/html", own=False),
+    "a proxy's 404": Reply(404, "<html>", "text/html", own=False),
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+@pytest.mark.parametrize("what", ["", "/ports", "/inventory"])
+def test_an_answer_that_is_none_makes_nothing_available(rig: Rig, lie: Reply, what: str) -> None:
+    rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{rig.ids[0]}{what}", lie)]
+    state, told = rig.only(rig.enroll(patience=20.0))
+    assert state == "" and told
+    assert rig.ironic.nodes.get(rig.ids[0], {}).get("provision_state") in (None, "enroll")
+
+
+def test_a_secret_that_others_may_read_and_every_other_mistake_is_named(rig: Rig) -> None:
+    secret = rig.list.parent / "secret"
+    secret.chmod(0o644)
+    with pytest.raises(InputError, match=r"machines\.bm01\.account: .*chmod 600"):
+        rig.enroll()
+    secret.chmod(0o600)
+    for fields, told in (
+        ({"account": "nowhere"}, r"machines\.bm01\.account: .*nowhere"),
+        ({"bmc": "ftp://x"}, r"machines\.bm01\.bmc: 'ftp://x'"),
+        ({"ports": []}, r"machines\.bm01\.ports"),
+        ({"wrong": 1}, r"machines\.bm01\.wrong"),
+    ):
+        text = rig.list.read_text()
+        rig.edit(**fields)
+        with pytest.raises(InputError, match=told):
+            rig.enroll()
+        rig.list.write_text(text)
+    rig.list.write_text(rig.list.read_text().replace("bm01:", "gpu01:"))
+    with pytest.raises(InputError, match=r"machines\.gpu01: .*a node in the site that has a `machine`"):
+        rig.enroll()
+    assert not changes(rig)
+
+
+def test_the_command_says_what_is_wrong_and_never_a_secret(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(rig.layout.site.parent / "clouds.yaml"))
+    monkeypatch.setenv("OS_CLOUD", "weft")
+    monkeypatch.setattr("weft.app.enroll.POLL", 0.0)
+    command = ["site", "enroll", str(rig.layout.site_path), str(rig.list)]
+    pci(rig).pop(0)
+    assert main(command) == 1
+    told = capsys.readouterr().out
+    assert "bm01: accelerator h200 at 0000:10:00.0 is missing" in told and "bm02: provide" in told
+    assert main([*command, "--check", "--json"]) == 1
+    assert "0000:10:00.0 is missing" in (more := capsys.readouterr().out)
+    password = (rig.list.parent / "secret").read_text().split()[1]
+    assert password not in told + more
