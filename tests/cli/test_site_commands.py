@@ -233,3 +233,32 @@ def test_import_says_what_a_column_option_is(given: str, capsys: pytest.CaptureF
         words += ["--column", one]
     assert main(words) == 2
     assert "--column:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--redfish-ca", "x.pem"], "--redfish-ca: 'x.pem' is not allowed: only with --redfish"),
+        (
+            ["--redfish"],
+            "REDFISH_USER: missing: the user of the BMCs is in REDFISH_USER and REDFISH_PASSWORD",
+        ),
+        (["--netbox-site", "dc1"], "--netbox-site: 'dc1' is not allowed: only with --netbox"),
+        (["--netbox", "https://netbox.example.com"], "NETBOX_TOKEN: missing: a token of NetBox"),
+        (["--kind", "x"], "--kind: 'x' is not allowed: THEIRS=OURS"),
+    ],
+)
+def test_import_says_what_its_options_need(
+    words: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is asked of anybody."""
+    for name in ("REDFISH_USER", "REDFISH_PASSWORD", "NETBOX_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    lists = [str(LISTS / "ipupod64.csv"), "--site", str(LISTS / "ipupod64.yaml")]
+    assert main(["site", "import", *lists, *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_import_without_any_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["site", "import", "--site", str(LISTS / "ipupod64.yaml")]) == 2
+    assert "LIST: missing: a list of hardware, or --netbox" in capsys.readouterr().err

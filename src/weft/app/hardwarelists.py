@@ -1,8 +1,9 @@
-"""Hardware lists in files: CSV with any columns, and YAML; each value with its file and line."""
+"""Hardware in files: lists (CSV with any columns, YAML), each value with its line, and Ironic's inspection data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from weft.app.yamltext import Positions, dotted, read_yaml
 from weft.model.errors import InputError, InputErrors
 from weft.model.hardware import Cell, Record
 from weft.planning.hardware.columns import columns_of
+from weft.planning.hardware.complete import of_ironic
 
 ROOT = "hardware"
 """Field of a YAML list that has the pieces of hardware."""
@@ -46,6 +48,28 @@ def read_list(file: str, given: Mapping[str, str], errors: list[InputError]) -> 
     if len(errors) > before and path.suffix.lower() in (".yaml", ".yml"):
         _at_first_use(errors, before, rows)
     return [_record(place, flat, names) for place, flat in rows]
+
+
+def read_inspections(files: Sequence[str], errors: list[InputError]) -> dict[str, Record]:
+    """Name of a host -> what Ironic's inspection found; problems are added to `errors`.
+
+    Args:
+        files: as `baremetal node inventory save` writes them, each called after its host, such as gpu1.json.
+    """
+    found: dict[str, Record] = {}
+    for file in files:
+        name = Path(file).stem
+        try:
+            if name in found:
+                raise ValueError(f"one file a host; {name} has another")
+            found[name] = of_ironic(json.loads(read_text(Path(file))), file)
+        except InputErrors as error:
+            errors.extend(error.errors)
+        except (ValueError, RecursionError) as error:
+            told = str(error).splitlines()[0] if str(error) else "nested too deeply"
+            allowed = f"Ironic's inspection data, as `baremetal node inventory save` writes it ({told})"
+            errors.append(InputError("--inspection", file, allowed))
+    return found
 
 
 def _record(place: str, flat: Flat, names: Mapping[str, str | None]) -> Record:

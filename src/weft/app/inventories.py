@@ -1,12 +1,16 @@
-"""Inventories that hardware is read from besides lists: NetBox. Their clients come with `weft[inventories]`."""
+"""What hardware is read from besides lists: NetBox, and hosts' BMCs. The clients come with `weft[inventories]`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from weft.model.errors import InputError
+from weft.model.errors import InputError, OutsideError
 from weft.model.hardware import Cell, Record
+from weft.planning.hardware.kinds import IPU_MACHINE, KINDS, kind_of
+from weft.planning.hardware.where import address_of
 
 
 def of_netbox(url: str, site: str | None) -> list[Record]:
@@ -24,6 +28,63 @@ def of_netbox(url: str, site: str | None) -> list[Record]:
     except ImportError:
         raise InputError("--netbox", url, "only with weft[inventories], which isn't installed") from None
     return NetBox(url, token).records(site)
+
+
+AT_ONCE = 16
+"""BMCs that are asked at the same time."""
+
+Ask = Callable[[str], Record]
+"""Address of a BMC -> what it says; raises `OutsideError`."""
+
+
+def redfish(ca: str | None) -> Ask:
+    """Asks BMCs as the user in REDFISH_USER and REDFISH_PASSWORD. Raises `InputError`.
+
+    Args:
+        ca: PEM file of the authority that signed their certificates; None: the authorities of this host.
+    """
+    user, password = os.environ.get("REDFISH_USER"), os.environ.get("REDFISH_PASSWORD")
+    if not user or not password:
+        lacking = "REDFISH_PASSWORD" if user else "REDFISH_USER"
+        raise InputError(lacking, None, "the user of the BMCs is in REDFISH_USER and REDFISH_PASSWORD")
+    if ca is not None and not Path(ca).is_file():
+        raise InputError("--redfish-ca", ca, "an existing PEM file")
+    try:
+        from weft.drivers.redfish import discover
+    except ImportError:
+        raise InputError("--redfish", None, "weft[inventories], which isn't installed") from None
+    return lambda address: discover(address, user, password, True if ca is None else ca)
+
+
+def of_bmcs(records: Sequence[Record], ask: Ask, errors: list[InputError]) -> dict[str, Record]:
+    """Name of a host -> what its BMC says, for every host of the lists with a `bmc_address`.
+
+    Those that don't answer are added to `errors`, each with its row: unknown is not the same as fine.
+    """
+    hosts = {
+        name: (record, str(address))
+        for record in records
+        if (name := record.text("name"))
+        and KINDS.get(kind_of(record.text("kind") or "") or "", IPU_MACHINE).table == "nodes"
+        and (address := address_of(record.text("bmc_address"))) is not None
+    }
+
+    def one(name: str) -> Record | OutsideError:
+        try:
+            return ask(hosts[name][1])
+        except OutsideError as error:
+            return error
+
+    found: dict[str, Record] = {}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for name, said in zip(hosts, pool.map(one, hosts), strict=True):
+            if isinstance(said, Record):
+                found[name] = said
+                continue
+            cell = hosts[name][0].cells["bmc_address"]
+            allowed = f"the address of a BMC that answers ({said.answer}; {said.then})"
+            errors.append(InputError(cell.column, cell.text, allowed, cell.place))
+    return found
 
 
 def with_kinds(records: Sequence[Record], given: Mapping[str, str]) -> list[Record]:

@@ -24,6 +24,23 @@ def add_site_commands(subparsers: Subparsers) -> None:
     )
     command.add_argument("--netbox-site", metavar="SLUG", help="only those of this site of NetBox")
     command.add_argument(
+        "--inspection",
+        metavar="JSON",
+        nargs="+",
+        default=[],
+        help="Ironic's inspection data of some hosts (baremetal node inventory save), each file called after its host"
+        " (gpu1.json): fills what the lists leave out, and must not contradict them",
+    )
+    command.add_argument(
+        "--redfish",
+        action="store_true",
+        help="also ask the BMC of every host with a bmc_address, by HTTPS, as the user in REDFISH_USER and"
+        " REDFISH_PASSWORD: like --inspection",
+    )
+    command.add_argument(
+        "--redfish-ca", metavar="PEM", help="authority of the BMCs' certificates; default: those of this host"
+    )
+    command.add_argument(
         "--site",
         metavar="FILE",
         required=True,
@@ -70,9 +87,10 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _records(args: argparse.Namespace) -> tuple[list[Record], list[InputError]]:
-    from weft.app.hardwarelists import read_list
-    from weft.app.inventories import of_netbox, with_kinds
+    from weft.app.hardwarelists import read_inspections, read_list
+    from weft.app.inventories import of_bmcs, of_netbox, redfish, with_kinds
     from weft.model.errors import InputError
+    from weft.planning.hardware.complete import completed
 
     columns, kinds = _given("--column", args.column), _given("--kind", args.kind)
     if not args.lists and args.netbox is None:
@@ -83,7 +101,14 @@ def _records(args: argparse.Namespace) -> tuple[list[Record], list[InputError]]:
     records = [record for file in args.lists for record in read_list(file, columns, errors)]
     if args.netbox is not None:
         records += of_netbox(args.netbox, args.netbox_site)
-    return with_kinds(records, kinds), errors
+    if args.redfish_ca is not None and not args.redfish:
+        raise InputError("--redfish-ca", args.redfish_ca, "only with --redfish")
+    ask = redfish(args.redfish_ca) if args.redfish else None
+    records = with_kinds(records, kinds)
+    records = completed(records, read_inspections(args.inspection, errors), errors)
+    if ask is not None:
+        records = completed(records, of_bmcs(records, ask, errors), errors)
+    return records, errors
 
 
 def _given(option: str, texts: list[str]) -> dict[str, str]:

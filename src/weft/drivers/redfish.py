@@ -1,0 +1,92 @@
+"""What a host's BMC says of its interfaces, read only.
+
+Source: DMTF's Redfish (ComputerSystem, Manager, EthernetInterface), by OpenStack's client, sushy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import requests
+import sushy
+from sushy import auth, exceptions
+
+from weft.model.errors import PermanentError, TemporaryError
+from weft.model.hardware import Cell, Record
+from weft.planning.hardware.columns import interface_called
+
+CONNECT, READ = 10, 30
+"""Seconds."""
+MOST = 256
+"""Interfaces of one BMC that are read."""
+
+
+def discover(address: str, user: str, password: str, ca: str | bool = True, port: int = 443) -> Record:
+    """The BMC's own interface as `bmc`, and the host's interfaces by their ids.
+
+    Args:
+        ca: PEM file of the authority that signed the BMC's certificate; True: the authorities of this host.
+
+    Raises `OutsideError`.
+    """
+    name = f"Redfish at {address}"
+    try:
+        # Basic authentication, since a session is something that a reader would have to make and take away.
+        root = sushy.Sushy(
+            f"https://{address}:{port}",
+            verify=ca,
+            auth=auth.BasicAuth(user, password),
+            connect_timeout=CONNECT,
+            read_timeout=READ,
+            server_side_retries=1,
+            server_side_retries_delay=1,
+        )
+        cells = {c: Cell(text, f"{c} (Redfish)", name) for c, text in _cells(root, address)}
+        return Record(name, cells)
+    except exceptions.AccessError:
+        then = "check REDFISH_USER and REDFISH_PASSWORD"
+        raise PermanentError("read interfaces", name, "it refuses the user", then) from None
+    except (exceptions.ConnectionError, requests.RequestException) as error:
+        answer = "its certificate isn't trusted" if "certificate" in str(error).lower() else "no answer"
+        raise TemporaryError("read interfaces", name, answer, "check the address and --redfish-ca") from None
+    except (sushy.exceptions.SushyError, AttributeError, KeyError, TypeError, ValueError) as error:
+        answer = f"not as Redfish describes it ({type(error).__name__})"
+        raise PermanentError("read interfaces", name, answer, "check that it is a BMC with Redfish") from None
+
+
+def _cells(root: Any, address: str) -> Iterator[tuple[str, str]]:
+    """Column and text."""
+    yield "bmc_address", address
+    for manager in root.get_manager_collection().get_members():
+        for one in _members(manager):
+            if address in _addresses(one.json) and one.mac_address:
+                yield "bmc_mac", str(one.mac_address)
+    for system in root.get_system_collection().get_members():
+        for one in _members(system):
+            # What is burnt in is the interface's own; the current one may be of a bond, or set by somebody.
+            mac = one.permanent_mac_address or one.mac_address
+            if not one.identity:
+                raise KeyError("Id")  # required by the schema: this isn't an interface
+            name = interface_called(str(one.identity))
+            if mac and name != "bmc":
+                yield f"{name}_mac", str(mac)
+
+
+def _members(owner: Any) -> list[Any]:
+    """Its interfaces; none if it has no such collection, which is optional."""
+    try:
+        collection = owner.ethernet_interfaces
+    except exceptions.MissingAttributeError:
+        return []
+    listed = len(collection.members_identities)
+    if listed > MOST:
+        raise ValueError("too many interfaces")
+    members = list(collection.get_members())
+    if len(members) != listed:
+        raise ValueError("a listed interface isn't there")  # sushy passes it over
+    return members
+
+
+def _addresses(document: Mapping[str, Any]) -> set[str]:
+    return {str(a.get("Address")) for a in document.get("IPv4Addresses") or () if isinstance(a, Mapping)}

@@ -1,0 +1,126 @@
+"""What was discovered of hardware, with the lists: it fills what they leave out, and must not contradict them. Pure.
+
+Source: Ironic's inspection data (`baremetal node inventory save`): inventory of ironic-python-agent, `parsed_lldp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from weft.model.errors import InputError
+from weft.model.hardware import Cell, Record
+from weft.model.ids import format_guid
+from weft.planning.fabric.addressing import client_id
+from weft.planning.hardware.columns import ATTRIBUTES, interface_called, interfaces_of, split
+from weft.planning.hardware.tables import plain_mac
+from weft.planning.hardware.where import address_of
+from weft.planning.site.neighbours import neighbours_of
+
+
+def of_ironic(document: Any, place: str) -> Record:
+    """What an inspection found: `bmc` and every interface by its name. Raises ValueError for anything else."""
+    inventory = document.get("inventory") if isinstance(document, Mapping) else None
+    if not isinstance(inventory, Mapping):
+        raise ValueError("there is no inventory in it")
+    try:
+        cells = {c: Cell(text, f"{c} (inspection)", place) for c, text in _cells(inventory)}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"no {error.args[0]}") from None
+    plugins = document.get("plugin_data")
+    if isinstance(plugins, Mapping) and plugins.get("parsed_lldp") is not None:
+        for heard in neighbours_of(document):
+            interface = interface_called(heard.local)
+            for attribute, text in (("switch", heard.device), ("port", heard.port)):
+                cells[f"{interface}_{attribute}"] = Cell(text, f"{interface}_{attribute} (LLDP)", place)
+    return Record(place, cells)
+
+
+def _cells(inventory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Column and text. Agents without a BMC report 0.0.0.0."""
+    if (address := address_of(str(inventory.get("bmc_address") or ""))) and int(address):
+        yield "bmc_address", str(address)
+    if inventory.get("bmc_mac"):
+        yield "bmc_mac", str(inventory["bmc_mac"])
+    for one in inventory.get("interfaces") or ():
+        name = interface_called(str(one["name"]))
+        if one.get("mac_address"):
+            yield f"{name}_mac", str(one["mac_address"])
+        if one.get("client_id") and (guid := _guid_of(str(one["client_id"]))) is not None:
+            yield f"{name}_port_guid", format_guid(guid)
+        if one.get("pci_address"):
+            yield f"{name}_pci", str(one["pci_address"])
+
+
+def _guid_of(text: str) -> int | None:
+    """Port GUID in the client id of a physical InfiniBand port; None if it isn't one."""
+    try:
+        guid = int(text.replace(":", "")[-16:], 16)
+    except ValueError:
+        return None
+    return guid if guid > 0 and client_id(guid) == text.lower() else None
+
+
+def completed(
+    records: Sequence[Record], discovered: Mapping[str, Record], errors: list[InputError]
+) -> list[Record]:
+    """The records with what was discovered of them; contradictions are added to `errors`.
+
+    Args:
+        discovered: name of the hardware -> what was found; interfaces that no list mentions are left out.
+    """
+    known = {record.text("name") for record in records}
+    for name, found in discovered.items():
+        if name not in known:
+            errors.append(InputError("name", name, "the name of a machine of the lists", found.place))
+    return [_complete(r, discovered.get(r.text("name") or ""), errors) for r in records]
+
+
+def _complete(record: Record, found: Record | None, errors: list[InputError]) -> Record:
+    if found is None:
+        return record
+    cells = dict(record.cells)
+    for column, cell in _renamed(record, found).items():
+        mine = record.cells.get(column)
+        if mine is None:
+            if _mentions(record, column):
+                cells[column] = cell
+        elif _plain(column, mine.text) != _plain(column, cell.text):
+            allowed = f"{_plain(column, cell.text)}, as {cell.place} has it"
+            errors.append(InputError(mine.column, mine.text, allowed, mine.place))
+    return Record(record.place, cells)
+
+
+def _renamed(record: Record, found: Record) -> dict[str, Cell]:
+    """With interfaces called as the list calls those of the same MAC address: a kernel's names are its own."""
+    by_mac = {
+        _plain("mac", cell.text): column.removesuffix("_mac")
+        for column, cell in record.cells.items()
+        if column.endswith("_mac")
+    }
+    names = {
+        i: by_mac.get(_plain("mac", found.cells[f"{i}_mac"].text), i) for i in interfaces_of(found.cells)
+    }
+    renamed: dict[str, Cell] = {}
+    for column, cell in found.cells.items():
+        parts = split(column, set(names))
+        renamed[f"{names[parts[0]]}_{parts[1]}" if parts else column] = cell
+    return renamed
+
+
+def _mentions(record: Record, column: str) -> bool:
+    """Whether the list says anything of this column's interface; a host's BMC counts as mentioned."""
+    attribute = max((a for a in ATTRIBUTES if column.endswith(f"_{a}")), key=len, default=None)
+    if attribute is None:
+        return False
+    interface = column[: -len(attribute) - 1]
+    return interface == "bmc" or any(f"{interface}_{a}" in record.cells for a in ATTRIBUTES)
+
+
+def _plain(column: str, text: str) -> str:
+    """Different ways to write the same are the same."""
+    if column.endswith("mac"):
+        return plain_mac(text).lower()
+    if column.endswith("_address"):
+        return str(address_of(text) or text)
+    return text.lower() if column.endswith(("_pci", "_guid")) else text

@@ -1,0 +1,158 @@
+"""Ironic's inspection data fill what a list leaves out, and contradictions are told with both places."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.hardwarelist import HardwareList
+from weft.app.hardwarelists import read_inspections, read_list
+from weft.app.siteimport import import_site
+from weft.cli.main import main
+from weft.model.errors import InputError, InputErrors
+from weft.model.site import Site
+from weft.planning.hardware.complete import completed
+
+CLIENT_ID = "ff:00:00:00:00:00:02:00:00:02:c9:00:b8:59:9f:03:00:00:00:10"
+"""As ironic-python-agent makes it of the port GUID b859:9f03:0000:0010."""
+
+
+def inspected(**changes: Any) -> dict[str, Any]:
+    """Of gpu1: its BMC, an Ethernet port, and an InfiniBand port that the kernel calls ib0."""
+    ethernet = {"name": "eno1", "mac_address": "2C:EA:7F:00:01:02", "ipv4_address": "10.9.0.7", "has_carrier": True,
+                "lldp": None, "client_id": None, "speed_mbps": 1000}  # fmt: skip
+    infiniband = {"name": "ib0", "mac_address": "b8:59:9f:00:00:10", "client_id": CLIENT_ID,
+                  "pci_address": "0000:c5:00.0", "has_carrier": True, "lldp": None}  # fmt: skip
+    inventory = {
+        "bmc_address": "10.3.0.11",
+        "bmc_mac": "2c:ea:7f:00:00:02",
+        "interfaces": [ethernet, infiniband],
+    }
+    heard = {"eno1": {"switch_system_name": "mgmt1", "switch_port_id": "Ethernet6"}}
+    return {"inventory": inventory | changes, "plugin_data": {"parsed_lldp": heard}}
+
+
+@pytest.fixture
+def hardware(tmp_path: Path) -> HardwareList:
+    """The good list, with what Ironic knows of gpu1 left out."""
+    made = HardwareList(tmp_path)
+    made.spoil(
+        "gpu1",
+        bmc_mac="",
+        bmc_address="",
+        mlx5_0_port_guid="",
+        mlx5_0_pci="",
+        eno1_network="infra",
+        eno1_mac="",
+    )
+    return made
+
+
+def imported(hardware: HardwareList, document: Any, name: str = "gpu1") -> Site:
+    hardware.write()
+    (hardware.folder / f"{name}.json").write_text(
+        document if isinstance(document, str) else json.dumps(document)
+    )
+    errors: list[InputError] = []
+    records = read_list(str(hardware.folder / "hardware.csv"), {}, errors)
+    found = read_inspections([str(hardware.folder / f"{name}.json")], errors)
+    return import_site(str(hardware.folder / "site.yaml"), completed(records, found, errors), errors).site
+
+
+def told(hardware: HardwareList, document: Any, name: str = "gpu1") -> list[str]:
+    with pytest.raises(InputErrors) as caught:
+        imported(hardware, document, name)
+    return [str(e).replace(f"{hardware.folder}/", "") for e in caught.value.errors]
+
+
+def test_what_the_list_leaves_out_is_filled(hardware: HardwareList) -> None:
+    """BMC, MAC address and switch port of an interface, GUID and PCI address of an adapter with another name."""
+    site = imported(hardware, inspected())
+    (gpu1,) = [n for n in site.nodes if n.name == "gpu1"]
+    (hca,) = gpu1.hcas
+    assert (hca.name, hca.port_guid, hca.pci) == ("mlx5_0", 0xB8599F0300000010, "0000:c5:00.0")
+    found = {i.name: (i.mac, str(i.address), i.switch, i.port) for i in site.interfaces if i.device == "gpu1"}
+    assert found["bmc"] == ("2c:ea:7f:00:00:02", "10.3.0.11", None, None)
+    # An address that inspection saw is a lease of its own network, not the host's.
+    assert found["eno1"] == ("2c:ea:7f:00:01:02", "10.3.0.5", "mgmt1", "Ethernet6")
+
+
+def test_without_inspection_it_is_missing(hardware: HardwareList) -> None:
+    """The positive control: the list alone is refused for exactly that."""
+    hardware.write()
+    assert {line.split(": ")[1] for line in hardware.told()} == {"eno1_mac", "mlx5_0_port_guid", "mlx5_0_pci"}
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({"bmc_mac": "2c:ea:7f:00:00:99"}, "bmc_mac: '2c:ea:7f:00:00:99' is not allowed: 2c:ea:7f:00:00:02, as "
+         "gpu1.json has it"),
+        ({"bmc_address": "10.3.0.99"}, "bmc_address: '10.3.0.99' is not allowed: 10.3.0.11, as gpu1.json has it"),
+        ({"eno1_switch": "mgmt1", "eno1_port": "Ethernet5"}, "eno1_port: 'Ethernet5' is not allowed: Ethernet6, as "
+         "gpu1.json has it"),
+        ({"mlx5_0_port_guid": "0xb8599f0300000099"}, "mlx5_0_port_guid: '0xb8599f0300000099' is not allowed: "
+         "0xb8599f0300000010, as gpu1.json has it"),
+        ({"mlx5_0_pci": "0000:c6:00.0"}, "mlx5_0_pci: '0000:c6:00.0' is not allowed: 0000:c5:00.0, "
+         "as gpu1.json has it"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_the_list_is_told(
+    hardware: HardwareList, row: dict[str, str], sentence: str
+) -> None:
+    """With the list's line, and where it was discovered."""
+    hardware.spoil("gpu1", **row)
+    del hardware.rows["poplar1"]
+    assert f"hardware.csv:8: {sentence}" in [
+        line.replace(f"as {hardware.folder}/", "as ") for line in told(hardware, inspected())
+    ]
+
+
+def test_the_same_written_otherwise_is_no_contradiction(hardware: HardwareList) -> None:
+    """Notations of MAC addresses and capitals."""
+    hardware.spoil(
+        "gpu1", bmc_mac="2CEA.7F00.0002", bmc_address="10.3.0.11/24", mlx5_0_port_guid="0xB8599F0300000010"
+    )
+    assert imported(hardware, inspected()).nodes
+
+
+def test_an_inspection_of_a_host_of_no_list(hardware: HardwareList) -> None:
+    """A file that is called otherwise isn't passed over."""
+    assert any(
+        "gpu7" in line and "the name of a machine of the lists" in line
+        for line in told(hardware, inspected(), "gpu7")
+    )
+
+
+def test_an_agent_without_a_bmc_fills_none(hardware: HardwareList) -> None:
+    """It reports 0.0.0.0, which is no address."""
+    hardware.spoil("gpu1", bmc_mac="2c:ea:7f:00:00:02", bmc_address="10.3.0.11")
+    assert imported(hardware, inspected(bmc_address="0.0.0.0", bmc_mac=None)).nodes
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}",
+                                  '{"inventory": {"interfaces": [{}]}}', '{"inventory": {"interfaces": [1]}}',
+                                  '{"inventory": {}, "plugin_data": {"parsed_lldp": [1]}}', "[" * 100_000])  # fmt: skip
+def test_files_that_are_none(hardware: HardwareList, text: str) -> None:
+    """Empty, cut off, another shape: one sentence with the file."""
+    assert any("--inspection" in line and "gpu1.json" in line for line in told(hardware, text))
+
+
+def test_the_command(hardware: HardwareList, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two files of one host are a mistake; one is taken."""
+    hardware.write()
+    file = hardware.folder / "gpu1.json"
+    file.write_text(json.dumps(inspected()))
+    words = [
+        "site",
+        "import",
+        str(hardware.folder / "hardware.csv"),
+        "--site",
+        str(hardware.folder / "site.yaml"),
+    ]
+    assert main([*words, "--inspection", str(file)]) == 0
+    assert main([*words, "--inspection", str(file), str(file)]) == 2
+    assert "one file a host" in capsys.readouterr().err

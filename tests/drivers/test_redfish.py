@@ -1,0 +1,227 @@
+"""A host's BMC by Redfish: DMTF's shapes over TLS, asked by OpenStack's client."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.helpers.hardwarelist import HardwareList
+from weft.app.hardwarelists import read_list
+from weft.app.inventories import of_bmcs
+from weft.app.siteimport import import_site
+from weft.drivers.redfish import discover
+from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError
+from weft.model.hardware import Cell, Record
+from weft.planning.hardware.complete import completed
+
+HERE = "127.0.0.1"
+USER, PASSWORD = "reader", "secret-7"
+
+
+def collection(path: str, *members: str) -> dict[str, Any]:
+    return {"@odata.id": path, "Name": "x", "Members": [{"@odata.id": f"{path}/{m}"} for m in members]}
+
+
+def interface(
+    path: str, name: str, mac: str, permanent: str | None = None, address: str | None = None
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "@odata.id": path,
+        "Id": name,
+        "Name": name,
+        "MACAddress": mac,
+        "SpeedMbps": 1000,
+    }
+    return found | {
+        "PermanentMACAddress": permanent,
+        "IPv4Addresses": [{"Address": address}] if address else [],
+    }
+
+
+def tree() -> dict[str, dict[str, Any]]:
+    """A system with two NICs, of which one has another MAC address now, and a manager with two."""
+    root, system, manager = "/redfish/v1", "/redfish/v1/Systems/1", "/redfish/v1/Managers/1"
+    found: dict[str, dict[str, Any]] = {
+        root: {"@odata.id": root, "Id": "RootService", "Name": "Root", "RedfishVersion": "1.6.0",
+               "Systems": {"@odata.id": f"{root}/Systems"}, "Managers": {"@odata.id": f"{root}/Managers"}},
+        f"{root}/Systems": collection(f"{root}/Systems", "1"),
+        f"{root}/Managers": collection(f"{root}/Managers", "1"),
+        system: {"@odata.id": system, "Id": "1", "Name": "System",
+                 "EthernetInterfaces": {"@odata.id": f"{system}/EthernetInterfaces"}},
+        manager: {"@odata.id": manager, "Id": "1", "Name": "Manager", "ManagerType": "BMC",
+                  "EthernetInterfaces": {"@odata.id": f"{manager}/EthernetInterfaces"}},
+        f"{system}/EthernetInterfaces": collection(f"{system}/EthernetInterfaces", "NIC.1", "NIC.2"),
+        f"{manager}/EthernetInterfaces": collection(f"{manager}/EthernetInterfaces", "eth0", "usb0"),
+    }  # fmt: skip
+    for path, one in (
+        (f"{system}/EthernetInterfaces/NIC.1", ("NIC.1", "2C:EA:7F:00:01:02", None)),
+        (f"{system}/EthernetInterfaces/NIC.2", ("NIC.2", "02:00:00:00:00:01", "2C:EA:7F:00:01:03")),
+        (f"{manager}/EthernetInterfaces/eth0", ("eth0", "2C:EA:7F:00:00:02", None)),
+        (f"{manager}/EthernetInterfaces/usb0", ("usb0", "2C:EA:7F:00:00:03", None)),
+    ):
+        found[path] = interface(path, *one, address=HERE if path.endswith("eth0") else None)
+    return found
+
+
+@dataclass
+class Bmc:
+    port: int
+    ca: str
+    tree: dict[str, dict[str, Any]] = field(default_factory=tree)
+    asked: list[str] = field(default_factory=list)
+
+    def read(self, password: str = PASSWORD, ca: str | bool | None = None) -> Record:
+        return discover(HERE, USER, password, self.ca if ca is None else ca, self.port)
+
+
+@pytest.fixture
+def bmc(tmp_path: Path) -> Iterator[Bmc]:
+    """A BMC on this machine, with a certificate of its own."""
+    certificate, key = _certificate(tmp_path)
+    made = Bmc(0, str(certificate))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            made.asked.append(f"GET {self.path}")
+            right = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+            document = made.tree.get(self.path.rstrip("/"))
+            if self.path.rstrip("/") != "/redfish/v1" and self.headers["Authorization"] != f"Basic {right}":
+                self.reply(401, {"error": {}})
+            elif document is None:
+                self.reply(404, {"error": {}})
+            else:
+                self.reply(200, document)
+
+        def reply(self, status: int, document: Any) -> None:
+            body = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            pass
+
+    server = ThreadingHTTPServer((HERE, 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    made.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield made
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "bmc")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(HERE))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "bmc.crt", folder / "bmc.key"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    files[1].write_bytes(key.private_bytes(pem, pkcs8, plain))
+    return files
+
+
+def test_its_interfaces_are_read_and_nothing_is_changed(bmc: Bmc) -> None:
+    """The BMC's own by the address that was asked, the host's by what is burnt in; only GET."""
+    found = {column: cell.text for column, cell in bmc.read().cells.items()}
+    assert found == {
+        "bmc_address": HERE,
+        "bmc_mac": "2C:EA:7F:00:00:02",
+        "nic_1_mac": "2C:EA:7F:00:01:02",
+        "nic_2_mac": "2C:EA:7F:00:01:03",
+    }
+    assert bmc.asked and all(line.startswith("GET ") for line in bmc.asked)
+
+
+def test_a_wrong_password(bmc: Bmc) -> None:
+    """Says which variables, and never what is in them."""
+    with pytest.raises(PermanentError, match="REDFISH_PASSWORD") as caught:
+        bmc.read("wrong-9")
+    assert "wrong-9" not in str(caught.value)
+
+
+def test_a_certificate_of_nobody_known(bmc: Bmc) -> None:
+    """The password isn't sent: the connection fails first."""
+    with pytest.raises(TemporaryError, match="certificate isn't trusted"):
+        bmc.read(ca=True)
+    assert bmc.asked == []
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(TemporaryError, match="no answer"):
+        discover(HERE, USER, PASSWORD, True, 9)
+
+
+def test_a_bmc_without_lists_of_interfaces(bmc: Bmc) -> None:
+    """They are optional: nothing is known then, which isn't an error."""
+    for path in ("/redfish/v1/Systems/1", "/redfish/v1/Managers/1"):
+        del bmc.tree[path]["EthernetInterfaces"]
+    assert set(bmc.read().cells) == {"bmc_address"}
+
+
+@pytest.mark.parametrize("path", ["/redfish/v1/Systems", "/redfish/v1/Systems/1/EthernetInterfaces/NIC.1"])
+def test_answers_that_are_none(bmc: Bmc, path: str) -> None:
+    """A part that isn't there, or has another shape: refused, not half taken."""
+    bmc.tree[path] = {"Members": "none"}
+    with pytest.raises(OutsideError):
+        bmc.read()
+    del bmc.tree[path]
+    with pytest.raises(OutsideError):
+        bmc.read()
+
+
+def test_hosts_of_a_list_are_asked_and_compared(tmp_path: Path) -> None:
+    """Filled where the list is silent, told where it says otherwise, and told where nobody answers."""
+    hardware = HardwareList(tmp_path)
+    hardware.spoil("gpu1", bmc_mac="")
+    hardware.write()
+    asked: list[str] = []
+
+    def ask(address: str) -> Record:
+        asked.append(address)
+        if address == "10.3.0.10":
+            raise TemporaryError("read interfaces", f"Redfish at {address}", "no answer", "check the address")
+        return Record("Redfish at it", {"bmc_mac": Cell("2C-EA-7F-00-00-77", "bmc_mac", "Redfish at it")})
+
+    errors: list[InputError] = []
+    records = read_list(str(tmp_path / "hardware.csv"), {}, errors)
+    records = completed(records, of_bmcs(records, ask, errors), errors)
+    assert sorted(asked) == ["10.3.0.10", "10.3.0.11"]  # hosts only: IPU-Machines have no Redfish
+    (told,) = errors
+    assert str(told).endswith(
+        "hardware.csv:8: bmc_address: '10.3.0.10' is not allowed: the address of a BMC that answers (no answer; "
+        "check the address)"
+    )
+    site = import_site(str(tmp_path / "site.yaml"), records).site
+    assert next(i.mac for i in site.interfaces if i.device == "gpu1") == "2c:ea:7f:00:00:77"
