@@ -31,11 +31,12 @@ def discover(address: str, user: str, password: str, ca: str | bool = True, port
     Raises `OutsideError`.
     """
     name = f"Redfish at {address}"
+    trusted: Any = ca  # sushy takes a path too, as requests does, but declares a bool
     try:
         # Basic authentication, since a session is something that a reader would have to make and take away.
         root = sushy.Sushy(
             f"https://{address}:{port}",
-            verify=ca,
+            verify=trusted,
             auth=auth.BasicAuth(user, password),
             connect_timeout=CONNECT,
             read_timeout=READ,
@@ -50,7 +51,7 @@ def discover(address: str, user: str, password: str, ca: str | bool = True, port
     except (exceptions.ConnectionError, requests.RequestException) as error:
         answer = "its certificate isn't trusted" if "certificate" in str(error).lower() else "no answer"
         raise TemporaryError("read interfaces", name, answer, "check the address and --redfish-ca") from None
-    except (sushy.exceptions.SushyError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (exceptions.SushyError, AttributeError, KeyError, TypeError, ValueError) as error:
         answer = f"not as Redfish describes it ({type(error).__name__})"
         raise PermanentError("read interfaces", name, answer, "check that it is a BMC with Redfish") from None
 
