@@ -12,6 +12,8 @@ from weft.model.errors import InputError
 EXTRA = "weft[neutron]"
 OLDER = range(20, 86_401)
 """Seconds: the driver waits 10 s for an answer, so what is younger may yet be under way."""
+PRUNED = range(600, 31_536_001)
+"""Seconds: the driver's own `completed_rows_retention` is 600, so that what just happened can be looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +23,23 @@ class Freed:
     Attributes:
         rows: each with `id`, `object_type`, `object_id`, `operation`, `seconds`.
         freed: None: nothing was to be changed.
+        pruned: completed rows that were removed; None: none were to be.
     """
 
     rows: tuple[dict[str, str | int], ...]
     freed: int | None
+    pruned: int | None = None
 
 
-def stuck_rows(neutron_config: Path, older: int, repair: bool) -> Freed:
-    """Look for rows that are stuck, and free them if `repair`.
+def stuck_rows(neutron_config: Path, older: int, repair: bool, prune: int | None = None) -> Freed:
+    """Look for rows that are stuck, and free them if `repair`; remove those completed `prune` seconds ago.
 
     Raises `InputError`; `UnknownError` if the database doesn't answer; `PermanentError` if it has no journal.
     """
     if older not in OLDER:
         raise InputError("--older", older, f"{OLDER.start} to {OLDER.stop - 1} seconds")
+    if prune is not None and prune not in PRUNED:
+        raise InputError("--prune", prune, f"{PRUNED.start} to {PRUNED.stop - 1} seconds")
     url = database_url(neutron_config)
     try:
         from weft.drivers.openstack.sdnjournal import SdnJournal
@@ -45,6 +51,7 @@ def stuck_rows(neutron_config: Path, older: int, repair: bool) -> Freed:
     try:
         found = journal.stuck(older)
         freed = (journal.free(found, older) if found else 0) if repair else None
+        pruned = None if prune is None else journal.prune(prune)
     finally:
         journal.close()
     rows = tuple(
@@ -57,7 +64,7 @@ def stuck_rows(neutron_config: Path, older: int, repair: bool) -> Freed:
         }
         for r in found
     )
-    return Freed(rows, freed)
+    return Freed(rows, freed, pruned)
 
 
 def database_url(neutron_config: Path) -> str:

@@ -37,6 +37,12 @@ def add_commands(subparsers: Subparsers) -> None:
         "--older", metavar="SECONDS", type=int, default=100, help="stuck for longer than this (default 100)"
     )
     parser.add_argument("--repair", action="store_true", help="have the driver send them again")
+    parser.add_argument(
+        "--prune",
+        metavar="SECONDS",
+        type=int,
+        help="also remove notices that were completed longer ago (600 or more); the driver never does",
+    )
 
 
 def list_(args: argparse.Namespace) -> int:
@@ -78,11 +84,13 @@ def events(args: argparse.Namespace) -> int:
 def journal(args: argparse.Namespace) -> int:
     from weft.app.neutronjournal import stuck_rows
 
-    found = stuck_rows(args.neutron_config, args.older, args.repair)
+    found = stuck_rows(args.neutron_config, args.older, args.repair, args.prune)
     bad = bool(found.rows) and found.freed is None
     if args.json:
-        write_json({"rows": found.rows, "freed": found.freed})
+        write_json({"rows": found.rows, "freed": found.freed, "pruned": found.pruned})
         return int(bad)
+    if found.pruned is not None:
+        say(f"{found.pruned} notices that were completed more than {args.prune} s ago are removed")
     if not found.rows:
         say(f"no notice is stuck for more than {args.older} s")
         return 0

@@ -152,7 +152,7 @@ def test_the_command_tells_what_is_stuck_and_repairs_it_when_told_to(neutron: Ne
     code, out, _ = weft("--repair")
     assert code == 0 and "sends 1 of 1 again" in out and neutron.states() == {"a": "pending"}
     code, out, _ = weft("--repair", "--json")
-    assert code == 0 and json.loads(out) == {"rows": [], "freed": 0}
+    assert code == 0 and json.loads(out) == {"rows": [], "freed": 0, "pruned": None}
 
 
 def test_a_row_may_be_older_or_younger_by_option(neutron: Neutron, weft: Weft) -> None:
@@ -212,3 +212,32 @@ def test_no_answer_is_unknown() -> None:
         SdnJournal("mysql+pymysql://u:secret@127.0.0.1:1/n").stuck(100)
     with pytest.raises(InputError):
         SdnJournal("")
+
+
+def test_only_what_was_completed_long_ago_is_removed(neutron: Neutron, weft: Weft) -> None:
+    """Stuck, waiting, failed and fresh rows stay; a second run finds nothing left."""
+    for id_, state, seconds in (
+        ("done", "completed", 7000),
+        ("just-done", "completed", 500),
+        ("stuck", "processing", 7000),
+        ("waiting", "pending", 7000),
+        ("given-up", "failed", 7000),
+    ):
+        neutron.row(id_, state, seconds)
+    code, out, _ = weft("--prune", "600")
+    assert code == 1, "stuck rows are told as before"
+    assert "1 notices that were completed more than 600 s ago are removed" in out
+    assert neutron.states().keys() == {"just-done", "stuck", "waiting", "given-up"}
+    code, out, _ = weft("--prune", "600", "--repair", "--json")
+    assert code == 0
+    assert (json.loads(out)["pruned"], json.loads(out)["freed"]) == (0, 1)
+    assert neutron.states()["stuck"] == "pending"
+
+
+def test_what_just_happened_can_be_looked_up(neutron: Neutron, weft: Weft) -> None:
+    """Less than the driver's own retention is refused, and nothing is removed."""
+    neutron.row("done", "completed", 7000)
+    code, _, err = weft("--prune", "0")
+    assert code == 2
+    assert "600 to 31536000 seconds" in err
+    assert neutron.states() == {"done": "completed"}

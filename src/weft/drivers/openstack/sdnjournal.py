@@ -3,7 +3,8 @@
 The driver sets a row to `processing`, sends it, and sets it to something else. If nobody answered, if the answer came
 too late, or if Neutron ended in the middle, the row stays `processing` for ever: its own maintenance, which would set
 such rows to `pending` again after `processing_timeout`, fails in every run since Neutron dropped the session that it
-uses. This does what that maintenance would do (networking-mlnx 21, `db.reset_processing_rows`).
+uses. This does what that maintenance would do (networking-mlnx 21, `db.reset_processing_rows` and
+`db.delete_rows_by_state_and_time`): completed rows, some for every change of a port, are never removed either.
 
 SQLAlchemy, because Neutron's database is named by one of its URLs, whatever server it is.
 """
@@ -25,6 +26,7 @@ from sqlalchemy import (
     Table,
     and_,
     create_engine,
+    delete,
     func,
     select,
     update,
@@ -35,7 +37,7 @@ from weft.model.errors import InputError, PermanentError, UnknownError
 
 LONGEST_CONNECT = 10
 """Seconds to wait for the database."""
-_PROCESSING, _PENDING = "processing", "pending"
+_PROCESSING, _PENDING, _COMPLETED = "processing", "pending", "completed"
 _JOURNAL = Table(
     "sdn_journal",
     MetaData(),
@@ -124,6 +126,16 @@ class SdnJournal:
                 return changed.rowcount
         except SQLAlchemyError as error:
             raise self._error("set rows of sdn_journal to pending", error) from None
+
+    def prune(self, older: int) -> int:
+        """Remove rows that are `completed` for more than `older` seconds; how many. Raises as `stuck`."""
+        try:
+            with self._engine.begin() as connection:
+                before = _now(connection) - timedelta(seconds=older)
+                done = and_(_JOURNAL.c.state == _COMPLETED, _JOURNAL.c.last_retried < before)
+                return connection.execute(delete(_JOURNAL).where(done)).rowcount
+        except SQLAlchemyError as error:
+            raise self._error("remove completed rows of sdn_journal", error) from None
 
     def _error(self, asked: str, error: SQLAlchemyError) -> UnknownError | PermanentError:
         seen = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())[:300]
