@@ -52,7 +52,9 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def capacity(args: argparse.Namespace) -> int:
     if args.offline != (args.site is not None):
-        raise InputError("--site", args.site, "--offline and --site FILE require each other")
+        raise InputError(
+            "--site", args.site and str(args.site), "--offline and --site FILE require each other"
+        )
     found = _offline(args) if args.offline else _asked(args)
     if args.json:
         write_json(found)

@@ -171,7 +171,9 @@ def _seconds(text: str) -> float:
 
 def plan(args: argparse.Namespace) -> int:
     if args.offline != (args.site is not None):
-        raise InputError("--site", args.site, "--offline and --site FILE require each other")
+        raise InputError(
+            "--site", args.site and str(args.site), "--offline and --site FILE require each other"
+        )
     if args.offline:
         from weft.cli.plan_offline import plan_offline
 

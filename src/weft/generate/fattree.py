@@ -46,8 +46,8 @@ def site_files(tree: FatTree, name: str, fabric: str) -> dict[str, str]:
     return {
         "site.yaml": _SITE.format(summary=tree.summary(), name=name, fabric=fabric),
         "switches.csv": _csv(
-            ("name", "fabric", "level", "ports", "block"),
-            ((s.name, s.fabric, s.level, s.ports, s.block or "") for s in tree.switches),
+            ("name", "fabric", "level", "ports", "block", "rail"),
+            ((s.name, s.fabric, s.level, s.ports, s.block or "", s.rail or "") for s in tree.switches),
         ),
         "links.csv": _csv(
             ("a", "a_port", "b", "b_port"), ((x.a, x.a_port, x.b, x.b_port) for x in tree.links)

@@ -127,7 +127,10 @@ def test_the_design_as_a_site_file_is_a_site(tmp_path: Path, servers: int, radix
     tree = design(servers, radix, rails=rails, fabric="ib0")
     for name, text in site_files(tree, "planned", "ib0").items():
         (tmp_path / name).write_text(text)
-    topology = Topology.of(load_site(tmp_path / "site.yaml"), "ib0")
+    site = load_site(tmp_path / "site.yaml")
+    of_leaves = {s.rail for s in site.switches if s.level == "leaf"}
+    assert of_leaves == (set(range(1, rails + 1)) if rails > 1 and tree.levels > 1 else {None})
+    topology = Topology.of(site, "ib0")
     groups = tree.leaves // rails if tree.levels > 1 else 1
     assert (len(topology.stands), len(topology.leaves), len(topology.blocks)) == (
         servers,

@@ -200,7 +200,12 @@ def _build(servers: int, radix: int, rails: int, fabric: str, shape: _Shape) -> 
         label = f"block{block + 1}" if shape.blocks > 1 else None
         here = range(block * shape.groups_per_block, min((block + 1) * shape.groups_per_block, groups))
         names = [leaf(g, r, rails) for g in here for r in range(rails)]
-        switches += [_switch(fabric, "leaf", name, radix, label) for name in names]
+        switches += [
+            _switch(fabric, "leaf", name, radix, label).model_copy(
+                update={"rail": i % rails + 1 if rails > 1 else None}
+            )
+            for i, name in enumerate(names)
+        ]
         spines = [spine(block, s, shape.blocks) for s in range(shape.spines_per_block)]
         switches += [_switch(fabric, "spine", name, radix, label) for name in spines]
         each = shape.up // shape.spines_per_block
