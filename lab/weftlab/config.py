@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import NAMESPACE_DNS, uuid5
 
-from weft.model.site import BOOTABLE, Node, Site
+from weft.model.site import BOOTABLE, Hca, Node, Site
+from weft.planning.fabric.functions import routing_id
 from weftlab import ipu
 from weftlab.layout import Layout
 
@@ -273,6 +274,8 @@ def nova_host(layout: Layout, site: Site, node: Node) -> Sections:
         }
         for h in node.hcas
     ]
+    networks = {site.fabrics[h.fabric].physical_network for h in node.hcas if h.vfs}
+    hcas += [{"vendor_id": "15b3", "product_id": "101e", "physical_network": n} for n in sorted(networks)]
     return {
         "DEFAULT": {
             "host": host,
@@ -319,7 +322,19 @@ def devices(node: Node) -> list[dict[str, object]]:
     return [
         *gpus,
         *({**device("15b3", "1021", "type-PF", h.pci, h.numa), "mac": h.mac} for h in node.hcas),
+        *(
+            {**device("15b3", "101e", "type-VF", _function(h, i), h.numa), "parent_addr": h.pci}
+            for h in node.hcas
+            for i in range(h.vfs)
+        ),
     ]
+
+
+def _function(hca: Hca, number: int) -> str:
+    """PCI address of a virtual function; those of an adapter are on one bus."""
+    assert hca.vf_pci is not None
+    at = routing_id(hca.vf_pci) + number
+    return f"{at >> 16:04x}:{at >> 8 & 0xFF:02x}:{at >> 3 & 0x1F:02x}.{at & 7}"
 
 
 def compute_id(host: str) -> str:

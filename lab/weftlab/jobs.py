@@ -16,7 +16,7 @@ from weftlab.metal.jobs import has_machines, metal_jobs
 from weftlab.service import Job, Service, Step, wait_until, without
 from weftlab.switches.jobs import lab_switch_jobs
 from weftlab.switches.labsite import lab_plan
-from weftlab.ufm.service import ufm_jobs
+from weftlab.ufm.service import ufm_hosts, ufm_jobs
 
 POSTMASTER = "postgres/postmaster.pid"  # where weft.engine.database puts its server
 
@@ -106,6 +106,8 @@ def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause
                 ipujobs.guests(layout, ("keystone", "nova")),
                 ipujobs.network_step(layout, ("policies",)),
             )
+        if any(fabric.manager.driver == "ufm" for fabric in site.fabrics.values()):
+            jobs += (ufm_hosts(layout, ("keystone", "neutron", "ufm")),)
         if settings.liar:
             jobs += (cloud.liar(layout, ("keystone",)),)
         jobs += (weft_service(layout, site, settings.liar),)

@@ -42,6 +42,8 @@ CLOUD = "lab"
 SWITCH_PORTS = 40
 HOSTS_A_LEAF = 20
 GPUS = 8
+VIRTUAL_FUNCTIONS = 4
+"""Of each adapter, where UFM manages the fabric."""
 CORES, MEMORY_MIB = 128, 2048 * 1024
 """Of a host, as `weftlab.programs.weftlab_driver` reports them to Nova."""
 SUBNET_MANAGERS = ("sm1", "sm2")
@@ -185,7 +187,7 @@ def _leaf_of(settings: Settings, index: int) -> int:
     return index * settings.leaves // settings.nodes
 
 
-def _hca(name: str, node_guid: int, bus: int, numa: int) -> Hca:
+def _hca(name: str, node_guid: int, bus: int, numa: int, vfs: int = 0) -> Hca:
     port_guid = node_guid + 1
     mac = f"{port_guid >> 40:06x}{port_guid & 0xFFFFFF:06x}"
     return Hca(
@@ -196,11 +198,14 @@ def _hca(name: str, node_guid: int, bus: int, numa: int) -> Hca:
         pci=f"0000:{bus:02x}:00.0",
         numa=numa,
         mac=":".join(mac[i : i + 2] for i in range(0, 12, 2)),
+        vfs=vfs,
+        vf_pci=f"0000:{bus:02x}:00.2" if vfs else None,
     )
 
 
 def _gpu_nodes(settings: Settings) -> list[Node]:
     width = max(2, len(str(settings.nodes)))
+    vfs = VIRTUAL_FUNCTIONS if settings.fabric_manager == "ufm" else 0  # OpenSM can't partition them
     return [
         Node(
             name=f"gpu{index + 1:0{width}d}",
@@ -208,7 +213,7 @@ def _gpu_nodes(settings: Settings) -> list[Node]:
             cloud=CLOUD,
             maintenance=None if settings.fabric_only or index < settings.computes else labsite.NO_COMPUTE,
             hcas=tuple(
-                _hca(f"mlx5_{h}", NODE_GUID + (index * 16 + h) * 0x10, 0x40 + h, 2 * h // settings.hcas)
+                _hca(f"mlx5_{h}", NODE_GUID + (index * 16 + h) * 0x10, 0x40 + h, 2 * h // settings.hcas, vfs)
                 for h in range(settings.hcas)
             ),
             accelerators=tuple(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.e2e.people import People, assert_clean
+from tests.e2e.people import People, assert_clean, connection
+from weft.planning.fabric.functions import adapter_at, guid_of
 from weftlab.fabric.faults import Faults
 from weftlab.lab import Lab
 from weftlab.layout import free_ports
@@ -67,4 +69,60 @@ def test_from_order_to_receipt(lab: Lab, people: People) -> None:
     (tenant.folder / "receipt.json").write_text(receipt.out)
     assert tenant.weft("receipt", "verify", "receipt.json").code == 0
     assert wired(number) == set()
+    assert_clean(operator)
+
+
+FUNCTIONS = """\
+name: {name}
+nodes: {{count: {count}, accelerators: {{type: h100, count: 1}}, image: tiny, sharing: shared}}
+fabric: {{hcas: shared}}
+"""
+
+
+def test_virtual_functions_from_order_to_receipt(lab: Lab, people: People) -> None:
+    """Nova picks them, Neutron binds their ports; UFM lists exactly their GUIDs, until the release."""
+    tenant, operator = (replace(people(who), program=True) for who in ("team-b", "operator"))
+    admin = connection(lab, "operator")
+    ufm = UfmControl(lab.layout.port("ufm-control"))
+
+    def order(name: str, count: int) -> dict[str, Any]:
+        (tenant.folder / f"{name}.yaml").write_text(FUNCTIONS.format(name=name, count=count))
+        made = tenant.weft("pod", "create", "-f", f"{name}.yaml", "--wait", "--json")
+        assert made.code == 0, made.err
+        return tenant.weft("pod", "show", name, "--json").json
+
+    def bound(pod: dict[str, Any]) -> dict[str, str]:
+        """GUID of each of the pod's functions -> GUID of the port that it is behind, by Nova's PCI addresses."""
+        found: dict[str, str] = {}
+        servers = {s.id for s in admin.compute.servers(all_projects=True, project_id=pod["project_id"])}
+        for port in admin.network.ports(project_id=pod["project_id"]):
+            if port.binding_vnic_type != "direct" or port.device_id not in servers:
+                continue
+            assert port.binding_vif_type == "hw_veb" and port.status == "ACTIVE"
+            node = next(n for n in lab.site.nodes if n.nova_host == port.binding_host_id)
+            hca = adapter_at(node, port.binding_profile["pci_slot"])
+            (adapter,) = (h for h in node.hcas if h.name == hca)
+            found[f"{guid_of(port.mac_address):016x}"] = f"{adapter.port_guid:016x}"
+        return found
+
+    one = order("one", 2)
+    mine = bound(one)
+    assert len(mine) == 2 and one["state"] == "READY"
+    assert {n["node"] for n in one["placed"]} != set() and ufm.members(one["segment"]) == mine.keys()
+    two = order("two", 1)
+    assert two["segment"] != one["segment"]
+    others = bound(two).keys() - mine.keys()
+    assert len(others) == 1 and ufm.members(two["segment"]) == others
+    assert {n["node"] for n in two["placed"]} <= {n["node"] for n in one["placed"]}, "they share a host"
+    assert ufm.members(one["segment"]) == mine.keys()
+    assert_clean(operator)
+
+    released = tenant.weft("pod", "release", "one", "--wait", "--json")
+    assert released.code == 0, released.err
+    receipt = tenant.weft("pod", "receipt", "one", "--json")
+    assert receipt.code == 0, receipt.out
+    assert ufm.members(one["segment"]) == set()
+    assert bound(two).keys() == others and ufm.members(two["segment"]) == others
+    assert tenant.weft("pod", "show", "two", "--json").json["state"] == "READY"
+    assert tenant.weft("pod", "release", "two", "--wait").code == 0
     assert_clean(operator)

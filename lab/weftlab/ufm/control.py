@@ -1,5 +1,6 @@
 """The control of a running stand-in: JSON over HTTP on loopback.
 
+GET    /pkeys        P_Key -> GUIDs of its members, of 16 hex digits
 GET    /status       who is active, how much was asked, which faults are planted
 POST   /faults       plant some (a JSON object, see `faults.Faults`); DELETE lifts all
 POST   /pkeys        another hand's change: {"pkey": "0x5", "guids": {GUID: "full"}}, no guids: it is deleted
@@ -61,6 +62,8 @@ class Control(ThreadingHTTPServer):
                 ufm.plant({})
             case "POST", "/pkeys":
                 ufm.set_pkeys(foreign(body["pkey"], body.get("guids")))
+            case "GET", "/pkeys":
+                return {f"{key:#x}": sorted(map(guid, made.guids)) for key, made in ufm.pkeys.items()}
             case "POST", "/virtual":
                 ufm.inventory.virtual = [VirtualPort(**row) for row in body]
             case "POST", "/alarms":
@@ -117,6 +120,10 @@ class UfmControl:
 
     def lift(self) -> None:
         self._do("DELETE", "/faults")
+
+    def members(self, pkey: str) -> set[str]:
+        """GUIDs of a P_Key's members."""
+        return set(self._do("GET", "/pkeys").get(f"{int(pkey, 16):#x}", ()))
 
     def foreign(self, pkey: str, guids: dict[str, str] | None) -> None:
         self._do("POST", "/pkeys", {"pkey": pkey, "guids": guids})

@@ -70,6 +70,21 @@ def ufm_jobs(
     )
 
 
+def ufm_hosts(layout: Layout, after: tuple[str, ...]) -> Service:
+    """Tells the stand-in which virtual ports the hosts have: `weftlab.ufm.hosts`."""
+    return Service(
+        name="ufm-hosts",
+        argv=(
+            *(sys.executable, "-m", "weftlab.ufm.hosts"),
+            *(str(layout.site_path), str(layout.port("ufm-control"))),
+        ),
+        env={"OS_CLIENT_CONFIG_FILE": str(layout.clouds_yaml), "OS_CLOUD": "operator"},
+        log=layout.log("ufm-hosts"),
+        cwd=layout.work / "ufm-hosts",
+        after=after,
+    )
+
+
 def _write(layout: Layout, site: Site, place: Place, more: dict[str, Any]) -> None:
     folder = credentials_path(layout).parent
     folder.mkdir(parents=True, exist_ok=True)
