@@ -27,6 +27,8 @@ class Addresses:
     """Gives out the lowest free addresses; the list's own are taken first."""
 
     taken: set[IPv4Address] = field(default_factory=set)
+    _from: dict[Block, int] = field(default_factory=dict)
+    """Where the search goes on: what is below is taken or for others."""
 
     def note(self, texts: Iterable[str]) -> None:
         """Addresses that the list has; what isn't one is reported elsewhere."""
@@ -36,7 +38,7 @@ class Addresses:
 
     def take(self, block: Block) -> str | None:
         """The lowest free one; None if there is none."""
-        number, last = int(block.addresses[0]) + 1, int(block.addresses[-1])
+        number, last = self._from.get(block, int(block.addresses[0]) + 1), int(block.addresses[-1])
         while number < last:
             address = IPv4Address(number)
             inside = [end for start, end in block.excluded if start <= address <= end]
@@ -45,6 +47,7 @@ class Addresses:
                 continue
             if address not in self.taken:
                 self.taken.add(address)
+                self._from[block] = number + 1
                 return str(address)
             number += 1
         return None
