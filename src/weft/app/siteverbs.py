@@ -195,5 +195,7 @@ class SiteVerbs(Desk):
 
 def _wired(site: Site, name: str) -> object:
     """What a pod's graph uses of one node; None for what isn't one."""
+    if machine := site.machine_by_name.get(name):
+        return machine.rnic_mac, machine.rnic_switch, machine.rnic_switch_port
     node = site.node_by_name.get(name)
-    return node and (node.nova_host, [(h.name, h.fabric, h.guid, h.port_guid) for h in node.hcas])
+    return node and (node.nova_host, [(h.name, h.fabric, h.guid, h.port_id) for h in node.hcas])

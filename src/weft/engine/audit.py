@@ -161,8 +161,9 @@ class Auditor:
     def _released_since(self, since: datetime) -> Iterator[tuple[str, int]]:
         """Fabrics and numbers of released segments that the listing may still show."""
         for pod in self._store.released_pods(since):
-            if pod.plan.segment is not None:
-                yield pod.plan.fabric, pod.plan.segment
+            for resource in pod.plan.graph.resources:
+                if isinstance(resource.spec, SegmentSpec):
+                    yield resource.where, resource.spec.number
         for owner in released_owners(self._store.database, since, MOST_RELEASED):
             for record in self._store.resources(owner.id):
                 if isinstance(record.resource.spec, SegmentSpec):

@@ -85,8 +85,8 @@ class PlanningInput:
         Raises `InputError` for names that the site doesn't know.
         """
         resolved = resolve(order, project, self.site)
-        if silence := self.silent.get(resolved.fabric):
-            return silence
+        if silent := [self.silent[f] for f in resolved.fabrics if f in self.silent]:
+            return silent[0]
         known = self.boots.get(resolved.boots) if resolved.boots else {}
         if known is None:
             return UnknownError(

@@ -32,23 +32,28 @@ class FabricLedger:
 
     def __init__(self, database: Database, fabric: str, words: FabricType) -> None:
         self._database, self._fabric, self._words = database, fabric, words
+        self._specs: dict[bytes, SegmentSpec] = {}
 
     def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         states = [RowState.SETTLED] if settled else _MADE
         with self._database.statement() as tx:
             rows = tx.rows("segments_wanted", fabric=self._fabric, states=states)
         wanted: dict[Mark, SegmentSpec] = {}
+        specs: dict[bytes, SegmentSpec] = {}
         for row in rows:
             try:
                 if row["site"] is None:
                     raise ValueError("its plan names no site")
                 mark = Mark(row["site"], Owner(row["owner_kind"], str(row["owner_id"])), row["key"])
-                wanted[mark] = _spec(row["document"])
+                text = row["document"].text
+                wanted[mark] = specs[text] = self._specs.get(text) or _spec(row["document"])
             except READING as error:
                 # What is in the file under its mark stays there: only what is known to be over is dropped.
                 log.error(
                     "%s", unreadable(f"segment {row['key']} of {row['owner_kind']} {row['owner_id']}", error)
                 )
+        if not settled:
+            self._specs = specs  # every change of the fabric reads them all, and few are other ones than before
         return wanted
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:

@@ -9,6 +9,7 @@ from weft.engine.ownerrecord import Taken
 from weft.engine.world import World
 from weft.model.errors import PermanentError
 from weft.model.site import Site
+from weft.model.spaces import SEGMENT
 from weft.planning.shapes.numbers import physical_networks, renumbered, with_segments
 
 
@@ -18,9 +19,8 @@ def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
     Raises `PermanentError` if none is left, and what the cloud and the fabric raise if they can't be asked.
     """
     plan = held.pod.plan
-    configured = (
-        {plan.fabric: world.fabric(plan.fabric).configured().numbers} if plan.fabric in site.fabrics else {}
-    )
+    spaces = (s.removeprefix(SEGMENT) for s in plan.allotment.numbers if s.startswith(SEGMENT))
+    configured = {f: world.fabric(f).configured().numbers for f in spaces if f in site.fabrics}
     vlans = world.clouds[plan.cloud].segments(physical_networks(site, plan.cloud))
     with held.write(capacity=True) as tx:
         used = with_segments(site, read_capacity(tx).used, configured, vlans)

@@ -77,7 +77,7 @@ def test_neither_forged_tags_nor_a_flood_of_addresses_cross(rig: RealSwitches) -
 
 
 def test_a_trunk_member_has_its_vlan_with_a_tag_and_no_other(rig: RealSwitches) -> None:
-    """Virtual machines of one host: their VLAN comes with its tag, frames without one go nowhere."""
+    """Virtual machines of one host: their VLAN comes with its tag, forged frames and floods go nowhere else."""
     ports = [rig.port("host1"), rig.port("host5")]
     wanted = vlan(FIRST, ports, Mode.TRUNK)
     assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
@@ -88,8 +88,18 @@ def test_a_trunk_member_has_its_vlan_with_a_tag_and_no_other(rig: RealSwitches) 
     mac, everybody = rig.hosts.by_name["host1"].mac, ["host2", "host5", "host6", "host7"]
     tagged = [frame(mac, mark=b"tagged", tags=(FIRST,))]
     assert rig.hosts.heard("host1", everybody, tagged, b"tagged", by=["host5"]) == {"host5"}
-    wrong = [frame(mac, mark=b"wrong", tags=t) for t in ((), (SECOND,), (1,), (4000,))]
+    wrong = [
+        frame(mac, mark=b"wrong", tags=t)
+        for t in ((), (SECOND,), (1,), (4000,), (0, SECOND), (SECOND, FIRST))
+    ]
     assert not rig.hosts.heard("host1", everybody, wrong, b"wrong")
+    # A second tag stays inside the first: the member gets the frame as it is, and nobody else any.
+    nested = [frame(mac, mark=b"nested", tags=(FIRST, SECOND))]
+    assert rig.hosts.heard("host1", everybody, nested, b"nested") <= {"host5"}
+    flood = [
+        frame(f"02:ff:00:00:{i // 256:02x}:{i % 256:02x}", mark=b"flood", tags=(FIRST,)) for i in range(3000)
+    ]
+    assert rig.hosts.heard("host1", everybody, flood, b"flood", by=["host5"]) == {"host5"}
 
 
 def test_pods_that_share_a_port_have_each_their_own_tag(rig: RealSwitches) -> None:

@@ -33,7 +33,8 @@ class Cabling:
     @classmethod
     def of(cls, site: Site, fabric: str, switching: Switching | None) -> Cabling:
         names = tuple(sorted(s.name for s in site.switches if s.fabric == fabric))
-        hosts = frozenset(h.port_id for n in site.nodes for h in n.hcas_on(fabric))
+        machines = (port for f, port in site.machine_by_port if f == fabric)
+        hosts = frozenset((*(h.port_id for n in site.nodes for h in n.hcas_on(fabric)), *machines))
         if switching is None:
             return cls(names, hosts)
         links = tuple((k.a, k.b, k.peer) for k in switching.links)

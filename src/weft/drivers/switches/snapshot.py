@@ -75,6 +75,8 @@ class EthernetSnapshot(Snapshot):
 
     def named(self, port: str) -> tuple[str, str]:
         """Name of a port for people, and its node."""
+        if machine := self.site.machine_by_port.get((self.fabric, port)):
+            return f"{machine.name}/rnic", machine.name
         found = self.site.port_by_id.get((self.fabric, port))
         return (f"{found[0].name}/{found[1].name}", found[0].name) if found else (f"unknown port {port}", "")
 
@@ -114,7 +116,8 @@ class EthernetSnapshot(Snapshot):
         return frozenset().union(*read)
 
     def _ports(self) -> Mapping[str, PortSeen]:
-        described = {p for f, p in self.site.port_by_id if f == self.fabric and not self.is_told(p)}
+        known = (*self.site.port_by_id, *self.site.machine_by_port)
+        described = {p for f, p in known if f == self.fabric and not self.is_told(p)}
         strangers = self.ends.keys() - self.cabling.uplinks - self.cabling.member.keys()
         inside = {
             p

@@ -58,6 +58,11 @@ class IpuMachine(Document):
     )
     rnic_switch: Name = Field(description="Data network switch that the RNIC is cabled to.")
     rnic_port: int = Field(ge=1, le=254, description="Port number on that switch.")
+    rnic_switch_port: str | None = Field(
+        default=None,
+        pattern=r"^[^\s/]\S*$",
+        description="That port by the vendor's name, such as Ethernet7; required if the data network is a `fabric`.",
+    )
     bmc_mac: Mac = Field(description="MAC address of the BMC.")
     bmc_address: Address = Field(description="IPv4 address of the BMC.")
     bmc_switch: Name | None = Field(default=None, description="Switch that the BMC is cabled to.")
@@ -76,12 +81,26 @@ class IpuMachine(Document):
     )
     agent_port: int = Field(default=AGENT_PORT, ge=1, le=65535, description="TCP port of the V-IPU agent.")
 
+    @property
+    def port_id(self) -> str:
+        """Id under which the fabric's driver knows the RNIC's port, if the data network is a fabric."""
+        return f"{self.rnic_switch}/{self.rnic_switch_port}"
+
 
 class IpuDataNetwork(Document):
     """IPU over Fabric: RoCE between Poplar servers and RNICs, with one VLAN per pod."""
 
-    physical_network: Name = Field(description="Name of the physical network in Neutron.")
-    segments: Range = Field(description="VLANs that weft may allocate.")
+    fabric: Name | None = Field(
+        default=None,
+        description="Ethernet fabric that the RNICs and the Poplar servers' adapters are cabled to: weft puts their "
+        "switch ports in the pod's VLAN there. Physical network and VLANs are the fabric's then.",
+    )
+    physical_network: Name | None = Field(
+        default=None, description="Name of the physical network in Neutron; required without `fabric`."
+    )
+    segments: Range | None = Field(
+        default=None, description="VLANs that weft may allocate; required without `fabric`."
+    )
     addresses: IPv4Network = Field(
         description="Subnet of every pod's data network. It contains the RNICs' addresses; "
         "its last 32 addresses are for Poplar servers and the cloud's DHCP."

@@ -54,7 +54,14 @@ class Site(Document):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, without anything cached from the old ones."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("node_by_name", "switch_by_name", "hca_by_port_guid", "port_by_id", "machine_by_name"):
+        for name in (
+            "node_by_name",
+            "switch_by_name",
+            "hca_by_port_guid",
+            "port_by_id",
+            "machine_by_name",
+            "machine_by_port",
+        ):
             vars(copied).pop(name, None)
         return copied
 
@@ -87,6 +94,17 @@ class Site(Document):
     def port_by_id(self) -> dict[tuple[str, str], tuple[Node, Hca]]:
         """Fabric and id of a port -> its node and adapter."""
         return {(h.fabric, h.port_id): (n, h) for n in self.nodes for h in n.hcas}
+
+    @cached_property
+    def machine_by_port(self) -> dict[tuple[str, str], IpuMachine]:
+        """Fabric and id of a port -> the IPU-Machine whose RNIC is cabled to it."""
+        return {
+            (fabric, m.port_id): m
+            for m in self.ipu_machines
+            if m.rnic_switch_port is not None
+            and m.ipu_pod in self.ipu_pods
+            and (fabric := self.ipu_pods[m.ipu_pod].data.fabric) is not None
+        }
 
     @cached_property
     def _guids_on(self) -> dict[str, frozenset[int]]:

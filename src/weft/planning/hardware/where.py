@@ -8,6 +8,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
 from weft.model.site import IpuPod, SiteNetwork
 from weft.planning.shapes.ipu.check import KEPT
+from weft.planning.site.ranges import MAX_VLAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def leg_of(pod: IpuPod, interface: str, networks: Mapping[str, SiteNetwork]) -> 
 def vlans_of(pod: IpuPod, interface: str) -> range:
     """VLANs that an IPU-Machine's interface may be in."""
     if interface == "rnic":
-        return pod.data.segments.numbers()
+        # Of a fabric, the site file says which are weft's.
+        return pod.data.segments.numbers() if pod.data.segments is not None else range(1, MAX_VLAN + 1)
     vlan = pod.bmc.vlan if interface == "bmc" else pod.gateway.vlan
     return range(vlan, vlan + 1)

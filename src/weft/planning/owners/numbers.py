@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from weft.model.resources import NetworkSpec, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT, VLAN
-from weft.planning.shapes.numbers import DATA
+from weft.planning.fabric.datanetwork import data_vlans
 
 
 def numbers_of(resources: Iterable[Resource], site: Site) -> frozenset[tuple[str, int]]:
@@ -28,8 +28,9 @@ def _spaces(site: Site, cloud: str, physical_network: str | None) -> Iterable[st
         if fabric.physical_network == physical_network:
             yield SEGMENT + name
     for name, pod in site.ipu_pods.items():
-        if pod.cloud == cloud and pod.data.physical_network == physical_network:
-            yield DATA + name
+        data = data_vlans(site, name)
+        if pod.cloud == cloud and data.fabric is None and data.physical_network == physical_network:
+            yield data.space
     here = site.clouds.get(cloud)
     vlans = here.management.vlans if here else None
     if vlans is not None and vlans[0] == physical_network:

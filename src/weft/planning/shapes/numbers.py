@@ -9,18 +9,16 @@ from weft.model.ranges import Range
 from weft.model.resources import Graph, NetworkSpec, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT, VLAN
+from weft.planning.fabric.datanetwork import data_vlans
 from weft.planning.fabric.segments import lowest_free
 from weft.planning.kept import kept
-
-DATA = "data/"
-"""Prefix of the spaces of the IPU-PODs' data VLANs in `Allotment.numbers`."""
 
 
 @kept
 def physical_networks(site: Site, cloud: str) -> frozenset[str]:
     """Physical networks on which weft creates networks in a cloud."""
     rails = {site.fabrics[h.fabric].physical_network for n in site.nodes if n.cloud == cloud for h in n.hcas}
-    data = {p.data.physical_network for p in site.ipu_pods.values() if p.cloud == cloud}
+    data = {data_vlans(site, n).physical_network for n, p in site.ipu_pods.items() if p.cloud == cloud}
     vlans = site.clouds[cloud].management.vlans
     return frozenset({*(vlans[:1] if vlans else ()), *rails, *data})
 
@@ -51,10 +49,8 @@ def with_segments(
         for name, cloud in site.clouds.items()
         if (numbered := cloud.management.vlans) is not None
     }
-    data = {
-        f"{DATA}{name}": used.spaces.get(f"{DATA}{name}", none) | on(pod.data.physical_network)
-        for name, pod in site.ipu_pods.items()
-    }
+    own = (v for v in (data_vlans(site, name) for name in site.ipu_pods) if v.fabric is None)
+    data = {v.space: v.taken(used) | on(v.physical_network) for v in own}
     return used.model_copy(
         update={"segments": segments, "vlans": management, "spaces": {**used.spaces, **data}}
     )
@@ -79,8 +75,8 @@ def renumbered(plan: Plan, key: str, site: Site, used: UsedNumbers) -> Plan | No
         return None
     changed: dict[str, object] = {"numbers": {**numbers.numbers, space: new}}
     is_segment = space.startswith(SEGMENT)
-    if is_segment:
-        changed["segment"] = site.fabrics[plan.fabric].words.text(new)
+    if is_segment and numbers.segment is not None:
+        changed["segment"] = site.fabrics[space.removeprefix(SEGMENT)].words.text(new)
     allotment = Allotment.model_validate({**numbers.model_dump(), **changed})
     resources = tuple(_with_number(r, key, old, new, is_segment) for r in plan.graph.resources)
     return plan.model_copy(update={"allotment": allotment, "graph": Graph(resources=resources)})
@@ -89,7 +85,6 @@ def renumbered(plan: Plan, key: str, site: Site, used: UsedNumbers) -> Plan | No
 def _space(plan: Plan, key: str, site: Site, used: UsedNumbers) -> tuple[str, Range, frozenset[int]] | None:
     """Where the network's number is from: its space, the range of that, and what is used of it."""
     none: frozenset[int] = frozenset()
-    data = f"{DATA}{plan.fabric}"
     spec = plan.graph.by_key()[key].spec
     assert isinstance(spec, NetworkSpec)
     if spec.segment is None:
@@ -100,8 +95,10 @@ def _space(plan: Plan, key: str, site: Site, used: UsedNumbers) -> tuple[str, Ra
     if plan.segment == spec.segment and plan.fabric in site.fabrics:
         space = SEGMENT + plan.fabric
         return space, site.fabrics[plan.fabric].segments, used.segments.get(plan.fabric, none)
-    if plan.allotment.numbers.get(data) == spec.segment and plan.fabric in site.ipu_pods:
-        return data, site.ipu_pods[plan.fabric].data.segments, used.spaces.get(data, none)
+    if plan.fabric in site.ipu_pods:
+        data = data_vlans(site, plan.fabric)
+        if plan.allotment.numbers.get(data.space) == spec.segment:
+            return data.space, data.allowed, data.taken(used)
     return None
 
 

@@ -52,7 +52,7 @@ class Needs(NamedTuple):
         """An unreachable fabric without orders must not delay others."""
         every = tuple(orders)
         return cls(
-            frozenset(o.fabric for o in every if o.fabric in o.site.fabrics),
+            frozenset(f for o in every for f in o.fabrics),
             frozenset(m for o in every for m in o.managers),
             tuple(o for o in every if o.boots),
         )
@@ -84,6 +84,7 @@ class Resolved:
         accelerators: of each node, as the flavor has them.
         fabric: whose nodes it gets, as placement calls it; empty: its nodes are of none. If the site has it, its
             manager must answer before the order can be placed.
+        wired: fabrics besides, on which it gets a segment, too.
         managers: of accelerators that stand apart, by the names that the site gives them: what is out of order there
             must be known before it can be placed.
         boots: what is booted, as `PlacementRequest.boot` names it; empty: no host need be asked whether it can.
@@ -97,8 +98,14 @@ class Resolved:
     flavor: str
     accelerators: AcceleratorCount | None = None
     fabric: str = ""
+    wired: tuple[str, ...] = ()
     managers: tuple[str, ...] = ()
     boots: str = ""
+
+    @property
+    def fabrics(self) -> tuple[str, ...]:
+        """Those whose managers must answer before it can be placed."""
+        return (*((self.fabric,) if self.fabric in self.site.fabrics else ()), *self.wired)
 
     @property
     def where(self) -> Where:

@@ -51,8 +51,9 @@ def tenants_vlans(site: Site, cloud: str | None) -> Iterator[tuple[str, Range, s
     if cloud in site.clouds and (vlans := site.clouds[cloud].management.vlans) is not None:
         yield *vlans, f"cloud {cloud}"
     for name, pod in site.ipu_pods.items():
-        if pod.cloud == cloud:
-            yield pod.data.physical_network, pod.data.segments, f"IPU-POD {name}"
+        data = pod.data
+        if pod.cloud == cloud and data.physical_network is not None and data.segments is not None:
+            yield data.physical_network, data.segments, f"IPU-POD {name}"
 
 
 def _blocks_of_pods(site: Site) -> list[tuple[str | None, IPv4Network, str]]:

@@ -63,6 +63,13 @@ def _ends(site: Site, fabric: str, switching: Switching, mine: set[str], path: P
             if hca.switch_port is not None:
                 taken.first.setdefault(hca.switch_port, f"{node.name}/{hca.name}")
                 cabled.setdefault(hca.switch_port.partition("/")[0], set()).add(hca.switch_port)
+    for (on, end), machine in site.machine_by_port.items():
+        if on == fabric:
+            if end in taken.first:
+                here = ("ipu_machines", site.ipu_machines.index(machine), "rnic_switch_port")
+                yield here, end, f"a port of its own: {taken.first[end]} has this one"
+            taken.first.setdefault(end, f"{machine.name}/rnic")
+            cabled.setdefault(end.partition("/")[0], set()).add(end)
     hosts = dict(taken.first)
     for i, link in enumerate(switching.links):
         for side, end in (("a", link.a), ("b", link.b)):
@@ -112,6 +119,7 @@ def _connected(site: Site, fabric: str, switching: Switching, path: Path) -> Ite
         neighbours.setdefault(a, set()).add(b)
         neighbours.setdefault(b, set()).add(a)
     ports = [h.switch_port for n in site.nodes for h in n.hcas_on(fabric) if h.switch_port is not None]
+    ports += [port for on, port in site.machine_by_port if on == fabric]
     leaves = sorted({port.partition("/")[0] for port in ports})
     if not leaves:
         return

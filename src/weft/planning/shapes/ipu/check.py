@@ -7,8 +7,9 @@ from ipaddress import IPv4Network
 
 from cryptography import x509
 
+from weft.model.fabrictypes import FabricKind
 from weft.model.ranges import Range
-from weft.model.site import IpuMachine, IpuPod, Site
+from weft.model.site import IpuMachine, IpuPod, Node, Site
 from weft.planning.site.ranges import MAX_VLAN
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
@@ -39,6 +40,7 @@ def _pods(site: Site) -> Iterator[WrongValue]:
             flavors = site.clouds[pod.cloud].flavors
             what = f"flavors of cloud {pod.cloud}"
             yield from known((*path, "controller", "flavor"), pod.controller.flavor, flavors, what)
+        yield from _data(site, pod, (*path, "data"))
         yield from _keys(pod, (*path, "gateway"))
         yield from _vlans(site, name, pod)
         yield from _blocks(site, pod, path)
@@ -70,9 +72,48 @@ def _keys(pod: IpuPod, path: Path) -> Iterator[WrongValue]:
             yield (*path, "agents_ca"), name, "a CA certificate"
 
 
+def _data(site: Site, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
+    """A fabric whose switches weft configures, or a physical network and VLANs."""
+    data = pod.data
+    own = {"physical_network": data.physical_network, "segments": data.segments}
+    if data.fabric is None:
+        for field, value in own.items():
+            if value is None:
+                yield (*path, field), None, "required, or a fabric"
+        return
+    for field, value in own.items():
+        if value is not None:
+            shown = value if isinstance(value, str) else f"{value.first} to {value.last}"
+            yield (*path, field), shown, f"omitted: it is that of fabric {data.fabric}"
+    switched = {n for n, f in site.fabrics.items() if f.type is FabricKind.ETHERNET}
+    yield from known((*path, "fabric"), data.fabric, switched, "Ethernet fabrics of the site")
+
+
+def _rnic(machine: IpuMachine, site: Site, path: Path) -> Iterator[WrongValue]:
+    """The switch port of a RNIC that weft puts into VLANs."""
+    port, fabric = machine.rnic_switch_port, site.ipu_pods[machine.ipu_pod].data.fabric
+    if fabric is None:
+        if port is not None:
+            yield (*path, "rnic_switch_port"), port, f"omitted: IPU-POD {machine.ipu_pod} has no data.fabric"
+        return
+    switches = {s.name for s in site.switches if s.fabric == fabric}
+    yield from known((*path, "rnic_switch"), machine.rnic_switch, switches, f"switches of fabric {fabric}")
+    if port is None:
+        yield (*path, "rnic_switch_port"), None, f"required: the data network is fabric {fabric}"
+
+
 def _vlans(site: Site, name: str, pod: IpuPod) -> Iterator[WrongValue]:
     """A VLAN that a tenant may get must not be used for anything else on that physical network."""
+    for part, net in (("gateway", pod.gateway), ("bmc", pod.bmc)):
+        for network, its, owner in _tenant_vlans(site):
+            if network == net.physical_network and net.vlan in its:
+                allowed = (
+                    f"a VLAN outside the range of {owner} ({its.first} to {its.last}), which is for tenants"
+                )
+                yield ("ipu_pods", name, part, "vlan"), net.vlan, allowed
     numbers, path = pod.data.segments, ("ipu_pods", name, "data", "segments")
+    if numbers is None:
+        return
     if numbers.last > MAX_VLAN:
         yield (*path, "last"), numbers.last, f"at most {MAX_VLAN}, the highest VLAN"
     if numbers.first > numbers.last:
@@ -85,13 +126,6 @@ def _vlans(site: Site, name: str, pod: IpuPod) -> Iterator[WrongValue]:
                 shown,
                 f"must not overlap the range of {owner} ({its.first} to {its.last})",
             )
-    for part, net in (("gateway", pod.gateway), ("bmc", pod.bmc)):
-        for network, its, owner in _tenant_vlans(site):
-            if network == net.physical_network and net.vlan in its:
-                allowed = (
-                    f"a VLAN outside the range of {owner} ({its.first} to {its.last}), which is for tenants"
-                )
-                yield ("ipu_pods", name, part, "vlan"), net.vlan, allowed
 
 
 def _tenant_vlans(site: Site, before: str = "") -> Iterator[tuple[str, Range, str]]:
@@ -108,7 +142,8 @@ def _tenant_vlans(site: Site, before: str = "") -> Iterator[tuple[str, Range, st
     for name, pod in site.ipu_pods.items():
         if name == before:
             return
-        yield pod.data.physical_network, pod.data.segments, f"IPU-POD {name}"
+        if pod.data.physical_network is not None and pod.data.segments is not None:
+            yield pod.data.physical_network, pod.data.segments, f"IPU-POD {name}"
 
 
 def _blocks(site: Site, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
@@ -161,6 +196,7 @@ def _machines(site: Site) -> Iterator[WrongValue]:
             yield from addresses.check(value, f"{machine.name} ({field})", (*path, field))
         if machine.ipu_pod in site.ipu_pods:
             yield from _inside(machine, site.ipu_pods[machine.ipu_pod], path)
+            yield from _rnic(machine, site, path)
 
 
 def _inside(machine: IpuMachine, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
@@ -197,5 +233,18 @@ def _servers(site: Site) -> Iterator[WrongValue]:
             if node.ipu_pod is None:
                 yield path, None, "required for a Poplar server"
             yield from known(path, node.ipu_pod, site.ipu_pods, "IPU-PODs of the site")
+            yield from _adapter(node, site, ("nodes", i, "hcas"))
         elif node.ipu_pod is not None:
             yield path, node.ipu_pod, f"only for Poplar servers; the role of {node.name} is {node.role}"
+
+
+def _adapter(node: Node, site: Site, path: Path) -> Iterator[WrongValue]:
+    """A Poplar server whose adapter isn't described would never be put in its pods' VLANs."""
+    pod = site.ipu_pods.get(node.ipu_pod or "")
+    fabric = pod.data.fabric if pod is not None else None
+    if fabric is not None and not node.hcas_on(fabric):
+        yield (
+            path,
+            len(node.hcas),
+            f"an adapter on fabric {fabric}, the data network of IPU-POD {node.ipu_pod}",
+        )

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
+from weft.model.fabric import Membership
+from weft.model.fabrictypes import Mode
 from weft.model.kinds import Home
 from weft.model.order import Order
 from weft.model.plan import Allotment
@@ -21,6 +23,7 @@ from weft.model.resources import (
     NetworkSpec,
     PortSpec,
     SecurityGroupSpec,
+    SegmentSpec,
     ServerSpec,
     SubnetSpec,
     VipuAgentSpec,
@@ -39,6 +42,7 @@ from weft.model.site import (
     Node,
     Site,
 )
+from weft.planning.fabric.datanetwork import DataVlans, data_vlans
 from weft.planning.fabric.segments import management_address, management_pool
 from weft.planning.shapes.graph import (
     KEY_PAIR,
@@ -63,7 +67,7 @@ from weft.planning.shapes.ipu.init import (
     poplar_init,
 )
 
-DATA_NETWORK, DATA_SUBNET = "network/data", "subnet/data"
+DATA_NETWORK, DATA_SUBNET, DATA_SEGMENT = "network/data", "subnet/data", "segment/data"
 CONTROLLER = "server/controller"
 CONTROLLER_GATEWAY, CONTROLLER_MANAGEMENT = "port/controller/gateway", "port/controller/management"
 GATEWAY_GROUP, USERS_GROUP = "security_group/controller-gateway", "security_group/controller-management"
@@ -115,6 +119,8 @@ def ipu_graph(
     """Every resource of the pod, needs first, then by key. Raises `InputError` for user data that is too long."""
     graph = _Graph(pod_id, order, parts, allotment, site, cloud, flavor)
     homes = {Home.CLOUD: cloud, Home.MACHINES: parts.ipu_pod}
+    if graph.vlans.fabric is not None:
+        homes[Home.FABRIC] = graph.vlans.fabric
     return Graph(
         resources=in_order(
             w.resource(pod_id, homes, "site" if w.key in SITES_OWN else "tenant") for w in graph.wanted()
@@ -144,6 +150,10 @@ class _Graph:
         yield from outside(inside, self.order, self.cloud, self.site.clouds[self.cloud])
 
     @property
+    def vlans(self) -> DataVlans:
+        return data_vlans(self.site, self.parts.ipu_pod)
+
+    @property
     def _pod(self) -> IpuPod:
         return self.site.ipu_pods[self.parts.ipu_pod]
 
@@ -157,10 +167,11 @@ class _Graph:
         return management_address(self.numbers.management_cidr, len(self.parts.poplars))
 
     def _networks(self) -> Iterator[Wanted]:
-        data = self._pod.data
-        vlan = self.numbers.numbers[f"data/{self.parts.ipu_pod}"]
-        network = NetworkSpec(physical_network=data.physical_network, segment=vlan, port_security=False)
+        vlan = self.numbers.numbers[self.vlans.space]
+        network = NetworkSpec(physical_network=self.vlans.physical_network, segment=vlan, port_security=False)
         yield Wanted(DATA_NETWORK, network)
+        if self.vlans.fabric is not None:
+            yield Wanted(DATA_SEGMENT, self._segment(self.vlans.fabric, vlan))
         # DHCP, since IPU-Machines ask for their RNIC's address; no gateway: nothing leaves this network.
         cidr = self.numbers.rdma_cidr
         subnet = SubnetSpec(network=DATA_NETWORK, cidr=cidr, gateway=False, dhcp=True, pool=data_pool(cidr))
@@ -175,6 +186,20 @@ class _Graph:
             pool=management_pool(cidr),
         )
         yield Wanted(MANAGEMENT_SUBNET, subnet, (MANAGEMENT_NETWORK,))
+
+    def _segment(self, fabric: str, vlan: int) -> SegmentSpec:
+        """The machines' RNICs are the pod's alone; behind a Poplar server's adapter are virtual functions of several
+        pods, each with its tag."""
+        machines = (Membership(port=m.port_id, mode=Mode.ACCESS) for m in self.parts.machines)
+        poplars = {h.port_id for node in self.parts.poplars for h in node.hcas_on(fabric)}
+        servers = (Membership(port=port, mode=Mode.TRUNK) for port in poplars)
+        members = tuple(sorted((*machines, *servers), key=lambda m: m.port))
+        return SegmentSpec(number=vlan, fabric_type=self.site.fabrics[fabric].type, members=members)
+
+    @property
+    def _wired(self) -> tuple[str, ...]:
+        """What must be there before anything is on the data network."""
+        return (DATA_SEGMENT,) if self.vlans.fabric is not None else ()
 
     def _machine_ports(self) -> Iterator[Wanted]:
         for machine in self.parts.machines:
@@ -270,7 +295,7 @@ class _Graph:
                 secrets=(TENANT_KEY,),
                 ports=ports,
             )
-            needs = (*((KEY_PAIR,) if has_key else ()), *ports)
+            needs = (*self._wired, *((KEY_PAIR,) if has_key else ()), *ports)
             yield Wanted(f"server/{m.node.name}", server, needs, m.node.name)
 
     def _vipu(self) -> Iterator[Wanted]:
@@ -281,7 +306,8 @@ class _Graph:
             agent = VipuAgentSpec(
                 tls=True, controller=controller, machine=m.name, address=str(m.gw_address), port=m.agent_port
             )
-            yield Wanted(f"vipu_agent/{m.name}", agent, (CONTROLLER, f"port/{m.name}/rnic"), m.name)
+            needs = (CONTROLLER, *self._wired, f"port/{m.name}/rnic")
+            yield Wanted(f"vipu_agent/{m.name}", agent, needs, m.name)
         cluster = VipuClusterSpec(
             tls=True,
             controller=controller,

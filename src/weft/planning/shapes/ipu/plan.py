@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
 
 from weft.model.errors import ConflictError, InputError
@@ -20,6 +20,7 @@ from weft.model.resources import (
     VipuClusterSpec,
 )
 from weft.model.site import IpuPod, Site
+from weft.planning.fabric.datanetwork import data_vlans
 from weft.planning.fabric.segments import check_given, management_size, management_vlan
 from weft.planning.fabric.subnets import NO_SUBNETS, cut
 from weft.planning.place.slots import HOST
@@ -166,21 +167,22 @@ def allot_ipus(
 ) -> Allotment | Refusal:
     """VLANs, subnets and the controller's address; `places` on shared hosts are chosen."""
     pod, management = site.ipu_pods[parts.ipu_pod], site.clouds[cloud].management
-    ranges: dict[str, Sequence[int]] = {
-        f"data/{parts.ipu_pod}": pod.data.segments.numbers(),
-        f"controller/{parts.ipu_pod}": range(
-            CONTROLLER_ADDRESSES_FROM, pod.gateway.controllers.num_addresses - 1
+    data, numbers = data_vlans(site, parts.ipu_pod), dict(places)
+    controllers = range(CONTROLLER_ADDRESSES_FROM, pod.gateway.controllers.num_addresses - 1)
+    controller = f"controller/{parts.ipu_pod}"
+    ranges: tuple[tuple[str, Sequence[int], Collection[int], str], ...] = (
+        (data.space, data.allowed.numbers(), data.taken(used), "all VLANs of its data network"),
+        (
+            controller,
+            controllers,
+            used.spaces.get(controller, ()),
+            "all addresses for V-IPU controllers",
         ),
-    }
-    numbers = dict(places)
-    for space, numbered in ranges.items():
-        free = next((n for n in numbered if n not in used.spaces.get(space, ())), None)
+    )
+    for space, numbered, taken_there, what in ranges:
+        free = next((n for n in numbered if n not in taken_there), None)
         if free is None:
-            what = {
-                "data": "all VLANs of its data network",
-                "controller": "all addresses for V-IPU controllers",
-            }
-            return _exhausted(f"IPU-POD {parts.ipu_pod}: {what[space.split('/')[0]]} are in use")
+            return _exhausted(f"IPU-POD {parts.ipu_pod}: {what} are in use")
         numbers[space] = free
     vlan = management_vlan(management, cloud, used)
     if vlan is None:

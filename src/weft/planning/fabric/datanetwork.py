@@ -1,0 +1,42 @@
+"""Where the VLANs of an IPU-POD's data network come from: a range of its own, or a fabric's, shared with other pods."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weft.model.plan import UsedNumbers
+from weft.model.ranges import Range
+from weft.model.site import Site
+from weft.model.spaces import SEGMENT
+
+DATA = "data/"
+"""Prefix of the spaces of data VLANs that are no fabric's in `Allotment.numbers`."""
+
+
+class DataVlans(NamedTuple):
+    """Of one IPU-POD.
+
+    Attributes:
+        space: in which a pod holds its number.
+        fabric: that configures the switches; None: weft does nothing on them.
+    """
+
+    space: str
+    physical_network: str
+    allowed: Range
+    fabric: str | None = None
+
+    def taken(self, used: UsedNumbers) -> frozenset[int]:
+        """Numbers that can't be allocated now."""
+        held = used.spaces.get(self.space, frozenset[int]())
+        return held if self.fabric is None else held | used.segments.get(self.fabric, frozenset())
+
+
+def data_vlans(site: Site, ipu_pod: str) -> DataVlans:
+    """Those of an IPU-POD of a site that was checked."""
+    data = site.ipu_pods[ipu_pod].data
+    if data.fabric is not None:
+        fabric = site.fabrics[data.fabric]
+        return DataVlans(SEGMENT + data.fabric, fabric.physical_network, fabric.segments, data.fabric)
+    assert data.physical_network is not None and data.segments is not None
+    return DataVlans(DATA + ipu_pod, data.physical_network, data.segments)

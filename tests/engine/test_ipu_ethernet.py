@@ -1,0 +1,196 @@
+"""IPU pods whose data network is a fabric of switches: their RNICs are put in the pod's VLAN, and seen there."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.engine.ipuhouse import POD, IpuHouse, order
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.generate.receipts import verify
+from weft.model.errors import ConflictError, UnknownError
+from weft.model.fabrictypes import Mode
+from weft.model.pod import PodState
+from weft.model.resources import SegmentSpec
+from weft.model.site import Site
+from weft.planning.site.check import check_site
+from weft.testing.ethernet import FakeEthernet
+
+pytestmark = pytest.mark.database
+
+FABRIC, SERVER = "roce", "tor1/Ethernet40"
+
+
+def switched(site: Site) -> Site:
+    """The lab's IPU-POD on a switch that weft configures, with an adapter of the Poplar server."""
+    document = site.model_dump(mode="json")
+    data = document["ipu_pods"][POD]["data"]
+    switching = {
+        "parking": 4000,
+        "switches": [{"name": "tor1", "interface": "ovs", "url": "unix:/run/tor1.sock"}],
+    }
+    document["fabrics"][FABRIC] = {
+        **document["fabrics"]["ib0"],
+        "type": "ethernet",
+        "physical_network": data.pop("physical_network"),
+        "segments": data.pop("segments"),
+        "manager": {"driver": "switches", "switching": switching},
+    }
+    data["fabric"] = FABRIC
+    document["switches"].append({"name": "tor1", "fabric": FABRIC, "level": "leaf", "ports": 64})
+    for number, machine in enumerate(document["ipu_machines"], 1):
+        machine |= {"rnic_switch": "tor1", "rnic_port": number, "rnic_switch_port": f"Ethernet{number}"}
+    adapter = {
+        "name": "mlx5_0",
+        "fabric": FABRIC,
+        "guid": "0x00000000feed0001",
+        "port_guid": "0x00000000feed0001",
+        "pci": "0000:c5:00.0",
+        "switch_port": SERVER,
+    }
+    for node in document["nodes"]:
+        if node["role"] == "poplar":
+            node["hcas"] = [adapter]
+    return Site.model_validate(document)
+
+
+class SwitchedHouse(IpuHouse):
+    fake: FakeEthernet
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[SwitchedHouse]:
+    house = SwitchedHouse(database, database_url)
+    house.site = switched(house.site)
+    assert check_site(house.site) == []
+    house.fake = FakeEthernet(house.site, FABRIC)
+    house.world.resources[FABRIC] = house.fake  # type: ignore[index]
+    house.world.fabrics[FABRIC] = house.fake  # type: ignore[index]
+    house.store.apply_site(house.site, "test")
+    yield house
+    house.close()
+
+
+def segment(pod: PodRecord) -> SegmentSpec:
+    [found] = [r.spec for r in pod.plan.graph.resources if isinstance(r.spec, SegmentSpec)]
+    return found
+
+
+def rnics(house: SwitchedHouse, pod: PodRecord) -> set[str]:
+    return {house.site.machine_by_name[n].port_id for n in pod.nodes}
+
+
+def test_from_order_to_receipt(house: SwitchedHouse) -> None:
+    """The machines' ports are access ports, the server's has the tag; released, each is read back, and it is signed."""
+    pod = house.booted()
+    vlan = segment(pod).number
+    assert pod.plan.allotment.numbers[f"segment/{FABRIC}"] == vlan
+    assert house.fake.snapshot().ports_in[vlan] == rnics(house, pod) | {SERVER}
+    modes = {m.port: m.mode for m in segment(pod).members}
+    assert modes.pop(SERVER) is Mode.TRUNK and set(modes.values()) == {Mode.ACCESS}
+    assert house.service.audit(house.operator).findings == ()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and verify(signed.model_dump(mode="json")).valid and signed.receipt.clean
+    read = {i.subject for i in signed.receipt.items if i.plane == "switch port"}
+    assert all(any(port in subject for subject in read) for port in (*rnics(house, pod), SERVER))
+    assert vlan not in house.fake.snapshot().ports_in
+
+
+def test_nothing_is_on_the_network_before_its_ports_are_in_the_vlan(house: SwitchedHouse) -> None:
+    pod = house.order(order())
+    house.fake.switches["tor1"].reachable = False
+    for _ in range(12):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    made = {r.key for r in house.store.resources(pod.id) if r.outside_id}
+    assert not any(key.startswith(("server/poplar", "vipu_agent/")) for key in made)
+    assert "tor1" in house.store.find_pod(str(pod.id), None).reason
+
+
+def test_a_machine_that_somebody_takes_out_is_found_and_put_back(house: SwitchedHouse) -> None:
+    pod = house.booted()
+    one = sorted(rnics(house, pod))[0]
+    house.fake.put(one, None)
+    assert any(one in f.what for f in house.service.audit(house.operator).findings)
+    for _ in range(4):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    assert one in house.fake.snapshot().ports_in[segment(pod).number]
+
+
+def test_a_machines_port_left_in_the_vlan_is_no_clean_receipt(house: SwitchedHouse) -> None:
+    pod = house.booted()
+    house.release(pod)
+    house.fake.lose_answer = True
+    one = sorted(rnics(house, pod))[0]
+    while house.store.find_pod(str(pod.id), None).state is not PodState.RELEASED:
+        house.fake.put(one, segment(pod).number)
+        house.clock.sleep(20)
+        house.store.wake(pod.id)
+        house.worker.run_once()
+        if house.store.find_pod(str(pod.id), None).reason:
+            break
+    assert house.store.receipt(pod.id) is None
+    house.fake.put(one, None)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
+
+
+def test_a_fabric_that_does_not_answer_refuses_the_order(house: SwitchedHouse) -> None:
+    """Its numbers aren't known: one of somebody else's might be given out."""
+    house.fake.switches["tor1"].reachable = False
+    with pytest.raises(UnknownError, match="tor1"):
+        house.order(order())
+
+
+def test_a_number_that_the_switches_have_is_not_given_out(house: SwitchedHouse) -> None:
+    first = house.site.fabrics[FABRIC].segments.first
+    house.fake.switches["tor1"].config.vlans[first] = "the operator's own"
+    assert segment(house.booted()).number == first + 1
+
+
+def test_a_pods_machine_is_not_recabled(house: SwitchedHouse) -> None:
+    pod = house.booted()
+    document = house.site.model_dump(mode="json")
+    document["ipu_machines"][0]["rnic_switch_port"] = "Ethernet63"
+    with pytest.raises(ConflictError, match=pod.nodes[0]):
+        house.service.apply_site(house.operator, document)
+    document = house.site.model_dump(mode="json")
+    document["ipu_pods"][POD]["data"] |= {
+        "fabric": None,
+        "physical_network": "physdata",
+        "segments": {"first": 3000, "last": 3001},
+    }
+    for machine in document["ipu_machines"]:
+        machine["rnic_switch_port"] = None
+    with pytest.raises(ConflictError, match=pod.nodes[0]):
+        house.service.apply_site(house.operator, document)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda d: d["ipu_pods"][POD]["data"].update(fabric="ib0"), "Ethernet fabrics of the site"),
+        (lambda d: d["ipu_pods"][POD]["data"].update(fabric=None), "required, or a fabric"),
+        (
+            lambda d: d["ipu_pods"][POD]["data"].update(physical_network="x"),
+            "omitted: it is that of fabric roce",
+        ),
+        (lambda d: d["ipu_machines"][0].update(rnic_switch_port=None), "required: the data network is"),
+        (lambda d: d["ipu_machines"][0].update(rnic_switch="tor9"), "switches of fabric roce"),
+        (
+            lambda d: [n.update(hcas=[]) for n in d["nodes"] if n["role"] == "poplar"],
+            "an adapter on fabric roce, the data network of IPU-POD",
+        ),
+    ],
+)
+def test_what_is_wrong_with_it_is_said(house: SwitchedHouse, change, sentence: str) -> None:  # type: ignore[no-untyped-def]
+    document = house.site.model_dump(mode="json")
+    change(document)
+    found = [allowed for _, _, allowed in check_site(Site.model_validate(document))]
+    assert any(sentence in allowed for allowed in found), found
