@@ -19,7 +19,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "app/sayings/before.py": ("P_Key {id} is on",),
     "app/sayings/forms.py": ("segments say pkey", "segment|pkey"),
     # Fields of the site, by their names; formats of other tools' files.
-    "app/siteverbs.py": ("h.guid, h.port_guid",),
+    "app/siteverbs.py": ("h.guid, h.port_id",),
     "app/placefiles.py": ("vendid|devid|sysimgguid",),
 }
 """File -> what stands in each of its lines that may have such a word."""
