@@ -53,7 +53,9 @@ class FabricLedger:
                     "%s", unreadable(f"segment {row['key']} of {row['owner_kind']} {row['owner_id']}", error)
                 )
         if not settled:
-            self._specs = specs  # every change of the fabric reads them all, and few are other ones than before
+            self._specs = (
+                specs  # every change of the fabric reads them all, and few are other ones than before
+            )
         return wanted
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:

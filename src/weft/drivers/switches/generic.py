@@ -15,7 +15,9 @@ import atexit
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import cache
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -246,17 +248,13 @@ class Generic:
     def _device(self) -> tuple[Any, tuple[type[Exception], ...]]:
         """The library's device, and its errors. Raises `PermanentError` if it can't be had."""
         try:
-            from networking_generic_switch import batching
-            from networking_generic_switch.devices import device_manager
-            from networking_generic_switch.exceptions import GenericSwitchException
+            make, failed = _library()
         except ImportError as error:
             asked, then = "load networking-generic-switch", "install weft[generic-switch]"
             raise PermanentError(asked, "this Python environment", str(error), then) from error
-        # It would wait at the process's end for threads of a batching that isn't used here, for a minute.
-        atexit.unregister(batching._wait_for_threads)  # pyright: ignore[reportPrivateUsage]
         try:
-            return device_manager(self._settings(), self.name), (GenericSwitchException,)
-        except (GenericSwitchException, RuntimeError) as error:
+            return make(self._settings(), self.name), (failed,)
+        except (failed, RuntimeError) as error:
             said = f"device type {self._access.device_type}: {error}"
             then = "give a device type of networking-generic-switch"
             raise PermanentError("open the switch", f"switch {self.name}", said, then) from None
@@ -280,6 +278,31 @@ class Generic:
             "ngs_ssh_connect_timeout": str(CONNECT_SECONDS),
             "ngs_ssh_connect_interval": str(AGAIN_SECONDS),
         }
+
+
+@cache
+def _library() -> tuple[Callable[..., Any], type[Exception]]:
+    """The library's way to make a device, and the base of its errors. Raises `ImportError`.
+
+    It is imported in a thread that nobody waits for: it imports eventlet, whose copy of `threading` replaces the lock
+    by which others know that the importing thread has ended; a pool with it, and the process, would never end.
+    """
+    found: Future[tuple[Callable[..., Any], type[Exception]]] = Future()
+
+    def load() -> None:
+        try:
+            from networking_generic_switch import batching
+            from networking_generic_switch.devices import device_manager
+            from networking_generic_switch.exceptions import GenericSwitchException
+        except BaseException as error:
+            found.set_exception(error)
+            return
+        # It would wait at the process's end for threads of a batching that isn't used here, for a minute.
+        atexit.unregister(batching._wait_for_threads)  # pyright: ignore[reportPrivateUsage]
+        found.set_result((device_manager, GenericSwitchException))
+
+    threading.Thread(target=load, daemon=True).start()
+    return found.result()
 
 
 class _Gathered:
