@@ -201,7 +201,8 @@ def test_import_makes_a_site_that_check_accepts(tmp_path: Path, capsys: pytest.C
         "interfaces.csv",
     ]
     assert main(["site", "check", str(out / "site.yaml")]) == 0
-    capsys.readouterr()
+    counts = capsys.readouterr().out.splitlines()[0]
+    assert counts.endswith("clouds 1, IPU-Machines 16, networks 2, devices 3, interfaces 11")
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["rows"]["ipu_machines"] == 16 and document["files"] == []

@@ -144,6 +144,17 @@ def _counts(site: Site) -> dict[str, int]:
         "racks": len(site.racks),
         "fabrics": len(site.fabrics),
         "clouds": len(site.clouds),
+        **{what: number for what, number in _further(site).items() if number},
+    }
+
+
+def _further(site: Site) -> dict[str, int]:
+    """Of what not every site has."""
+    return {
+        "IPU-Machines": len(site.ipu_machines),
+        "networks": len(site.networks),
+        "devices": len(site.devices),
+        "interfaces": len(site.interfaces),
     }
 
 
