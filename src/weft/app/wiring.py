@@ -54,7 +54,10 @@ def build_world(
     site: Site, profile: str | None, keys: PodKeys, ledger: Callable[[str, FabricType], Ledger]
 ) -> World:
     """Drivers of everything in the site; `ledger` returns a fabric's ledger. Opens no connection."""
-    sessions = {name: Sessions(profile_of(site, name, profile)) for name in site.clouds}
+    sessions = {
+        name: Sessions(profile_of(site, name, profile), cleaning=cloud.cleaning_steps)
+        for name, cloud in site.clouds.items()
+    }
     fabrics = {
         name: _FABRICS[fabric.manager.driver](site, name, ledger(name, fabric.words))
         for name, fabric in site.fabrics.items()

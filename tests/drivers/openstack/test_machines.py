@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
-from tests.drivers.openstack.tinyironic import NODE, TinyIronic, cleaned, deployed, event
+from tests.drivers.openstack.tinyironic import NODE, STEPS, TinyIronic, cleaned, deployed, event
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.model.errors import NotYetError, TemporaryError, UnknownError, WeftError
 from weft.model.owner import Owner
@@ -239,6 +240,36 @@ def test_a_cleaning_from_before_the_pod_is_none_although_no_steps_are_recorded_a
         rig.take(OTHER)
     rig.ironic.clean(NODE, "2026-11-22T22:00:00+00:00")
     assert rig.give_back(taken) is None
+
+
+def test_a_cleaning_without_a_step_that_the_site_demands_is_none(rig: Rig, tmp_path: Path) -> None:
+    """Metadata is wiped and the disks aren't, or nobody has reset the BIOS: it is kept until one did it all."""
+    taken = rig.take()
+    rig.use()
+    rig.empty()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    with tiny_cloud(TinyIronic) as (ironic, text):
+        assert isinstance(ironic, TinyIronic)
+        ironic.nodes, ironic.history = rig.ironic.nodes, rig.ironic.history
+        (tmp_path / "clouds.yaml").write_text(text)
+        demanded = ("deploy.erase_devices", "bios.factory_reset")
+        sessions = Sessions("weft", [tmp_path / "clouds.yaml"], cleaning=demanded)
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        strict = Rig(ironic, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
+        error = strict.give_back(taken)
+        assert isinstance(error, TemporaryError) and error.alarming
+        assert "lacked bios.factory_reset, which the site demands" in str(error)
+        assert strict.see(taken).there
+        whole = [*STEPS, {"interface": "bios", "step": "factory_reset", "priority": 1}]
+        ironic.history[NODE] += cleaned("2026-11-22T22:00:00+00:00", whole)
+        strict.node.update(provision_updated_at="2026-11-22T22:00:01+00:00")
+        assert strict.give_back(taken) is None
+        assert "bios.factory_reset" in strict.see(taken).reason
+        ironic.history[NODE] += cleaned("2026-11-22T23:00:00+00:00")
+        with pytest.raises(TemporaryError, match="lacked bios"):
+            strict.take(OTHER)
+        driver.close()
+        sessions.close()
 
 
 @pytest.mark.parametrize("changed", [None, "", "yesterday", 7])

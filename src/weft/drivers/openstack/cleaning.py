@@ -13,7 +13,7 @@ Source: ironic 39, `ironic.conductor.utils.log_step_flow_history`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -53,12 +53,15 @@ class Cleaning:
         return f"cleaned from {self.began} to {self.ended}: {', '.join(self.steps)}; {self.erased}"
 
 
-def last_cleaning(history: Sequence[Mapping[str, Any]], changed: str) -> Cleaning | str:
+def last_cleaning(
+    history: Sequence[Mapping[str, Any]], changed: str, demanded: Collection[str] = ()
+) -> Cleaning | str:
     """The cleaning after everything else that ran on the machine, or why there is none.
 
     Args:
         history: Ironic's events of a node with details, oldest first, as it lists them.
         changed: when the node's state changed last (its `provision_updated_at`, ISO 8601).
+        demanded: steps that it must have run, as interface.step.
     """
     found: Cleaning | str = "Ironic has no record of a cleaning"
     started: Mapping[str, Any] | None = None
@@ -70,7 +73,12 @@ def last_cleaning(history: Sequence[Mapping[str, Any]], changed: str) -> Cleanin
             found, started = f"its cleaning began at {event.get('created_at')} and has no end", event
         elif flow == CLEANING and edge == "end":
             found, started = _ended(started, event), None
-    return _unless_changed(found, changed) if isinstance(found, Cleaning) else found
+    if not isinstance(found, Cleaning):
+        return found
+    if lacking := sorted(set(demanded).difference(found.steps)):
+        ran = ", ".join(found.steps)
+        return f"its cleaning lacked {', '.join(lacking)}, which the site demands (steps: {ran})"
+    return _unless_changed(found, changed)
 
 
 def _unless_changed(cleaning: Cleaning, changed: str) -> Cleaning | str:

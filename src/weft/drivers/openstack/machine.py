@@ -260,9 +260,8 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
     if answer.body.get("next"):
         # The newest events are on the last page: an incomplete history says nothing.
         raise UnknownError(asked, "Ironic", "its history has several pages: raise [api]max_limit")
-    return last_cleaning(
-        own.baremetal.rows(asked, answer, "history"), str(node.get("provision_updated_at") or "")
-    )
+    history = own.baremetal.rows(asked, answer, "history")
+    return last_cleaning(history, str(node.get("provision_updated_at") or ""), own.cleaning)
 
 
 def _patch(own: Project, asked: str, machine: str, change: Mapping[str, str]) -> Json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,11 @@ DOUBT_PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The services as one project sees them. `project_id` is None for the service user's own project."""
+    """The services as one project sees them. `project_id` is None for the service user's own project.
+
+    Attributes:
+        cleaning: steps, as interface.step, without which a cleaning of a machine is none for the site.
+    """
 
     project_id: str | None
     network: Service
@@ -39,6 +43,7 @@ class Project:
     identity: Service
     placement: Service
     baremetal: Service
+    cleaning: frozenset[str] = frozenset()
 
 
 class Sessions:
@@ -48,10 +53,17 @@ class Sessions:
         profile: name in clouds.yaml.
         files: clouds.yaml files to read; None: the usual locations.
         connections: connections kept open per service.
+        cleaning: see `Project`.
     """
 
-    def __init__(self, profile: str, files: Sequence[Path] | None = None, connections: int = 16) -> None:
-        self.profile = profile
+    def __init__(
+        self,
+        profile: str,
+        files: Sequence[Path] | None = None,
+        connections: int = 16,
+        cleaning: Collection[str] = (),
+    ) -> None:
+        self.profile, self._cleaning = profile, frozenset(cleaning)
         self.counter = CallCounter()
         self._projects: dict[str | None, Project] = {}
         self._lock = threading.Lock()
@@ -127,6 +139,7 @@ class Sessions:
             identity=service("identity", "3"),
             placement=service("placement", None),
             baremetal=service("baremetal", None),
+            cleaning=self._cleaning,
         )
 
     def _forget(self, project_id: str | None, nowhere: bool) -> None:

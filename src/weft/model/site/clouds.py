@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from weft.model.base import Document
 from weft.model.ids import Name
@@ -19,6 +19,7 @@ class AcceleratorCount(Document):
     count: int = Field(ge=1, le=64, description="Number of accelerators.")
 
 
+CleaningStep = Annotated[str, StringConstraints(pattern=r"^[a-z]+\.[a-z][a-z0-9_]*$", max_length=100)]
 PciAffinity = Literal["required", "legacy", "socket", "preferred"]
 """Nova's `hw:pci_numa_affinity_policy`. legacy is required for devices whose NUMA node is known, as a site's are."""
 
@@ -104,6 +105,12 @@ class Cloud(Document):
         default=None, description="Profile in clouds.yaml, if it differs from the cloud's name."
     )
     management: ManagementNetwork = Field(description="Management networks of pods.")
+    cleaning_steps: tuple[CleaningStep, ...] = Field(
+        default=(),
+        description="Bare metal: steps that Ironic's cleaning must have run besides one that erases disks, as "
+        "interface.step, such as deploy.erase_devices or bios.factory_reset. A machine that was cleaned without one of "
+        "them isn't clean.",
+    )
     external_network: str | None = Field(
         default=None, description="External network in Neutron that floating IPs are allocated from."
     )
