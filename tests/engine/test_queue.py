@@ -55,6 +55,31 @@ def test_an_order_waits_and_starts_when_another_is_released(house: House) -> Non
     assert messages(house, pod, "queue") and messages(house, pod, "state")[0].startswith("PENDING")
 
 
+def test_an_order_waits_for_an_nvlink_domain(house: House) -> None:
+    """Enough nodes are free, but in no domain; it starts inside one, and what a tenant sees names it."""
+    site = house.store.site().site
+    compute = [n.name for n in site.nodes if n.role == "compute"]
+    domain = {name: f"nvl{1 + i // 4}" for i, name in enumerate(compute)}
+    nodes = (n.model_copy(update={"nvlink_domain": domain.get(n.name)}) for n in site.nodes)
+    house.store.apply_site(site.model_copy(update={"nodes": tuple(nodes)}), "test")
+    first = house.ready(make("first", 13, duration="8h"))
+    small = queue(house, "small", 3, locality={"required": "nvlink_domain"})
+    pod = queue(house, "second", 4, locality={"slice": 4, "slice_within": "whole_nvlink_domain"})
+    house.worker.tend_queue()
+    assert len({domain[n] for n in house.run(small, PodState.READY).nodes}) == 1
+    waiting = look(house, pod)
+    assert (waiting.state, waiting.position) == (PodState.PENDING, 1)
+    assert waiting.expected_start == datetime(2026, 11, 21, 16, tzinfo=UTC)
+    release(house, first)
+    house.worker.tend_queue()
+    ready = house.run(pod, PodState.READY)
+    assert len({domain[n] for n in ready.nodes}) == 1
+    placed = house.service.show_pod(house.request(), "second").placed
+    assert {n.nvlink_domain for n in placed} == {domain[ready.nodes[0]]}
+    rows = house.service.capacity(house.request(), None, None, "1h").rows
+    assert [(x.nodes, x.domains, x.free) for x in rows[0].nvlink] == [(4, 4, 2)]
+
+
 def test_an_order_that_fits_does_not_wait(house: House) -> None:
     """With room it starts at the next look at the queue."""
     pod = queue(house, "quick", 2)

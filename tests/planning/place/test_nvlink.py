@@ -343,3 +343,31 @@ def test_any_state_by_brute_force(chance: random.Random, sizes: list[list[int]])
             else:
                 assert all(n % size == 0 for n in used.values())
                 assert fields["slice_within"] == ONE or all(total[d] == n for d, n in used.items())
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 40))
+def test_a_window_decides_as_now_does(chance: random.Random, reservations: int) -> None:
+    """Many reservations (counted with numpy) or few: the timeline fits exactly where the nodes that are left do."""
+    site = racks([[[3, 4], [4, 2]], [[5]]])
+    names = [n.name for n in site.nodes]
+    line = Timeline(Engine.of(site, "ib0", Occupancy()))
+    kind = Ask.of(build_request(1)).kind
+    taken: set[str] = set()
+    for i in range(reservations):
+        start = chance.choice((0.0, 100.0))
+        found = line.reserve(Ask(f"r{i}", 1, kind=kind), start, start + 50)
+        if found is not None and start < 50:
+            taken |= set(found.nodes)
+    size = chance.randint(2, 4)
+    for fields in (
+        {"required": ONE, "preferred": ONE},
+        {"slice": size, "within": ONE},
+        {"slice": size, "within": WHOLE},
+    ):
+        ask = replace(Ask("a", size, kind=kind), **fields)
+        left = Engine.among(site, "ib0", [n for n in names if n not in taken], Occupancy())
+        expected, found = left.decide(ask), line.decide(ask, 0, 50)
+        assert (found is None) == (expected is None), (fields, sorted(taken))
+        if found is not None:
+            assert not set(found.nodes) & taken
+            assert len({site.node_by_name[n].nvlink_domain for n in found.nodes}) == 1
