@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.model.errors import ConflictError
 from weft.planning.place.ask import Ask
@@ -162,7 +164,8 @@ class Timeline(Windows):
         if ask.exclude:
             left = left & ~self.reservations.words(self.engine.numbers.masks(ask.exclude))
         if ask.in_one_domain:
-            found = self.engine.in_one_domain(ask, lambda leaf: self.bits_of(left, leaf))
+            fits = bool((self._in_domains(left) >= ask.count).any())
+            found = self.engine.in_one_domain(ask, lambda leaf: self.bits_of(left, leaf)) if fits else None
             if found is not None or ask.required == "nvlink_domain":
                 return found
             ask = replace(ask, preferred="leaf")
@@ -220,12 +223,32 @@ class Timeline(Windows):
             return bool(np.add.reduceat(units, starts, dtype=np.int64).max() >= need)
         return int(units.sum(dtype=np.int64)) >= need
 
+    @cached_property
+    def _domains(self) -> tuple[NDArray[np.intp], Words, NDArray[np.int64]]:
+        """Of each NVLink domain its leaf, its nodes as words of that leaf, and how many they are."""
+        row = self.leases.words({})[:1]
+        found = [(leaf, d) for leaf, ds in enumerate(self.engine.numbers.domains) for d in ds]
+        words = b"".join(d.to_bytes(row.nbytes, "little") for _, d in found)
+        return (
+            np.array([leaf for leaf, _ in found], np.intp),
+            np.frombuffer(words, row.dtype).reshape(len(found), row.shape[1]),
+            np.array([d.bit_count() for _, d in found], np.int64),
+        )
+
+    def _in_domains(self, left: Words) -> NDArray[np.int64]:
+        """How many of these nodes each NVLink domain has."""
+        leaves, words, _ = self._domains
+        return np.bitwise_count(left[leaves] & words).sum(axis=1, dtype=np.int64)
+
     def _units(self, view: View, left: Words) -> Words:
         """Nodes of each leaf, or slices."""
         size = view.lens.slice
         if view.lens.within != "leaf":
-            rooms = [view.units(leaf, self.bits_of(left, leaf)) for leaf in range(len(left))]
-            return np.array(rooms, np.uint64)
+            leaves, _, sizes = self._domains
+            free = self._in_domains(left)
+            whole = view.lens.within == "whole_nvlink_domain"
+            rooms = (free == sizes) & (sizes == size) if whole else free // size
+            return np.bincount(leaves, rooms, len(left)).astype(np.uint64)
         counts = np.bitwise_count(left)
         units = counts[:, 0] if counts.shape[1] == 1 else counts.sum(axis=1)
         return units // size if size > 1 else units
