@@ -36,6 +36,8 @@ from weftlab.site import FABRIC
 
 PORTS = 200
 NODES = 100
+LEAVES = 6
+"""Five have too few ports for two adapters of 20 nodes and the uplinks."""
 HCAS = 2
 ROUNDS = 3
 THREADS = 8
@@ -46,7 +48,13 @@ NUMBER = 0x170
 def rows() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         lab = Lab(
-            Path(folder) / "lab", ports=free_ports(), nodes=NODES, hcas=HCAS, say=print, tenant_networks=True
+            Path(folder) / "lab",
+            ports=free_ports(),
+            nodes=NODES,
+            leaves=LEAVES,
+            hcas=HCAS,
+            say=print,
+            tenant_networks=True,
         )
         try:
             lab.up()
