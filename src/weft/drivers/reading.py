@@ -46,6 +46,7 @@ class SharedReading(Generic[T]):
         self._last: _Run[T] | None = None
         self._current: _Run[T] | None = None
         self._changed = self._next = float("-inf")
+        self._waiting = 0
 
     def changed(self) -> None:
         """A change has completed: earlier readings aren't used any more."""
@@ -69,13 +70,17 @@ class SharedReading(Generic[T]):
                 if self._current is None and pause <= 0:
                     mine = self._current = _Run(self._monotonic())
                     break
-                self._lock.wait(pause if self._current is None else None)
+                self._waiting += 1
+                try:
+                    self._lock.wait(pause if self._current is None else None)
+                finally:
+                    self._waiting -= 1
         try:
             mine.value = self._read(mine.began)
         except BaseException as error:
             mine.error = error
         with self._lock:
             self._last, self._current = mine, None
-            self._next = next_at(mine.began, self._monotonic())
+            self._next = next_at(mine.began, self._monotonic(), 1 + self._waiting)
             self._lock.notify_all()
         return mine.outcome()

@@ -175,9 +175,32 @@ def test_a_removal_waits_for_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEY not in fabric.partitions() and KEY + 1 in fabric.partitions()
 
 
-def test_the_next_one_comes_after_ten_times_as_long_and_never_much_later() -> None:
-    assert pace.next_at(10.0, 10.01) == pytest.approx(10.11)
-    assert pace.next_at(10.0, 15.0) == 15.0 + pace.LONGEST
+def test_the_next_one_comes_later_the_longer_it_took_and_the_more_were_served() -> None:
+    assert pace.next_at(10.0, 10.001, 8) == pytest.approx(10.011)
+    assert pace.next_at(10.0, 12.0, 1) == 12.0 + pace.EACH
+    assert pace.next_at(10.0, 12.0, 1000) == 12.0 + pace.LONGEST
+
+
+def test_many_who_wait_for_a_reading_put_the_next_one_off() -> None:
+    """By a clock that is moved by readings alone; those that wait were all waiting before it ended."""
+    now, others = [0.0], 20
+    goes_on = threading.Event()
+
+    def read(began: float) -> float:
+        goes_on.wait(LONG)
+        now[0] += 100.0
+        return began
+
+    shared = SharedReading(read, lambda: now[0])
+    with ThreadPoolExecutor(1 + others) as pool:
+        first = pool.submit(shared.get)
+        _until(lambda: shared._current is not None)  # pyright: ignore[reportPrivateUsage]
+        joined = [pool.submit(shared.get) for _ in range(others)]
+        _until(lambda: shared._waiting == others)  # pyright: ignore[reportPrivateUsage]
+        goes_on.set()
+        assert first.result(LONG) == 0.0
+        assert all(one.result(LONG) >= 0.0 for one in joined)
+    assert shared._next >= 100.0 + pace.EACH * (1 + others)  # pyright: ignore[reportPrivateUsage]
 
 
 def test_only_who_is_patient_waits_with_a_reading() -> None:

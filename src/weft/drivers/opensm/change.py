@@ -136,9 +136,10 @@ class Changer:
     def _take_all(self, wait_seconds: float) -> None:
         with self._condition:
             batch, self._waiting, self._hurry = self._waiting, [], False
+        served = len(batch)  # those that are refused leave it
         began = time.monotonic()
         self._make(batch, wait_seconds)
-        self._next = next_at(began, time.monotonic())
+        self._next = next_at(began, time.monotonic(), served)
 
     def _make(self, batch: list[_Asked], wait_seconds: float) -> None:
         """One change of them all; if that is refused, one of each, so that nobody answers for another."""
