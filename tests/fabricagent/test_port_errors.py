@@ -138,7 +138,7 @@ def test_a_port_that_does_not_answer_is_told_and_hides_no_other(
 
 
 def test_asking_often_reads_once_a_minute(wire: FakeWire, watch: PortErrorWatch) -> None:
-    """`weft fabric show` in a loop costs the fabric nothing."""
+    """`weft fabric status` in a loop costs the fabric nothing."""
     watch.look(0)
     wire.values[7, 1] = {"LinkDownedCounter": 50}
     assert watch.look(59) == ((), ())
