@@ -76,7 +76,8 @@ def _booting(made: Bench, only: float) -> list[dict[str, Any]]:
     release = _release(made, "pod-1")
     _until_ready(made, PODS - 1)
     took, spent = time.monotonic() - began, (time.process_time() - cpu) / (PODS - 1)
-    alone = _release(made, "pod-2")
+    # The first ones may meet looks at what has just become READY; the shortest is alone.
+    alone = min(_release(made, f"pod-{n}") for n in range(2, 7))
     worker.stop(60)
     goal = 1.5 * BOOT + fakes.seconds
     return [
