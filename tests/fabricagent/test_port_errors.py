@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from weft.fabricagent import porterrors
-from weft.fabricagent.mad import MadError, MadTimeoutError
-from weft.fabricagent.porterrors import WINDOW, History, PortErrorWatch
+from weft.fabricagent.mad import MadClient, MadStatusError, MadTimeoutError
+from weft.fabricagent.porterrors import WINDOW, History, PortErrorWatch, Seen
 from weft.fabricagent.wire import Wire
 from weft.model.fabric import End, ObservedFabric, ObservedNode
 from weft.planning.fabric.ibnetdiscover import Discovery, HostPort
@@ -76,15 +79,33 @@ class FakeWire:
         self.discovery = Discovery(fabric, hosts, {1: 2}, {})
         self.values: dict[tuple[int, int], dict[str, int]] = {(2, 3): {}, (7, 1): {}}
         self.client = SimpleNamespace(port_errors=self.port_errors)
+        self.asked: list[tuple[int, int]] = []
+        self.refusing: set[tuple[int, int]] = set()
+        self.meanwhile: Callable[[], None] = lambda: None
 
     def discover(self, max_age: float) -> Discovery:
         del max_age
         return self.discovery
 
     def port_errors(self, lid: int, port: int) -> dict[str, int]:
+        self.asked.append((lid, port))
+        self.meanwhile()
+        if (lid, port) in self.refusing:
+            raise MadStatusError("not now", 0x1C)
         if (lid, port) not in self.values:
             raise MadTimeoutError("no answer")
         return dict(self.values[lid, port])
+
+
+class Watch:
+    """The watch under test; the test says when it reads."""
+
+    def __init__(self, wire: FakeWire) -> None:
+        self.watch = PortErrorWatch(cast(Wire, cast(Any, wire)))
+
+    def look(self, now: float) -> Seen:
+        self.watch.read(now)
+        return self.watch.look()
 
 
 @pytest.fixture
@@ -93,53 +114,137 @@ def wire() -> FakeWire:
 
 
 @pytest.fixture
-def watch(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> PortErrorWatch:
-    monkeypatch.setattr(PortErrorWatch, "_go_on", lambda _: None)  # the test says when it reads
-    return PortErrorWatch(cast(Wire, cast(Any, wire)))
+def watch(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    monkeypatch.setattr(PortErrorWatch, "_go_on", lambda _: None)
+    monkeypatch.setattr(porterrors, "BREATH", 0)
+    return Watch(wire)
 
 
-def test_a_port_that_gets_worse_is_a_problem_and_an_old_sum_is_not(
-    wire: FakeWire, watch: PortErrorWatch
-) -> None:
+def test_a_port_that_gets_worse_is_a_problem_and_an_old_sum_is_not(wire: FakeWire, watch: Watch) -> None:
     """Shown are both, the growing one first; the sentence names both ends of the cable."""
     wire.values = {(2, 3): {"PortRcvErrors": 500}, (7, 1): {}}
     found, problems = watch.look(0)
-    assert [(p.node, p.port, p.counters) for p in found] == [("leaf01", 3, {"PortRcvErrors": 500})]
+    assert [(p.node, p.port, p.counters) for p in found or ()] == [("leaf01", 3, {"PortRcvErrors": 500})]
     assert problems == ()
     wire.values[7, 1] = {"SymbolErrorCounter": 11}
-    found, problems = watch.look(porterrors.EVERY)
-    assert [p.node for p in found] == ["gpu01 mlx5_0", "leaf01"]
+    found, problems = watch.look(60)
+    assert [p.node for p in found or ()] == ["gpu01 mlx5_0", "leaf01"]
     assert problems == (
         "gpu01 mlx5_0[1] to leaf01[3]: errors grew within the last hour: SymbolErrorCounter by 11; "
         "check cable and adapter",
     )
 
 
-def test_up_to_the_threshold_is_no_problem(wire: FakeWire, watch: PortErrorWatch) -> None:
+def test_up_to_the_threshold_is_no_problem(wire: FakeWire, watch: Watch) -> None:
     """Ten symbol errors an hour are normal; so are a hundred packets that a key refused."""
     watch.look(0)
     wire.values[7, 1] = {"SymbolErrorCounter": 10, "PortRcvConstraintErrors": 100}
-    assert watch.look(60)[1] == ()
+    assert watch.look(60).problems == ()
     wire.values[7, 1] = {"SymbolErrorCounter": 10, "PortRcvConstraintErrors": 101}
-    assert "PortRcvConstraintErrors by 101" in watch.look(120)[1][0]
+    assert "PortRcvConstraintErrors by 101" in watch.look(120).problems[0]
 
 
-def test_a_port_that_does_not_answer_is_told_and_hides_no_other(
-    wire: FakeWire, watch: PortErrorWatch
-) -> None:
-    """Unknown isn't fine; nothing readable at all is an error."""
+def test_a_port_that_does_not_answer_is_told_and_hides_no_other(wire: FakeWire, watch: Watch) -> None:
+    """Unknown isn't fine; nothing readable at all makes what was read before unknown, too."""
     wire.values = {(2, 3): {"PortRcvErrors": 1}}
     found, problems = watch.look(0)
-    assert len(found) == 1
+    assert len(found or ()) == 1
     assert problems == ("error counters of 1 cabled ports can't be read",)
     wire.values = {}
-    with pytest.raises(MadError):
-        watch.look(60)
+    assert watch.look(60) == Seen(None, ("error counters of ports can't be read: no answer",))
 
 
-def test_asking_often_reads_once_a_minute(wire: FakeWire, watch: PortErrorWatch) -> None:
-    """`weft fabric status` in a loop costs the fabric nothing."""
+def test_before_the_first_reading_nothing_is_known_and_nothing_wrong(watch: Watch) -> None:
+    """A reading may take longer than a status may."""
+    assert watch.watch.look() == Seen(None)
+
+
+def test_asking_for_the_status_asks_no_port(wire: FakeWire, watch: Watch) -> None:
+    """Also where none answered: `weft fabric status` in a loop costs the fabric nothing."""
+    wire.values = {}
     watch.look(0)
-    wire.values[7, 1] = {"LinkDownedCounter": 50}
-    assert watch.look(59) == ((), ())
-    assert len(watch.look(60)[1]) == 1
+    asked = len(wire.asked)
+    for _ in range(3):
+        watch.watch.look()
+    assert len(wire.asked) == asked
+
+
+def test_a_status_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch) -> None:
+    """While a port's answer is awaited, the last reading is told."""
+    wire.values[7, 1] = {"PortRcvErrors": 1}
+    before = watch.look(0)
+    seen: list[Seen] = []
+
+    def meanwhile() -> None:
+        asking = threading.Thread(target=lambda: seen.append(watch.watch.look()), daemon=True)
+        asking.start()
+        asking.join(10)  # for ever, if it waited for this reading
+
+    wire.meanwhile = meanwhile
+    wire.values[7, 1] = {"PortRcvErrors": 2}
+    watch.watch.read(60)
+    assert seen == [before, before]
+    assert watch.watch.look() != before
+
+
+def test_a_silent_port_is_left_alone_for_a_while(wire: FakeWire, watch: Watch) -> None:
+    """One datagram may get lost; after the second it counts as unread unasked, and is asked again later."""
+    del wire.values[7, 1]
+    asked: list[float] = []
+    for minute in range(23):
+        wire.asked.clear()
+        assert watch.look(minute * 60).problems == ("error counters of 1 cabled ports can't be read",)
+        if (7, 1) in wire.asked:
+            asked.append(minute)
+    assert asked == [0, 1, 11, 21]
+    wire.values[7, 1] = {}
+    assert watch.look(31 * 60).problems == ()
+    assert watch.look(32 * 60).problems == ()
+
+
+def test_a_refusal_costs_no_time_and_is_asked_again(wire: FakeWire, watch: Watch) -> None:
+    """An answer with an error status comes at once."""
+    wire.refusing.add((7, 1))
+    for minute in range(4):
+        wire.asked.clear()
+        assert watch.look(minute * 60).problems == ("error counters of 1 cabled ports can't be read",)
+        assert (7, 1) in wire.asked
+
+
+def test_reading_begins_with_the_first_look(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the thread, at once, and again after each pause; an end of the watch ends it."""
+    monkeypatch.setattr(porterrors, "EVERY", 0.001)
+    watch = PortErrorWatch(cast(Wire, cast(Any, wire)))
+    many = threading.Event()
+    wire.meanwhile = lambda: many.set() if len(wire.asked) > 6 else None
+    assert not wire.asked
+    watch.look()
+    assert many.wait(60)
+    assert watch.look().ports == ()
+    watch.close()
+    (thread,) = (t for t in threading.enumerate() if t.name == "port-errors")
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_counters_are_asked_for_once_and_all_else_as_often_as_configured() -> None:
+    """A port without an answer holds the client for one time-out only."""
+    tries: list[int] = []
+    client = object.__new__(MadClient)
+    lib = SimpleNamespace(mad_rpc_set_retries=lambda _, n: tries.append(n), mad_rpc=lambda *_: None)
+    for name, value in {
+        "_lib": lib,
+        "_handle": 1,
+        "_m_key": 0,
+        "_timeout": 500,
+        "_attempts": 3,
+        "_lock": threading.RLock(),
+        "_buffer": ctypes.create_string_buffer(256),
+        "_payload": ctypes.create_string_buffer(256),
+    }.items():
+        setattr(client, name, value)
+    with pytest.raises(MadTimeoutError):
+        client.port_errors(7, 1)
+    with pytest.raises(MadTimeoutError):
+        client.node_port(7)
+    assert tries == [1, 3]

@@ -168,7 +168,7 @@ class MadClient:
                 f"HCA {device or '(first active)'} port {port or '(first active)'} can't be opened for MADs:"
                 " check that it is there, and that /dev/infiniband/umad* may be opened"
             )
-        self._lib.mad_rpc_set_retries(self._handle, retries + 1)
+        self._attempts = retries + 1
         self._m_key = m_key
         self._timeout = timeout_ms
         self._lock = threading.RLock()
@@ -182,7 +182,7 @@ class MadClient:
                 self._lib.mad_rpc_close_port(self._handle)
                 self._handle = None
 
-    def _rpc(self, rpc: _Rpc, to: _PortId, payload: bytes, what: str) -> bytes:
+    def _rpc(self, rpc: _Rpc, to: _PortId, payload: bytes, what: str, attempts: int | None = None) -> bytes:
         rpc.mgtclass |= _RPC_VERSION1
         rpc.timeout = self._timeout
         with self._lock:
@@ -190,6 +190,7 @@ class MadClient:
                 raise MadError("the MAD client is closed")
             ctypes.memset(self._payload, 0, 256)
             ctypes.memmove(self._payload, payload, len(payload))
+            self._lib.mad_rpc_set_retries(self._handle, attempts or self._attempts)
             ctypes.set_errno(0)
             answer = self._lib.mad_rpc(
                 self._handle, ctypes.byref(rpc), ctypes.byref(to), self._payload, self._buffer
@@ -284,11 +285,12 @@ class MadClient:
     def port_errors(self, lid: int, port: int) -> dict[str, int]:
         """Error counters of a port since they were last reset, by the names that perfquery prints, without zeros.
 
-        They stop at their largest value (255 or 65,535; 15 for the two of four bits).
+        They stop at their largest value (255 or 65,535; 15 for the two of four bits). A port is asked once only: not
+        every one answers, all are asked again soon, and other requests wait meanwhile.
         """
         rpc = _Rpc(mgtclass=_PERFORMANCE, method=_GET, attr_id=_PORT_COUNTERS, dataoffs=64, datasz=192)
         what = f"PortCounters of port {port} of LID {lid}"
-        raw = self._rpc(rpc, _PortId(lid=lid, qp=1, qkey=_QP1_QKEY), bytes((0, port)), what)
+        raw = self._rpc(rpc, _PortId(lid=lid, qp=1, qkey=_QP1_QKEY), bytes((0, port)), what, attempts=1)
         values = struct.unpack_from(">HBBHHHHBBxBxxH", raw, 4)
         *first, constraint_in, nibbles, dropped = values
         found = zip(

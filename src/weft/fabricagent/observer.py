@@ -80,11 +80,8 @@ class Observer:
         port_errors: tuple[PortErrors, ...] | None = None
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
-            try:
-                port_errors, said = self._errors.look(time.monotonic())
-                problems += said
-            except (MadError, UnknownError) as error:
-                problems.append(f"error counters of ports can't be read: {error}")
+            port_errors, said = self._errors.look()
+            problems += said
             if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
                 problems.append(
                     f"opensm was told to sweep {silence:.0f} s ago and has not ended one: restart it"

@@ -9,17 +9,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from weft.fabricagent.mad import MadError
+from weft.fabricagent.mad import MadError, MadTimeoutError
 from weft.fabricagent.wire import Wire
 from weft.model.errors import UnknownError
 from weft.model.fabric import End, PortErrors
 from weft.model.ids import format_guid
+from weft.planning.fabric.ibnetdiscover import Discovery
 
 EVERY = 60.0
 """Seconds between readings; a fabric of 800 hosts is read in a tenth of one."""
+SILENT_AGAIN = 600.0
+"""Seconds until a port is asked again that didn't answer twice in a row: each such request waits for its time-out."""
+BREATH = 0.1
+"""Seconds without a request after a time-out, so that P_Key readings, which share the client, get their turn."""
 WINDOW = 3600.0
 SHOWN = 50
 """Ports that are told, the worst first."""
@@ -80,12 +85,37 @@ class History:
         return found
 
 
+class Seen(NamedTuple):
+    """What the last reading says.
+
+    Attributes:
+        ports: those with errors, the worst first; None: nothing was read yet, or nothing could be.
+        problems: each a sentence.
+    """
+
+    ports: tuple[PortErrors, ...] | None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Silence:
+    """Of one port: how often in a row it didn't answer, and from when on it is asked again (monotonic time)."""
+
+    times: int = 0
+    until: float = 0.0
+
+
 class PortErrorWatch:
-    """Reads all cabled ports from time to time. Thread-safe."""
+    """Reads all cabled ports from time to time, in a thread of its own: nobody waits for a reading. Thread-safe."""
 
     def __init__(self, wire: Wire) -> None:
-        self._wire, self._history, self._lock = wire, History(), threading.Lock()
-        self._unread = 0
+        self._wire = wire
+        self._lock = threading.Lock()
+        """Guards what a reading leaves behind; never held while a port is asked."""
+        self._history = History()
+        self._discovery: Discovery | None = None
+        self._unread, self._failed = 0, ""
+        self._silent: dict[Port, _Silence] = {}
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
@@ -95,44 +125,21 @@ class PortErrorWatch:
 
     def _go_on(self) -> None:
         """Read from now on, whether anybody asks or not: what an hour adds is known only to who reads all the time."""
-        while not self._closed.wait(EVERY):
-            with suppress(MadError, UnknownError):
-                self.look(time.monotonic())
+        while not self._closed.is_set():
+            self.read(time.monotonic())
+            self._closed.wait(EVERY)
 
-    def look(self, now: float) -> tuple[tuple[PortErrors, ...], tuple[str, ...]]:
-        """Ports with errors, the worst first, and problems, each a sentence.
-
-        Args:
-            now: monotonic time.
-
-        Raises `MadError` or `UnknownError` if nothing can be read at all.
-        """
+    def look(self) -> Seen:
+        """What the last reading says; starts reading, and returns at once."""
         with self._lock:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._go_on, name="port-errors", daemon=True)
                 self._thread.start()
-            discovery = self._wire.discover(EVERY)
-            if not self._history.readings or now - self._history.readings[-1][0] >= EVERY:
-                self._read(now)
-            counters = self._history.readings[-1][1]
-            names = {n.guid: n.name for n in discovery.fabric.nodes}
-            peers = {(a.guid, a.port): b for link in discovery.fabric.links for a, b in (link, link[::-1])}
-            found: list[PortErrors] = []
-            for port, errors in counters.items():
-                grown = self._history.grown(port)
-                if not errors and not grown:
-                    continue
-                found.append(
-                    PortErrors(
-                        node=names.get(port[0], "") or format_guid(port[0]),
-                        port=port[1],
-                        peer=_peer(peers.get(port), names),
-                        counters=dict(errors),
-                        grown=grown,
-                        over=tuple(n for n, added in grown.items() if added > THRESHOLDS[n]),
-                    )
-                )
-            unread = self._unread
+            if self._failed:
+                return Seen(None, (f"error counters of ports can't be read: {self._failed}",))
+            if self._discovery is None:
+                return Seen(None)
+            found, unread = self._found(self._discovery), self._unread
         found.sort(key=lambda p: (not p.over, -sum(p.grown.values()), -sum(p.counters.values())))
         bad = [p for p in found if p.over]
         problems = [p.sentence() for p in bad[:SHOWN]]
@@ -140,25 +147,79 @@ class PortErrorWatch:
             problems.append(f"{len(bad) - SHOWN} more ports have as many errors")
         if unread:
             problems.append(f"error counters of {unread} cabled ports can't be read")
-        return tuple(found[:SHOWN]), tuple(problems)
+        return Seen(tuple(found[:SHOWN]), tuple(problems))
 
-    def _read(self, now: float) -> None:
-        discovery, client = self._wire.discover(EVERY), self._wire.client
+    def _found(self, discovery: Discovery) -> list[PortErrors]:
+        """Ports with errors in the last reading, or whose errors grew."""
+        names = {n.guid: n.name for n in discovery.fabric.nodes}
+        peers = {(a.guid, a.port): b for link in discovery.fabric.links for a, b in (link, link[::-1])}
+        found: list[PortErrors] = []
+        for port, errors in self._history.readings[-1][1].items():
+            grown = self._history.grown(port)
+            if not errors and not grown:
+                continue
+            found.append(
+                PortErrors(
+                    node=names.get(port[0], "") or format_guid(port[0]),
+                    port=port[1],
+                    peer=_peer(peers.get(port), names),
+                    counters=dict(errors),
+                    grown=grown,
+                    over=tuple(n for n, added in grown.items() if added > THRESHOLDS[n]),
+                )
+            )
+        return found
+
+    def read(self, now: float) -> None:
+        """Ask every cabled port once, except those that are silent; what went wrong is told by `look`.
+
+        Args:
+            now: monotonic time.
+        """
+        try:
+            discovery = self._wire.discover(EVERY)
+            found, unread = self._ask(discovery, now)
+        except (MadError, UnknownError) as error:
+            with self._lock:
+                self._failed = str(error)
+            return
+        with self._lock:
+            self._history.add(now, found)
+            self._discovery, self._unread, self._failed = discovery, unread, ""
+
+    def _ask(self, discovery: Discovery, now: float) -> tuple[dict[Port, Counters], int]:
+        """(counters of the ports that answered, number of the others). Raises `MadError` if none answered."""
+        client = self._wire.client
         ends = {(e.guid, e.port): (f.guid, f.port) for x in discovery.fabric.links for e, f in (x, x[::-1])}
         hosts = {ends.get((at.peer_guid, at.peer_port)): at.lid for at in discovery.hosts.values()}
         found: dict[Port, Counters] = {}
-        self._unread, last = 0, MadError("no port is cabled")
+        unread, why = 0, "no port is cabled"
+        self._silent = {port: silence for port, silence in self._silent.items() if port in ends}
         for end in sorted(ends):
             lid = hosts.get(end) or discovery.switch_lids.get(end[0])
+            silence = self._silent.get(end)
             try:
                 if not lid:
                     raise MadError("it has no LID")
+                if silence and now < silence.until:
+                    raise MadError("no port answers")
                 found[end] = client.port_errors(lid, end[1])
+                self._silent.pop(end, None)
             except MadError as error:
-                self._unread, last = self._unread + 1, error
+                unread, why = unread + 1, str(error)
+                if isinstance(error, MadTimeoutError):
+                    self._note_silence(end, now)
         if not found:
-            raise last
-        self._history.add(now, found)
+            raise MadError(why)
+        return found, unread
+
+    def _note_silence(self, port: Port, now: float) -> None:
+        """One datagram may get lost; a port without an answer twice is left alone for a while."""
+        silence = self._silent.setdefault(port, _Silence())
+        silence.times += 1
+        if silence.times > 1:
+            silence.until = now + SILENT_AGAIN
+        self._closed.wait(BREATH)
 
 
 def _peer(end: End | None, names: Mapping[int, str]) -> str:
