@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
 
 from tests.helpers.hardwarelist import SITE
 from tests.helpers.netboxserver import TOKEN, Inventory, serving
@@ -77,6 +79,47 @@ def test_every_page_of_every_listing_is_read(inventory: Inventory, url: str) -> 
     assert tor.text("management1_mac") == "28:99:3A:00:00:02" and "vlan99_mac" not in tor.cells
     assert any("offset=" in asked for asked in inventory.asked)
     assert len(NetBox(url, TOKEN).records()) == 7
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_token_never_goes_where_an_answer_points(inventory: Inventory, url: str, scheme: str) -> None:
+    """From the third page on its client follows `next`: another host or port isn't asked at all."""
+    with serving(inventory) as other:
+        inventory.own_url = other.replace("http", scheme, 1)
+        with pytest.raises(PermanentError, match="another place than --netbox") as caught:
+            NetBox(url, TOKEN).records()
+    assert TOKEN not in str(caught.value)
+    assert len(inventory.asked) == 2
+
+
+def test_a_url_may_name_the_port_that_is_its_schemes(
+    inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A NetBox leaves :443 out of its links; its host's name may be in capitals."""
+    asked: list[str] = []
+
+    def answer(_: object, request: Any, **__: object) -> requests.Response:
+        asked.append(request.url)
+        found = requests.Response()
+        found.status_code, found.url = 200, request.url
+        following = f"https://netbox.example.com/api/dcim/devices/?offset={len(asked)}"
+        results = [
+            {"id": len(asked), "url": "https://netbox.example.com/api/dcim/devices/1/", "name": "pdu1"}
+        ]
+        page = {"count": 3, "next": following if len(asked) < 3 else None, "results": results}
+        listing = page if "/devices/" in request.url else {"count": 0, "next": None, "results": []}
+        found._content = json.dumps(listing).encode()
+        return found
+
+    monkeypatch.setattr("requests.adapters.HTTPAdapter.send", answer)
+    assert len(NetBox("https://NetBox.example.com:443", TOKEN).records()) == 3
+
+
+def test_a_listing_that_lacks_some_is_none(inventory: Inventory, url: str) -> None:
+    """Devices that were counted, but never shown, would be missing in the site."""
+    inventory.hidden = 2
+    with pytest.raises(TemporaryError, match=r"list devices .*: 7 of the 9 it counts"):
+        NetBox(url, TOKEN).records()
 
 
 def test_what_is_wrong_in_netbox_is_told_with_its_object(
@@ -168,7 +211,15 @@ def test_a_netbox_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["http://netbox.example.com", "netbox", "https://u:p@netbox.example.com", "file:///x"]
+    "wrong",
+    [
+        "http://netbox.example.com",
+        "netbox",
+        "https://u:p@netbox.example.com",
+        "file:///x",
+        "https://netbox.example.com:https",
+        "https://[netbox",
+    ],
 )
 def test_a_token_goes_nowhere_else(wrong: str) -> None:
     """Only over TLS, or to this machine."""

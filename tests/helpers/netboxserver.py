@@ -26,6 +26,10 @@ class Inventory:
     asked: list[str] = field(default_factory=list)
     answer: tuple[int, bytes] | None = None
     """Status and body of every answer instead."""
+    own_url: str | None = None
+    """What it takes for its own URL, in links to further pages."""
+    hidden: int = 0
+    """Objects of each listing that it counts, but doesn't show."""
 
     def device(self, name: str, role: str, rack: str | None = None, site: str = "dc1", **custom: Any) -> int:
         number = len(self.devices) + 1
@@ -130,10 +134,12 @@ def serving(inventory: Inventory) -> Iterator[str]:
                     f"{k}={v}" for k, vs in query.items() if k not in ("offset", "limit") for v in vs
                 )
                 following = (
-                    f"{url}{parts.path}?{kept}&limit={PAGE}&offset={after}" if after < len(found) else None
+                    f"{inventory.own_url or url}{parts.path}?{kept}&limit={PAGE}&offset={after}"
+                    if after < len(found)
+                    else None
                 )
                 page = {
-                    "count": len(found),
+                    "count": len(found) + inventory.hidden,
                     "next": following,
                     "previous": None,
                     "results": found[start:after],

@@ -31,10 +31,35 @@ _LOGICAL = frozenset({"virtual", "bridge", "lag"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
+Origin = tuple[str, str | None, int | None]
+"""Scheme, host and port."""
+
+
 class _Bounded(HTTPAdapter):
+    """Every request has a timeout and goes to one origin.
+
+    The client follows an answer's `next` wherever it points, with the token in its header.
+    """
+
+    def __init__(self, name: str, origin: Origin) -> None:
+        super().__init__()
+        self._name, self._origin = name, origin
+
     def send(self, request: Any, **options: Any) -> Any:  # type: ignore[override]
+        asked = _origin(request.url)
+        if asked != self._origin:
+            scheme, host, port = asked
+            answer = f"it names {scheme}://{host}:{port} for more, another place than --netbox: no token is sent there"
+            then = "check the Host and X-Forwarded-Proto headers that the proxy in front of it sets"
+            raise PermanentError("list hardware", self._name, answer, then)
         options["timeout"] = options.get("timeout") or TIMEOUT
         return super().send(request, **options)
+
+
+def _origin(url: str) -> Origin:
+    """Raises ValueError for what is no URL."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
 
 
 class NetBox:
@@ -46,15 +71,18 @@ class NetBox:
     """
 
     def __init__(self, url: str, token: str) -> None:
-        parts = urlsplit(url)
+        try:
+            parts, origin = urlsplit(url), _origin(url)
+        except ValueError:
+            raise InputError("--netbox", url, "a URL such as https://netbox.example.com") from None
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
             raise InputError("--netbox", url, "a URL that begins with https://: the token is sent there")
         if parts.username or parts.password or not parts.hostname:
             raise InputError("--netbox", parts.hostname, "a URL with a host and without credentials")
+        self._name = f"NetBox at {parts.hostname}"
         session = requests.Session()
         for scheme in ("https://", "http://"):
-            session.mount(scheme, _Bounded())
-        self._name = f"NetBox at {parts.hostname}"
+            session.mount(scheme, _Bounded(self._name, origin))
         self._api = pynetbox.api(url, token=token)
         self._api.http_session = session
 
@@ -62,7 +90,7 @@ class NetBox:
         """Every device, of a site if one is given by its slug. Raises `OutsideError`."""
         try:
             return list(self._records({"site": site} if site else {}))
-        except (pynetbox.ContentError, AttributeError, KeyError, TypeError, ValueError):
+        except (pynetbox.ContentError, AttributeError, LookupError, TypeError, ValueError):
             then = "check that the URL is that of NetBox 3.3 or newer"
             raise PermanentError("list hardware", self._name, "not an answer of NetBox's API", then) from None
 
@@ -83,10 +111,11 @@ class NetBox:
                 yield _record(device, interfaces.get(device["id"], ()), addresses)
 
     def _list(self, what: str, endpoint: Any, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """All of them as plain data."""
+        """All of them as plain data; fewer than NetBox counts are none."""
         found: list[dict[str, Any]] = []
         try:
-            for one in endpoint.filter(**chosen) if chosen else endpoint.all():
+            rows = endpoint.filter(**chosen) if chosen else endpoint.all()
+            for one in rows:
                 found.append(dict(one))
                 if len(found) > MOST:
                     raise PermanentError(
@@ -107,6 +136,10 @@ class NetBox:
         except requests.RequestException as error:
             answer = type(error).__name__
             raise TemporaryError(f"list {what}", self._name, answer, "check that it can be reached") from None
+        count = getattr(rows.request, "count", None)  # null where pages have cursors
+        read = len({one["id"] for one in found})
+        if count is not None and read != count:
+            raise TemporaryError(f"list {what}", self._name, f"{read} of the {count} it counts", "try again")
         return found
 
 
