@@ -111,6 +111,31 @@ def test_what_contradicts_the_list_is_told(
     ]
 
 
+def test_another_adapter_with_a_name_of_the_list(hardware: HardwareList) -> None:
+    """The list's eno1 is the kernel's eno2, and the kernel's eno1 another one: its cable isn't eno1's."""
+    hardware.spoil("gpu1", eno1_mac="2c:ea:7f:00:01:03")
+    document = inspected()
+    document["inventory"]["interfaces"].append({"name": "eno2", "mac_address": "2c:ea:7f:00:01:03"})
+    (eno1,) = [i for i in imported(hardware, document).interfaces if i.name == "eno1"]
+    assert (eno1.mac, eno1.switch, eno1.port) == ("2c:ea:7f:00:01:03", None, None)
+    document["plugin_data"]["parsed_lldp"]["eno2"] = {
+        "switch_system_name": "mgmt1",
+        "switch_port_id": "Ethernet5",
+    }
+    del hardware.rows["poplar1"]
+    (eno1,) = [i for i in imported(hardware, document).interfaces if i.name == "eno1"]
+    assert (eno1.switch, eno1.port) == ("mgmt1", "Ethernet5")
+
+
+def test_two_names_that_are_swapped(hardware: HardwareList) -> None:
+    """The kernel's eno1 is the list's eno2 and the other way round: no contradiction."""
+    hardware.spoil("gpu1", eno1_mac="2c:ea:7f:00:01:03", eno2_mac="2c:ea:7f:00:01:02", eno2_network="infra")
+    document = inspected()
+    document["inventory"]["interfaces"].append({"name": "eno2", "mac_address": "2c:ea:7f:00:01:03"})
+    found = {i.name: i for i in imported(hardware, document).interfaces if i.device == "gpu1"}
+    assert (found["eno1"].port, found["eno2"].port) == (None, "Ethernet6")
+
+
 def test_the_same_written_otherwise_is_no_contradiction(hardware: HardwareList) -> None:
     """Notations of MAC addresses and capitals."""
     hardware.spoil(

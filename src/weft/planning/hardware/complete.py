@@ -12,7 +12,7 @@ from weft.model.errors import InputError
 from weft.model.hardware import Cell, Record
 from weft.model.ids import format_guid
 from weft.planning.fabric.addressing import client_id
-from weft.planning.hardware.columns import ATTRIBUTES, interface_called, interfaces_of, split
+from weft.planning.hardware.columns import ATTRIBUTES, interface_called, interfaces_of
 from weft.planning.hardware.tables import plain_mac
 from weft.planning.hardware.where import address_of
 from weft.planning.site.neighbours import neighbours_of
@@ -92,29 +92,44 @@ def _complete(record: Record, found: Record | None, errors: list[InputError]) ->
 
 
 def _renamed(record: Record, found: Record) -> dict[str, Cell]:
-    """With interfaces called as the list calls those of the same MAC address: a kernel's names are its own."""
+    """With interfaces called as the list calls those of the same MAC address: a kernel's names are its own.
+
+    One that has a name of the list, but is another one of the list's by its MAC addresses, is left out.
+    """
     by_mac = {
         _plain("mac", cell.text): column.removesuffix("_mac")
         for column, cell in record.cells.items()
         if column.endswith("_mac")
     }
-    names = {
-        i: by_mac.get(_plain("mac", found.cells[f"{i}_mac"].text), i) for i in interfaces_of(found.cells)
+    same = {
+        i: name
+        for i in interfaces_of(found.cells)
+        if (name := by_mac.get(_plain("mac", found.cells[f"{i}_mac"].text)))
     }
     renamed: dict[str, Cell] = {}
     for column, cell in found.cells.items():
-        parts = split(column, set(names))
-        renamed[f"{names[parts[0]]}_{parts[1]}" if parts else column] = cell
+        parts = _parts(column)
+        if parts is None:
+            renamed[column] = cell
+        elif parts[0] in same:
+            renamed[f"{same[parts[0]]}_{parts[1]}"] = cell
+        elif parts[0] not in same.values():
+            renamed[column] = cell
     return renamed
+
+
+def _parts(column: str) -> tuple[str, str] | None:
+    """Interface and attribute of a column."""
+    attribute = max((a for a in ATTRIBUTES if column.endswith(f"_{a}")), key=len, default=None)
+    return None if attribute is None else (column[: -len(attribute) - 1], attribute)
 
 
 def _mentions(record: Record, column: str) -> bool:
     """Whether the list says anything of this column's interface; a host's BMC counts as mentioned."""
-    attribute = max((a for a in ATTRIBUTES if column.endswith(f"_{a}")), key=len, default=None)
-    if attribute is None:
+    parts = _parts(column)
+    if parts is None:
         return False
-    interface = column[: -len(attribute) - 1]
-    return interface == "bmc" or any(f"{interface}_{a}" in record.cells for a in ATTRIBUTES)
+    return parts[0] == "bmc" or any(f"{parts[0]}_{a}" in record.cells for a in ATTRIBUTES)
 
 
 def _plain(column: str, text: str) -> str:
