@@ -217,6 +217,27 @@ class TestWriting:
         (told,) = hardware.told()
         assert "devices: '…' is not allowed: nothing: the list fills this table" in told
 
+    def test_empty_fields_of_the_site_file_are_missing_ones(self, hardware: HardwareList) -> None:
+        """As `weft site check` has it: optional fields, a network, and a table that the list fills."""
+        hardware.site_text = hardware.site_text.replace("    mtu: 9000\n", "    mtu:\n")
+        hardware.site_text = hardware.site_text.replace(
+            "    shared_with: [0123456789abcdef0123456789abcdef]\n", "    shared_with: ~\n"
+        )
+        hardware.site_text = f"racks:\n{hardware.site_text}  foo:\ndevices: # of the list\n"
+        hardware.spoil("nas1", eth0_rate_gbps="")
+        hardware.write()
+        hardware.imported(hardware.folder / "out")
+        site = load_site(hardware.folder / "out" / "site.yaml", links_needed=False)
+        assert {r.name for r in site.racks} == {"r1", "r2"} and len(site.devices) == 4
+        assert "foo" not in site.networks and site.networks["storage"].mtu == 1500
+
+    @pytest.mark.parametrize("racks", ["[{name: [a]}]", "[{name: {a: b}}]", "[r1]", "all", "{a: b}"])
+    def test_racks_of_another_shape(self, hardware: HardwareList, racks: str) -> None:
+        """Told as they are by `weft site check`."""
+        hardware.site_text += f"racks: {racks}\n"
+        hardware.write()
+        assert any(line.split(": ")[1].startswith("racks") for line in hardware.told())
+
     def test_tables_are_csv_with_the_columns_that_are_used(self, hardware: HardwareList) -> None:
         """So that a person can read them."""
         hardware.write()

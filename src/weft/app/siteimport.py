@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from weft.app.explain import MOST_ERRORS, by_line
 from weft.app.sitefile import assemble, load_site, read_site_file, read_text
-from weft.app.yamltext import Positions, read_yaml
+from weft.app.yamltext import Positions, read_yaml, without_nulls
 from weft.generate.sitecsv import table_csv
 from weft.model.errors import InputError, InputErrors
 from weft.model.hardware import Record
@@ -53,6 +53,7 @@ def import_site(site_file: str, records: Sequence[Record], errors: Sequence[Inpu
     Raises `InputErrors` with everything that is wrong, in the lists and in the site file.
     """
     data, where = read_site_file(site_file)
+    data = without_nulls(data)
     found = list(errors)
     around = _around(data, where)
     tables = tables_of(records, around, found)
@@ -130,11 +131,10 @@ def _around(data: Mapping[str, Any], where: Positions) -> Around:
     except ValidationError:
         assemble(dict(data), where, links_needed=False)
         raise
-    racks = data.get("racks")
-    listed = (
-        None if racks is None else frozenset(r["name"] for r in racks if isinstance(r, dict) and "name" in r)
-    )
-    return Around(networks, pods, listed)
+    if "racks" not in data:
+        return Around(networks, pods)
+    named = (r.get("name") for r in data["racks"] if isinstance(r, dict))
+    return Around(networks, pods, frozenset(n for n in named if isinstance(n, str)))
 
 
 def _merge(data: dict[str, Any], where: Positions, tables: Tables, records: Sequence[Record]) -> None:
@@ -163,10 +163,14 @@ def _all(errors: list[InputError], more: int = 0) -> InputErrors:
 def _files(site_file: str, tables: Tables) -> dict[str, str]:
     """The site file with includes of the tables at its end, the tables, and what it included before."""
     path = Path(site_file)
-    head = read_text(path)
+    text = read_text(path)
+    data, where = read_yaml(text, site_file)
+    # A table that the list fills may be empty there: its field would be given twice.
+    empty = [t for t in TABLES if t in data and data[t] is None and t in tables.rows]
+    drop = {int((where.at((table,)) or "").rpartition(":")[2]) for table in empty}
+    head = "".join(line for n, line in enumerate(text.splitlines(keepends=True), 1) if n not in drop)
     includes = "".join(f"{table}: {{csv: {table}.csv}}\n" for table in TABLES if table in tables.rows)
     files = {"site.yaml": f"{head.rstrip()}\n\n# Of `weft site import`:\n{includes}"}
-    data, _ = read_yaml(head, site_file)
     for table in TABLES:
         for item in data[table] if isinstance(data.get(table), list) else [data.get(table)]:
             if isinstance(item, dict) and "csv" in item:
