@@ -286,11 +286,19 @@ def test_metrics_say_how_each_fabric_is(house: House) -> None:
     """Ports whose errors grow, problems, and that nobody rules; a fabric that left the site leaves the metrics too."""
     master = house.fabric.managers[0]
     old = PortErrors(node="leaf01", port=3, counters={"PortRcvErrors": 9000})
-    grown = {"counters": {"PortRcvErrors": 90}, "grown": {"PortRcvErrors": 80}, "over": ("PortRcvErrors",)}
-    master.port_errors = (old, PortErrors(node="leaf02", port=1, **grown))
+    counter = "PortRcvErrors"
+    bad = [
+        PortErrors(node="leaf02", port=port, counters={counter: 90}, grown={counter: 80}, over=(counter,))
+        for port in range(1, 71)
+    ]
+    master.port_errors = (old, bad[0])
     _keeper(house).tend()
     found = _metrics(house)
     assert (found["weft_fabric_up"], found["weft_fabric_ports_with_errors"]) == (1, 1)
+    master.port_errors = tuple(bad)
+    _keeper(house).tend()
+    found = _metrics(house)
+    assert found["weft_fabric_ports_with_errors"] == 70  # the list of ports ends at 50
     assert found["weft_fabric_read_age_seconds"] < 3600
     for manager in house.fabric.managers:
         manager.reachable = False

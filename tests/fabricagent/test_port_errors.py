@@ -123,12 +123,13 @@ def watch(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> Watch:
 def test_a_port_that_gets_worse_is_a_problem_and_an_old_sum_is_not(wire: FakeWire, watch: Watch) -> None:
     """Shown are both, the growing one first; the sentence names both ends of the cable."""
     wire.values = {(2, 3): {"PortRcvErrors": 500}, (7, 1): {}}
-    found, problems = watch.look(0)
+    found, bad, problems = watch.look(0)
     assert [(p.node, p.port, p.counters) for p in found or ()] == [("leaf01", 3, {"PortRcvErrors": 500})]
-    assert problems == ()
+    assert (bad, problems) == (0, ())
     wire.values[7, 1] = {"SymbolErrorCounter": 11}
-    found, problems = watch.look(60)
+    found, bad, problems = watch.look(60)
     assert [p.node for p in found or ()] == ["gpu01 mlx5_0", "leaf01"]
+    assert bad == 1
     assert problems == (
         "gpu01 mlx5_0[1] to leaf01[3]: errors grew within the last hour: SymbolErrorCounter by 11; "
         "check cable and adapter",
@@ -147,16 +148,61 @@ def test_up_to_the_threshold_is_no_problem(wire: FakeWire, watch: Watch) -> None
 def test_a_port_that_does_not_answer_is_told_and_hides_no_other(wire: FakeWire, watch: Watch) -> None:
     """Unknown isn't fine; nothing readable at all makes what was read before unknown, too."""
     wire.values = {(2, 3): {"PortRcvErrors": 1}}
-    found, problems = watch.look(0)
-    assert len(found or ()) == 1
+    found, bad, problems = watch.look(0)
+    assert (len(found or ()), bad) == (1, 0)
     assert problems == ("error counters of 1 cabled ports can't be read",)
     wire.values = {}
-    assert watch.look(60) == Seen(None, ("error counters of ports can't be read: no answer",))
+    assert watch.look(60) == Seen(None, None, ("error counters of ports can't be read: no answer",))
+
+
+@pytest.mark.parametrize(
+    ("counter", "most"),
+    [("SymbolErrorCounter", 65_535), ("LinkDownedCounter", 255), ("LocalLinkIntegrityErrors", 15)],
+)
+def test_a_full_counter_stays_a_problem(wire: FakeWire, watch: Watch, counter: str, most: int) -> None:
+    """It can't grow any more, after hours or a restart of the agent; one below, it is an old sum."""
+    wire.values[7, 1] = {counter: most - 1}
+    assert watch.look(0).bad == 0
+    wire.values[7, 1] = {counter: most}
+    for hour in range(1, 3):
+        watch.look(hour * WINDOW)
+    found, bad, problems = watch.look(3 * WINDOW)
+    assert [p.grown for p in found or ()] == [{}]
+    assert bad == 1
+    assert problems == (
+        f"gpu01 mlx5_0[1] to leaf01[3]: counter is full: {counter} ({most}), clear it (perfquery -R); "
+        "check cable and adapter",
+    )
+    assert Watch(wire).look(0).problems == problems
+    wire.values[7, 1] = {}
+    assert watch.look(4 * WINDOW).problems == ()
+
+
+def test_a_full_counter_and_growing_ones_are_told_together(wire: FakeWire, watch: Watch) -> None:
+    """What it was full of isn't repeated as growth."""
+    wire.values[7, 1] = {"SymbolErrorCounter": 60_000, "LinkDownedCounter": 1}
+    watch.look(0)
+    wire.values[7, 1] = {"SymbolErrorCounter": 65_535, "LinkDownedCounter": 21}
+    assert (
+        "errors grew within the last hour: LinkDownedCounter by 20; counter is full: SymbolErrorCounter (65535), "
+        in watch.look(60).problems[0]
+    )
+
+
+def test_all_bad_ports_are_counted_and_the_worst_listed(
+    wire: FakeWire, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list ends somewhere, the number doesn't."""
+    monkeypatch.setattr(porterrors, "SHOWN", 1)
+    wire.values = {(2, 3): {"VL15Dropped": 65_535}, (7, 1): {"PortRcvErrors": 65_535}}
+    found, bad, problems = watch.look(0)
+    assert (len(found or ()), bad) == (1, 2)
+    assert problems[1:] == ("1 more ports have such errors",)
 
 
 def test_before_the_first_reading_nothing_is_known_and_nothing_wrong(watch: Watch) -> None:
     """A reading may take longer than a status may."""
-    assert watch.watch.look() == Seen(None)
+    assert watch.watch.look() == Seen(None, None)
 
 
 def test_asking_for_the_status_asks_no_port(wire: FakeWire, watch: Watch) -> None:

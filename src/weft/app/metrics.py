@@ -102,7 +102,7 @@ def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:
     )
     errors = GaugeMetricFamily(
         "weft_fabric_ports_with_errors",
-        "Ports whose error counters grew by more than their threshold within an hour.",
+        "Ports with an error counter that grew by more than its threshold within an hour, or is full.",
         labels=one,
     )
     age = GaugeMetricFamily(

@@ -67,8 +67,7 @@ class FabricKeeper(Periodic):
                 status.known,
                 sum(len(m.problems) for m in status.managers) + len(status.problems),
             )
-            if status.port_errors is not None:
-                errors = sum(bool(port.over) for port in status.port_errors)
+            errors = status.bad_ports
         except WeftError as error:
             log.warning("fabric %s: its managers can't be asked: %s", name, error)
         with self._database.transaction() as tx:

@@ -12,7 +12,7 @@ from weft.fabricagent.config import AgentConfig
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
 from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
 from weft.fabricagent.options import read_options
-from weft.fabricagent.porterrors import PortErrorWatch
+from weft.fabricagent.porterrors import PortErrorWatch, Seen
 from weft.fabricagent.wire import Wire
 from weft.generate.certificates import expiry_problems
 from weft.generate.partitions_conf import PartitionsConf, parse, split
@@ -27,7 +27,7 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import InputError, UnknownError
-from weft.model.fabric import ManagerState, ObservedFabric, PortErrors
+from weft.model.fabric import ManagerState, ObservedFabric
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.subnet import PathProbe
 
@@ -77,11 +77,11 @@ class Observer:
         problems += self._log_problems()
         problems += self._attempts()
         problems += self._certificate_problems()
-        port_errors: tuple[PortErrors, ...] | None = None
+        seen = Seen(None, None)
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
-            port_errors, said = self._errors.look()
-            problems += said
+            seen = self._errors.look()
+            problems += seen.problems
             if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
                 problems.append(
                     f"opensm was told to sweep {silence:.0f} s ago and has not ended one: restart it"
@@ -96,7 +96,8 @@ class Observer:
             problems=tuple(problems),
             digest=digest(text),
             foreign_digest=self._foreign_digest(text),
-            port_errors=port_errors,
+            port_errors=seen.ports,
+            bad_ports=seen.bad,
         )
 
     def _log_problems(self) -> list[str]:

@@ -1,7 +1,8 @@
 """Error counters of the fabric's cabled ports, and which of them grow: a bad cable or adapter, or refused packets.
 
 Counters are sums since somebody last reset them, so that a high one may be old; what has been added within the last
-hour says that something is wrong now. Nothing is ever reset here: other tools of the site read the same counters.
+hour says that something is wrong now. A counter that is full can't grow, so it counts as bad until somebody resets it.
+Nothing is ever reset here: other tools of the site read the same counters.
 """
 
 from __future__ import annotations
@@ -43,6 +44,16 @@ THRESHOLDS: Mapping[str, int] = {
     "VL15Dropped": 100,
 }
 """The suggestions of infiniband-diags (`/etc/infiniband-diags/error_thresholds`), here for what an hour adds."""
+_FULL: Mapping[str, int] = {
+    "LinkErrorRecoveryCounter": 255,
+    "LinkDownedCounter": 255,
+    "PortXmitConstraintErrors": 255,
+    "PortRcvConstraintErrors": 255,
+    "LocalLinkIntegrityErrors": 15,
+    "ExcessiveBufferOverrunErrors": 15,
+}
+_FULL_OTHERS = 0xFFFF
+"""Where counters stop, by their widths in PortCounters (IBA 1.4 §16.1.3.5): a full one can't grow any more."""
 
 Port = tuple[int, int]
 """GUID of the node, and number of the port."""
@@ -89,11 +100,13 @@ class Seen(NamedTuple):
     """What the last reading says.
 
     Attributes:
-        ports: those with errors, the worst first; None: nothing was read yet, or nothing could be.
+        ports: the `SHOWN` worst of those with errors, the worst first; None: nothing was read yet, or nothing could be.
+        bad: how many ports have a counter that grew by more than its threshold or is full; None as for `ports`.
         problems: each a sentence.
     """
 
     ports: tuple[PortErrors, ...] | None
+    bad: int | None
     problems: tuple[str, ...] = ()
 
 
@@ -136,18 +149,18 @@ class PortErrorWatch:
                 self._thread = threading.Thread(target=self._go_on, name="port-errors", daemon=True)
                 self._thread.start()
             if self._failed:
-                return Seen(None, (f"error counters of ports can't be read: {self._failed}",))
+                return Seen(None, None, (f"error counters of ports can't be read: {self._failed}",))
             if self._discovery is None:
-                return Seen(None)
+                return Seen(None, None)
             found, unread = self._found(self._discovery), self._unread
         found.sort(key=lambda p: (not p.over, -sum(p.grown.values()), -sum(p.counters.values())))
         bad = [p for p in found if p.over]
         problems = [p.sentence() for p in bad[:SHOWN]]
         if len(bad) > SHOWN:
-            problems.append(f"{len(bad) - SHOWN} more ports have as many errors")
+            problems.append(f"{len(bad) - SHOWN} more ports have such errors")
         if unread:
             problems.append(f"error counters of {unread} cabled ports can't be read")
-        return Seen(tuple(found[:SHOWN]), tuple(problems))
+        return Seen(tuple(found[:SHOWN]), len(bad), tuple(problems))
 
     def _found(self, discovery: Discovery) -> list[PortErrors]:
         """Ports with errors in the last reading, or whose errors grew."""
@@ -156,6 +169,7 @@ class PortErrorWatch:
         found: list[PortErrors] = []
         for port, errors in self._history.readings[-1][1].items():
             grown = self._history.grown(port)
+            full = tuple(n for n, value in errors.items() if value >= _FULL.get(n, _FULL_OTHERS))
             if not errors and not grown:
                 continue
             found.append(
@@ -165,7 +179,8 @@ class PortErrorWatch:
                     peer=_peer(peers.get(port), names),
                     counters=dict(errors),
                     grown=grown,
-                    over=tuple(n for n, added in grown.items() if added > THRESHOLDS[n]),
+                    over=tuple(n for n in THRESHOLDS if grown.get(n, 0) > THRESHOLDS[n] or n in full),
+                    full=full,
                 )
             )
         return found

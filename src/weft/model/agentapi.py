@@ -120,6 +120,9 @@ class AgentStatus(Document):
     port_errors: tuple[PortErrors, ...] | None = Field(
         default=None, description="Of a master: ports with errors, the worst first; none: not known."
     )
+    bad_ports: int | None = Field(
+        default=None, description="Of a master: how many ports are bad, listed or not; none: not known."
+    )
 
 
 class PartitionsChange(Document):

@@ -244,18 +244,24 @@ class PortErrors(Document):
     grown: dict[str, int] = Field(
         default_factory=dict[str, int], description="What was added within the last hour."
     )
-
     over: tuple[str, ...] = Field(
-        default=(), description="Counters that grew by more than their threshold: something is wrong now."
+        default=(),
+        description="Counters that grew by more than their threshold, or are full: something is wrong.",
+    )
+    full: tuple[str, ...] = Field(
+        default=(), description="Counters at their largest value: they don't grow until they are reset."
     )
 
     def sentence(self) -> str:
         """What is wrong with it."""
-        grew = ", ".join(f"{n} by {self.grown.get(n, 0)}" for n in self.over)
-        to = f" to {self.peer}" if self.peer else ""
-        return (
-            f"{self.node}[{self.port}]{to}: errors grew within the last hour: {grew}; check cable and adapter"
+        grew = ", ".join(f"{n} by {self.grown.get(n, 0)}" for n in self.over if n not in self.full)
+        full = ", ".join(f"{n} ({self.counters.get(n, 0)})" for n in self.full)
+        what = (
+            f"errors grew within the last hour: {grew}" if grew else "",
+            f"counter is full: {full}, clear it (perfquery -R)" if full else "",
         )
+        to = f" to {self.peer}" if self.peer else ""
+        return f"{self.node}[{self.port}]{to}: {'; '.join(filter(None, what))}; check cable and adapter"
 
 
 class FabricStatus(Document):
@@ -268,7 +274,12 @@ class FabricStatus(Document):
     )
     port_errors: tuple[PortErrors, ...] | None = Field(
         default=None,
-        description="Ports with errors, the worst first, at most 50; null: the manager doesn't tell.",
+        description="Ports with errors, the worst first, at most 50; null: not read yet, or the manager doesn't tell.",
+    )
+    bad_ports: int | None = Field(
+        default=None,
+        description="How many ports have a counter that grew by more than its threshold or is full, listed or not; "
+        "null: not read yet, or the manager doesn't tell.",
     )
 
     @property

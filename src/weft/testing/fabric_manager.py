@@ -202,7 +202,10 @@ class FakeManager:
                 problems=tuple(problems),
                 digest=digest,
                 foreign_digest=foreign,
-                port_errors=self.port_errors if self._state is ManagerState.MASTER else None,
+                port_errors=self.port_errors[:50] if self._state is ManagerState.MASTER else None,
+                bad_ports=sum(bool(p.over) for p in self.port_errors)
+                if self._state is ManagerState.MASTER
+                else None,
             )
 
     def _file(self) -> _File:

@@ -13,11 +13,13 @@ from weft.model.ids import format_guid
 def fabric_status(fabric: str, answers: Mapping[str, AgentStatus | WeftError]) -> FabricStatus:
     """`answers`: agent -> its status, or the error."""
     known = {name: a for name, a in answers.items() if isinstance(a, AgentStatus)}
+    tells = next((a for a in known.values() if a.port_errors is not None), None)
     return FabricStatus(
         fabric=fabric,
         managers=tuple(_manager(name, answer) for name, answer in answers.items()),
         problems=(*_masters(known), *_files(known)),
-        port_errors=next((a.port_errors for a in known.values() if a.port_errors is not None), None),
+        port_errors=tells.port_errors if tells else None,
+        bad_ports=tells.bad_ports if tells else None,
     )
 
 
