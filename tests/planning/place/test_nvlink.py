@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +117,44 @@ def test_a_whole_domain_is_one_that_nobody_else_can_be_in() -> None:
     found = refused(site, busy(7), 4, slice=4, slice_within=WHOLE)
     assert "in groups of 4 that are whole NVLink domains, but only 0 of the 15" in found.reason
     assert "locality.slice_within: nvlink_domain instead of whole_nvlink_domain" in found.would_fit
+
+
+@pytest.mark.parametrize("level", [{"required": ONE}, {"preferred": ONE}, {}])
+@pytest.mark.parametrize("sizes", [{"count": 4}, {"count": 2, "spare": 2}])
+def test_two_groups_are_not_one_whole_domain(level: dict[str, Any], sizes: dict[str, Any]) -> None:
+    """A domain of four that holds two groups of two, or a group and its spares, isn't whole for either."""
+    found = refused(TWO, busy(), **sizes, slice=2, slice_within=WHOLE, **level)
+    assert "in groups of 2 that are whole NVLink domains, but only 0 of the 16" in found.reason
+
+
+def test_what_is_inside_one_domain_is_counted_in_whole_groups() -> None:
+    """The domain of four is no place for groups of two, and the refusal doesn't say that all four fit there."""
+    site = racks([[[4, 2, 2]]])
+    assert domains(site, placed(site, busy(), 4, slice=2, slice_within=WHOLE, preferred=ONE)) == {"d2", "d3"}
+    found = refused(site, busy(), 4, slice=2, slice_within=WHOLE, required=ONE)
+    assert "at most 2 of the 4 within one nvlink_domain (d2)" in found.reason
+    assert "count: 2 instead of 4" in found.would_fit
+    assert "locality.slice_within: nvlink_domain instead of whole_nvlink_domain" in found.would_fit
+
+
+@pytest.mark.parametrize("within", [ONE, WHOLE])
+@pytest.mark.parametrize("excluded", [(), ("gpu1",)])
+def test_no_suggestion_that_no_order_may_have(within: str, excluded: tuple[str, ...]) -> None:
+    """Groups in domains are of two at least; on leaves single nodes are a way out."""
+    site, occupancy = racks([[[2, 2]]]), busy(2, 3)
+    found = refused(site, occupancy, 2, slice=2, slice_within=within, exclude=excluded)
+    assert not [f for f in found.would_fit if "locality.slice: 1" in f]
+    with pytest.raises(ValueError, match="needs slice"):
+        LocalityOrder.model_validate({"slice": 1, "slice_within": within})
+    leaves = build_site([[1, 1]])
+    assert "locality.slice: 1 instead of 2" in refused(leaves, busy(), 2, slice=2).would_fit
+
+
+def test_groups_of_one_count_as_groups_beside_excluded_nodes() -> None:
+    """A leaf with an excluded node is counted in groups too, also of one: in the domain of two there is none."""
+    site = racks([[[2, 1, 1]]])
+    assert placed(site, busy(), 1, slice=1, slice_within=WHOLE, exclude=("gpu3",)) == ["gpu4"]
+    refused(site, busy(), 1, slice=1, slice_within=WHOLE, exclude=("gpu3", "gpu4"))
 
 
 @pytest.mark.parametrize("why", ["maintenance", "quarantine", "reserved", "image"])
@@ -326,6 +365,16 @@ def test_any_state_by_brute_force(chance: random.Random, sizes: list[list[int]])
             {"slice": size, "slice_within": WHOLE},
             sum(free[d] == total[d] == size for d in free) >= groups,
         ),
+        (
+            size * groups,
+            {"slice": size, "slice_within": WHOLE, "preferred": ONE},
+            sum(free[d] == total[d] == size for d in free) >= groups,
+        ),
+        (
+            size * groups,
+            {"slice": size, "slice_within": WHOLE, "required": ONE},
+            groups == 1 and any(free[d] == total[d] == size for d in free),
+        ),
     ):
         found = place(build_request(count, **fields), site, Occupancy(busy=gone))
         assert isinstance(found, Placement) == fits, (sizes, gone, count, fields)
@@ -339,6 +388,7 @@ def test_any_state_by_brute_force(chance: random.Random, sizes: list[list[int]])
                 used[domain] = used.get(domain, 0) + 1
             if "required" in fields:
                 assert len(used) == 1
+            if fields == {"required": ONE}:
                 assert free[next(iter(used))] == min(n for n in free.values() if n >= size)
             else:
                 assert all(n % size == 0 for n in used.values())
@@ -359,15 +409,29 @@ def test_a_window_decides_as_now_does(chance: random.Random, reservations: int) 
         if found is not None and start < 50:
             taken |= set(found.nodes)
     size = chance.randint(2, 4)
-    for fields in (
+    whole: dict[str, Any] = {"slice": size, "within": WHOLE}
+    cases: tuple[dict[str, Any], ...] = (
         {"required": ONE, "preferred": ONE},
         {"slice": size, "within": ONE},
-        {"slice": size, "within": WHOLE},
-    ):
+        whole,
+        {**whole, "required": ONE, "preferred": ONE},
+        {**whole, "preferred": ONE},
+        {**whole, "count": 2 * size},
+        {**whole, "count": 2 * size, "preferred": ONE},
+        {**whole, "count": 2 * size, "required": ONE, "preferred": ONE},
+        {**whole, "spare": size, "preferred": ONE},
+        {**whole, "preferred": ONE, "exclude": tuple(chance.sample(names, 2))},
+    )
+    for fields in cases:
         ask = replace(Ask("a", size, kind=kind), **fields)
         left = Engine.among(site, "ib0", [n for n in names if n not in taken], Occupancy())
         expected, found = left.decide(ask), line.decide(ask, 0, 50)
         assert (found is None) == (expected is None), (fields, sorted(taken))
         if found is not None:
-            assert not set(found.nodes) & taken
-            assert len({site.node_by_name[n].nvlink_domain for n in found.nodes}) == 1
+            assert expected is not None
+            assert not set(found.nodes) & {*taken, *ask.exclude}
+            used = Counter(site.node_by_name[n].nvlink_domain for n in found.nodes)
+            assert len(used) == ask.held // size
+            if ask.within == WHOLE:
+                every = Counter(n.nvlink_domain for n in site.nodes)
+                assert all(every[d] == n == size for d, n in used.items())

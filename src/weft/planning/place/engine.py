@@ -234,7 +234,7 @@ class Engine(Gang):
         for leaf, bits in hidden.items():
             out[leaf] = out.get(leaf, 0) | bits
         available, mask = self.available, view.mask
-        if ask.slice == 1:
+        if ask.slice == 1 and ask.within == "leaf":
             rooms = {x: (available[x] & mask[x] & ~bits).bit_count() for x, bits in out.items()}
         else:
             rooms = {x: view.units(x, available[x] & mask[x] & ~bits) for x, bits in out.items()}

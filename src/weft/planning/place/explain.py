@@ -9,6 +9,8 @@ from weft.model.placement import FilterReport, PlacementRequest
 from weft.planning.fabric.topology import NO_BLOCK, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
+from weft.planning.place.nvlink import slices
+from weft.planning.place.view import View
 from weft.planning.words import some
 
 
@@ -65,7 +67,7 @@ def _most_in_one(request: PlacementRequest, engine: Engine) -> tuple[int, str]:
         if not room:
             continue
         if request.required == "nvlink_domain":
-            free |= _in_domains(engine, leaf, view.mask[leaf])
+            free |= _in_domains(engine, leaf, view)
         else:
             domain = _domain(request.required, name, engine.numbers.blocks[pool.block_of[leaf]], topology)
             free[domain] = free.get(domain, 0) + room * request.slice
@@ -83,13 +85,16 @@ def _most_in_one(request: PlacementRequest, engine: Engine) -> tuple[int, str]:
     return free.get(domain, 0), domain
 
 
-def _in_domains(engine: Engine, leaf: int, mask: int) -> dict[str, int]:
-    """NVLink domain of a leaf -> how many of these nodes of it are free."""
+def _in_domains(engine: Engine, leaf: int, view: View) -> dict[str, int]:
+    """NVLink domain of a leaf -> how many free nodes of it form the groups that are asked for."""
     numbers = engine.numbers
     if not numbers.domains:
         return {}
-    free, names, domains = engine.available[leaf] & mask, numbers.domain_names[leaf], numbers.domains[leaf]
-    return {name: (free & domain).bit_count() for name, domain in zip(names, domains, strict=True)}
+    free, lens = engine.available[leaf] & view.mask[leaf], view.lens
+    return {
+        name: sum(units for units, _ in slices((domain,), free, lens)) * lens.slice
+        for name, domain in zip(numbers.domain_names[leaf], numbers.domains[leaf], strict=True)
+    }
 
 
 def _domain(level: Level, leaf: str, block: str, topology: Topology) -> str:

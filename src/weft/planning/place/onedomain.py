@@ -38,6 +38,7 @@ class OneDomain(Weighing):
         if not numbers.domains or (ask.near and home is None):
             return None
         touched = self._touched(ask)
+        whole = ask.within == "whole_nvlink_domain"
         free = away = 0
         found: list[Found] = []
         for leaf, domains in enumerate(numbers.domains):
@@ -53,7 +54,7 @@ class OneDomain(Weighing):
                 room = (bits & domain).bit_count()
                 if room < need or home not in (None, (leaf, number)):
                     continue
-                if ask.within == "whole_nvlink_domain" and not room == need == domain.bit_count():
+                if whole and not room == need == ask.slice == domain.bit_count():
                     continue
                 cost = self._cost(view, leaf, bits & domain, ask) if leaf in touched else 0
                 found.append((cost, room - need, there, leaf, number))

@@ -65,8 +65,9 @@ def _weaker_level(
 
 
 def _smaller_slices(request: PlacementRequest, occupancy: Occupancy, fits: Fits) -> str | None:
-    """The largest slices that would fit."""
-    for size in range(request.slice - 1, 0, -1):
+    """The largest slices that would fit; groups in NVLink domains are of two at least, as in an order."""
+    least = 1 if request.slice_within == "leaf" else 2
+    for size in range(request.slice - 1, least - 1, -1):
         whole = request.count % size == 0 and request.spare % size == 0
         if whole and fits(request.model_copy(update={"slice": size}), occupancy):
             return f"locality.slice: {size} instead of {request.slice}"
