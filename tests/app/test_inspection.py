@@ -136,6 +136,22 @@ def test_two_names_that_are_swapped(hardware: HardwareList) -> None:
     assert (found["eno1"].port, found["eno2"].port) == (None, "Ethernet6")
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("ENO-1", "interface 'ENO-1' needs a name that differs from 'ENO_1' by letters or digits"),
+        ("管理", "interface '管理' needs a name with Latin letters or digits"),
+    ],
+)
+def test_interfaces_that_would_be_lost(hardware: HardwareList, name: str, sentence: str) -> None:
+    """Two that columns call the same, or one without a name: told with the file."""
+    document = inspected()
+    document["inventory"]["interfaces"] += [
+        {"name": n, "mac_address": f"02:00:00:00:00:0{i}"} for i, n in enumerate(("ENO_1", name))
+    ]
+    assert any("gpu1.json" in line and sentence in line for line in told(hardware, document))
+
+
 def test_the_same_written_otherwise_is_no_contradiction(hardware: HardwareList) -> None:
     """Notations of MAC addresses and capitals."""
     hardware.spoil(

@@ -148,6 +148,48 @@ def test_what_is_wrong_in_netbox_is_told_with_its_object(
     assert "role: 'patch-panel' is not allowed: what it is" in told
 
 
+@pytest.mark.parametrize(
+    ("device", "names", "told"),
+    [
+        ("pdu1", ["Eth-0", "eth_0"], "name of an interface of pdu1: 'eth_0' is not allowed: a name that differs from "
+         "'Eth-0' by letters or digits: both are eth_0 here"),
+        ("pdu1", ["iDRAC", "IPMI"], "'IPMI' is not allowed: a name that differs from 'iDRAC'"),
+        ("pdu1", ["管理"], "name of an interface of pdu1: '管理' is not allowed: a name with Latin "
+         "letters or digits"),
+        ("mgmt1", ["Ethernet 1/0/1"], "name of an interface of mgmt1: 'Ethernet 1/0/1' is not allowed: a port's name "
+         "without spaces and brackets"),
+        ("mgmt1", ["Eth[1-4]"], "'Eth[1-4]' is not allowed: a port's name without spaces"),
+    ],
+)  # fmt: skip
+def test_an_interface_that_would_be_lost(
+    inventory: Inventory, url: str, device: str, names: list[str], told: str
+) -> None:
+    """Names that are equal, empty, or several where columns are made of them: its device and object are named."""
+    number = next(d["id"] for d in inventory.devices if d["name"] == device)
+    for n, name in enumerate(names):
+        address = f"10.3.0.{50 + n}/24" if device == "pdu1" else None
+        last = inventory.interface(number, name, f"02:00:00:00:00:{n:02x}", address)
+    with pytest.raises(InputError) as caught:
+        NetBox(url, TOKEN).records("dc1")
+    assert told in str(caught.value) and f"NetBox interface {last}: " in str(caught.value)
+
+
+def test_custom_fields_do_not_replace_netboxs_own(inventory: Inventory, url: str) -> None:
+    """Name, role and rack are NetBox's; a box that isn't ticked says nothing, and one that is says not what."""
+    custom = inventory.devices[2]["custom_fields"]
+    custom |= {"name": "x", "hostname": "y", "device_role": "router", "cabinet": "r9", "maintenance": False}
+    pdu = NetBox(url, TOKEN).records("dc1")[2]
+    assert {c: pdu.text(c) for c in ("name", "kind", "rack", "maintenance")} == {
+        "name": "pdu1",
+        "kind": "pdu",
+        "rack": "r1",
+        "maintenance": None,
+    }
+    custom["maintenance"] = True
+    with pytest.raises(InputError, match=r"NetBox device 3: custom_fields\.maintenance: True is not allowed"):
+        NetBox(url, TOKEN).records("dc1")
+
+
 def test_a_good_netbox_becomes_a_site(
     inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +234,9 @@ def test_a_good_netbox_becomes_a_site(
             "not an answer",
         ),
         ((200, b"[1, 2]"), PermanentError, "not an answer"),
+        ((200, b"[" * 100_000), PermanentError, "not an answer"),
+        ((200, b"[]"), PermanentError, "it shows none; check --netbox-site, and what the token may view"),
+        ((200, b'{"count": 0, "next": null, "results": []}'), PermanentError, "it shows none"),
     ],
 )
 def test_answers_that_are_none(

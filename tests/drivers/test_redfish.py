@@ -82,6 +82,8 @@ class Bmc:
     port: int
     ca: str
     tree: dict[str, dict[str, Any]] = field(default_factory=tree)
+    body: bytes | None = None
+    """Of every answer instead."""
     asked: list[str] = field(default_factory=list)
 
     def read(self, password: str = PASSWORD, ca: str | bool | None = None) -> Record:
@@ -95,7 +97,8 @@ def bmc(tmp_path: Path) -> Iterator[Bmc]:
     made = Bmc(0, str(certificate))
 
     class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+        # A connection for each request: one that was kept was sometimes closed under load.
+        protocol_version = "HTTP/1.0"
 
         def do_GET(self) -> None:
             made.asked.append(f"GET {self.path}")
@@ -109,7 +112,7 @@ def bmc(tmp_path: Path) -> Iterator[Bmc]:
                 self.reply(200, document)
 
         def reply(self, status: int, document: Any) -> None:
-            body = json.dumps(document).encode()
+            body = json.dumps(document).encode() if made.body is None else made.body
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -199,6 +202,41 @@ def test_answers_that_are_none(bmc: Bmc, path: str) -> None:
     del bmc.tree[path]
     with pytest.raises(OutsideError):
         bmc.read()
+
+
+@pytest.mark.parametrize("body", [b"<html>a portal</html>", b"[" * 100_000])
+def test_answers_that_are_not_redfish(bmc: Bmc, body: bytes) -> None:
+    """Something answers, but no BMC does: told for this host, and the others are still read."""
+    bmc.body = body
+    with pytest.raises(PermanentError, match=r"not as Redfish describes it .*; check that it is a BMC"):
+        bmc.read()
+
+
+def renamed(bmc: Bmc, old: str, new: str) -> None:
+    """An interface of the system with another id."""
+    path = "/redfish/v1/Systems/1/EthernetInterfaces"
+    bmc.tree[f"{path}/{old}"]["Id"] = new
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("NIC.1", "nic-1", "interface 'nic-1' needs a name that differs from 'NIC.1'"),
+        (
+            "NIC.1",
+            "NIC.1",
+            "interface 'NIC.1' needs one MAC address; it has 2C:EA:7F:00:01:02 and 2C:EA:7F:00:01:03",
+        ),
+        ("NIC.1", "管理", "interface '管理' needs a name with Latin letters or digits"),
+    ],
+)
+def test_an_interface_that_would_be_lost(bmc: Bmc, first: str, second: str, told: str) -> None:
+    """Two with one name here, as a BMC of two systems has them, or one without any: none is passed over."""
+    renamed(bmc, "NIC.1", first)
+    renamed(bmc, "NIC.2", second)
+    with pytest.raises(PermanentError) as caught:
+        bmc.read()
+    assert told in str(caught.value)
 
 
 def test_hosts_of_a_list_are_asked_and_compared(tmp_path: Path) -> None:

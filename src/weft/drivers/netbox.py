@@ -5,6 +5,7 @@ Source: NetBox's REST API from 3.3 on (devices, interfaces with `connected_endpo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,8 +27,12 @@ MOST = 500_000
 """Objects of one kind that are read; more is no site but a mistake."""
 _DEVICES_AT_ONCE = 50
 """Ids in one query: URLs have a length."""
+_ODD_SHAPE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
+"""What an answer of another shape ends in; the last: nested too deeply."""
 _LOGICAL = frozenset({"virtual", "bridge", "lag"})
 """Types of interfaces that no cable is plugged into."""
+_CUSTOM = PLAIN - {"name", "kind", "rack"}
+"""Columns that custom fields may fill: for the others NetBox has fields of its own."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -90,13 +95,16 @@ class NetBox:
         """Every device, of a site if one is given by its slug. Raises `OutsideError`."""
         try:
             return list(self._records({"site": site} if site else {}))
-        except (pynetbox.ContentError, AttributeError, LookupError, TypeError, ValueError):
+        except (pynetbox.ContentError, *_ODD_SHAPE):
             then = "check that the URL is that of NetBox 3.3 or newer"
             raise PermanentError("list hardware", self._name, "not an answer of NetBox's API", then) from None
 
     def _records(self, chosen: Mapping[str, str]) -> Iterator[Record]:
         dcim, ipam = self._api.dcim, self._api.ipam
         devices = self._list("devices", dcim.devices, chosen)
+        if not devices:
+            then = "check --netbox-site, and what the token may view"
+            raise PermanentError("list devices", self._name, "it shows none", then)
         for start in range(0, len(devices), _DEVICES_AT_ONCE):
             some = devices[start : start + _DEVICES_AT_ONCE]
             ids = {"device_id": [d["id"] for d in some]}
@@ -148,13 +156,20 @@ def _record(device: Json, interfaces: Sequence[Json], addresses: Mapping[int, Se
     cells = {c: Cell(text, column, place) for c, text, column in _of_device(device)}
     is_switch = kind_of(cells["kind"].text if "kind" in cells else "") == "switch"
     ports: list[str] = []
+    names: dict[str, str] = {}
     for one in interfaces:
-        its = addresses.get(one["id"], ())
+        its, where = addresses.get(one["id"], ()), f"NetBox interface {one['id']}"
+        field, written = f"name of an interface of {device.get('name')}", str(one["name"])
         if is_switch and not its and not one.get("mgmt_only") and _type(one) not in _LOGICAL:
-            ports.append(str(one["name"]))
+            if re.search(r"[\s\[\]]", written):
+                raise InputError(field, written, "a port's name without spaces and brackets", where)
+            ports.append(written)
         elif its or one.get("untagged_vlan"):
-            where = f"NetBox interface {one['id']}"
-            cells |= {c: Cell(text, column, where) for c, text, column in _of_interface(one, its)}
+            try:
+                name = interface_called(written, names)
+            except ValueError as error:
+                raise InputError(field, written, str(error), where) from None
+            cells |= {c: Cell(text, column, where) for c, text, column in _of_interface(name, one, its)}
     if ports:
         cells["ports"] = Cell(" ".join(ports), "interfaces", place)
     return Record(place, cells)
@@ -172,12 +187,16 @@ def _of_device(device: Json) -> Iterator[tuple[str, str, str]]:
         yield "rack", str(device["rack"]["name"]), "rack"
     for name, value in (device.get("custom_fields") or {}).items():
         column = canonical(name)
-        if column in PLAIN and isinstance(value, str | int | float) and value != "":
+        if column in _CUSTOM and isinstance(value, str | int | float) and value != "":
+            if value is False:
+                continue  # a box that isn't ticked says nothing; one that is says not what
+            if value is True:
+                where = f"NetBox device {device['id']}"
+                raise InputError(f"custom_fields.{name}", value, "text or a number", where)
             yield column, str(value), f"custom_fields.{name}"
 
 
-def _of_interface(one: Json, addresses: Sequence[Json]) -> Iterator[tuple[str, str, str]]:
-    name = interface_called(str(one["name"]))
+def _of_interface(name: str, one: Json, addresses: Sequence[Json]) -> Iterator[tuple[str, str, str]]:
     if one.get("mac_address"):
         yield f"{name}_mac", str(one["mac_address"]), f"{one['name']}.mac_address"
     ipv4 = [a for a in addresses if ":" not in str(a["address"])]

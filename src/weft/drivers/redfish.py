@@ -48,12 +48,19 @@ def discover(address: str, user: str, password: str, ca: str | bool = True, port
     except exceptions.AccessError:
         then = "check REDFISH_USER and REDFISH_PASSWORD"
         raise PermanentError("read interfaces", name, "it refuses the user", then) from None
+    except (requests.exceptions.InvalidJSONError, RecursionError) as error:
+        # The first is a RequestException too, but something did answer.
+        raise _odd(name, error) from None
     except (exceptions.ConnectionError, requests.RequestException) as error:
         answer = "its certificate isn't trusted" if "certificate" in str(error).lower() else "no answer"
         raise TemporaryError("read interfaces", name, answer, "check the address and --redfish-ca") from None
     except (exceptions.SushyError, AttributeError, KeyError, TypeError, ValueError) as error:
-        answer = f"not as Redfish describes it ({type(error).__name__})"
-        raise PermanentError("read interfaces", name, answer, "check that it is a BMC with Redfish") from None
+        raise _odd(name, error) from None
+
+
+def _odd(name: str, error: Exception) -> PermanentError:
+    answer = f"not as Redfish describes it ({type(error).__name__})"
+    return PermanentError("read interfaces", name, answer, "check that it is a BMC with Redfish")
 
 
 def _cells(root: Any, address: str) -> Iterator[tuple[str, str]]:
@@ -63,15 +70,32 @@ def _cells(root: Any, address: str) -> Iterator[tuple[str, str]]:
         for one in _members(manager):
             if address in _addresses(one.json) and one.mac_address:
                 yield "bmc_mac", str(one.mac_address)
+    names: dict[str, str] = {}
+    macs: dict[str, str] = {}
     for system in root.get_system_collection().get_members():
         for one in _members(system):
             # What is burnt in is the interface's own; the current one may be of a bond, or set by somebody.
             mac = one.permanent_mac_address or one.mac_address
             if not one.identity:
                 raise KeyError("Id")  # required by the schema: this isn't an interface
-            name = interface_called(str(one.identity))
-            if mac and name != "bmc":
+            if not mac:
+                continue
+            name = _called(str(one.identity), str(mac), names, macs, address)
+            if name != "bmc":
                 yield f"{name}_mac", str(mac)
+
+
+def _called(written: str, mac: str, names: dict[str, str], macs: dict[str, str], address: str) -> str:
+    """The interface's name here. A BMC of several systems may have one name for an interface of each."""
+    try:
+        name = interface_called(written, names)
+        if macs.setdefault(name, mac) != mac:
+            raise ValueError(f"one MAC address; it has {macs[name]} and {mac}")
+    except ValueError as error:
+        answer = f"interface {written!r} needs {error}"
+        then = "list this host's interfaces, and import without --redfish"
+        raise PermanentError("read interfaces", f"Redfish at {address}", answer, then) from None
+    return name
 
 
 def _members(owner: Any) -> list[Any]:

@@ -79,10 +79,21 @@ def canonical(written: str) -> str:
     return text
 
 
-def interface_called(written: str) -> str:
-    """Name of an interface, as inventories have it (`Ethernet1/1`, `iDRAC`), as columns do."""
+def interface_called(written: str, others: dict[str, str]) -> str:
+    """Name of an interface, as inventories have it (`Ethernet1/1`, `iDRAC`), as columns do.
+
+    Args:
+        others: name -> as it was written, of the same device's interfaces; this one is added.
+
+    Raises ValueError, with what is allowed, for one that would be lost: without a name, or with that of another.
+    """
     text = re.sub(r"[^a-z0-9]+", "_", written.strip().lower()).strip("_")
-    return _INTERFACES.get(text, text)
+    if not text:
+        raise ValueError("a name with Latin letters or digits")
+    name = _INTERFACES.get(text, text)
+    if (other := others.setdefault(name, written)) != written:
+        raise ValueError(f"a name that differs from {other!r} by letters or digits: both are {name} here")
+    return name
 
 
 def split(column: str, interfaces: frozenset[str] | set[str]) -> tuple[str, str] | None:

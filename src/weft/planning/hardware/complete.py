@@ -23,27 +23,35 @@ def of_ironic(document: Any, place: str) -> Record:
     inventory = document.get("inventory") if isinstance(document, Mapping) else None
     if not isinstance(inventory, Mapping):
         raise ValueError("there is no inventory in it")
+    names: dict[str, str] = {}
     try:
-        cells = {c: Cell(text, f"{c} (inspection)", place) for c, text in _cells(inventory)}
+        cells = {c: Cell(text, f"{c} (inspection)", place) for c, text in _cells(inventory, names)}
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"no {error.args[0]}") from None
     plugins = document.get("plugin_data")
     if isinstance(plugins, Mapping) and plugins.get("parsed_lldp") is not None:
         for heard in neighbours_of(document):
-            interface = interface_called(heard.local)
+            interface = _called(heard.local, names)
             for attribute, text in (("switch", heard.device), ("port", heard.port)):
                 cells[f"{interface}_{attribute}"] = Cell(text, f"{interface}_{attribute} (LLDP)", place)
     return Record(place, cells)
 
 
-def _cells(inventory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _called(written: str, names: dict[str, str]) -> str:
+    try:
+        return interface_called(written, names)
+    except ValueError as error:
+        raise ValueError(f"interface {written!r} needs {error}") from None
+
+
+def _cells(inventory: Mapping[str, Any], names: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Column and text. Agents without a BMC report 0.0.0.0."""
     if (address := address_of(str(inventory.get("bmc_address") or ""))) and int(address):
         yield "bmc_address", str(address)
     if inventory.get("bmc_mac"):
         yield "bmc_mac", str(inventory["bmc_mac"])
     for one in inventory.get("interfaces") or ():
-        name = interface_called(str(one["name"]))
+        name = _called(str(one["name"]), names)
         if one.get("mac_address"):
             yield f"{name}_mac", str(one["mac_address"])
         if one.get("client_id") and (guid := _guid_of(str(one["client_id"]))) is not None:
