@@ -114,6 +114,10 @@ def test_csv_and_yaml_give_the_same_site(hardware: HardwareList) -> None:
           "--column THEIRS= leaves it out"]),
         ("hardware:\n- name: pdu1\n  name: pdu2",
          ["hardware.yaml:3: hardware[0].name: 'name' is not allowed: it is given twice; first at hardware.yaml:2"]),
+        ("hardware:\n- name: pdu1\n  kind: pdu\n  eth0_address: 10.3.0.4\n  eth0: {mac: 00:c0:b7:00:00:01, "
+         "address: 10.3.0.5}",
+         ["hardware.yaml:5: eth0_address: '10.3.0.5' is not allowed: each column once; first '10.3.0.4' at "
+          "hardware.yaml:4"]),
         ("hardware:\n- name: pdu1\n  kind: pdu\n  eth0:\n    mac: 00:c0:b7:00:00:01\n    address: 10.3.0.1",
          ["hardware.yaml:6: eth0_address: '10.3.0.1' is not allowed: another address: it is the gateway of subnet "
           "infra"]),

@@ -103,7 +103,16 @@ def _yaml(text: str, file: str, errors: list[InputError]) -> Iterator[tuple[str,
         if not isinstance(row, dict):
             errors.append(InputError(dotted(path), row, "a mapping of fields", place))
             continue
-        yield place, dict(_flat(row, path, where, errors))
+        cells: Flat = {}
+        for column, cell in _flat(row, path, where, errors):
+            first = cells.setdefault(column, cell)
+            if first is not cell:
+                errors.append(
+                    InputError(
+                        column, cell[0], f"each column once; first {first[0]!r} at {first[1]}", cell[1]
+                    )
+                )
+        yield place, cells
 
 
 def _flat(
