@@ -63,6 +63,16 @@ def test_a_switch_knows_of_all_its_ports(hardware: HardwareList) -> None:
     ]
 
 
+def test_a_hosts_system_does_not_hear_its_bmc(hardware: HardwareList) -> None:
+    """Unknown isn't missing: the BMC's cable is missing only where its switch was asked."""
+    hardware.spoil(
+        "gpu1", bmc_mac="2c:ea:7f:00:00:02", bmc_address="10.3.0.11", bmc_switch="tor1", bmc_port="swp12"
+    )
+    made = site(hardware)
+    assert told(made, "gpu1.json") == []
+    assert "missing cable: gpu1/bmc isn't seen on port swp12 of tor1" in told(made, "tor1.json")
+
+
 def test_two_cables_that_are_swapped(hardware: HardwareList) -> None:
     """By the hosts' own word, and by the switch's, which knows MAC addresses."""
     hardware.spoil("gpu1", eth0_port="swp10")
