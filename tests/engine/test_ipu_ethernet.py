@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from weft.model.fabrictypes import Mode
 from weft.model.pod import PodState
 from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.planning.shapes.resolve import resolve
 from weft.planning.site.check import check_site
 from weft.testing.ethernet import FakeEthernet
 
@@ -172,16 +174,70 @@ def test_a_pods_machine_is_not_recabled(house: SwitchedHouse) -> None:
         house.service.apply_site(house.operator, document)
 
 
+def poplars(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [n for n in document["nodes"] if n["role"] == "poplar"]
+
+
+def renamed(document: dict[str, Any]) -> None:
+    document["fabrics"]["roce2"] = document["fabrics"].pop(FABRIC)
+    document["ipu_pods"][POD]["data"]["fabric"] = "roce2"
+    document["switches"][-1]["fabric"] = poplars(document)[0]["hcas"][0]["fabric"] = "roce2"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: poplars(d)[0]["hcas"][0].update(switch_port="tor1/Ethernet41"),
+        lambda d: d["nodes"].remove(poplars(d)[0]),
+        renamed,
+    ],
+    ids=["another port", "removed", "another fabric"],
+)
+def test_a_pods_poplar_server_is_not_recabled(
+    house: SwitchedHouse, change: Callable[[dict[str, Any]], None]
+) -> None:
+    house.booted()
+    document = house.site.model_dump(mode="json")
+    change(document)
+    with pytest.raises(ConflictError, match="release the pod first"):
+        house.service.apply_site(house.operator, document)
+
+
+def test_only_the_fabric_of_the_ordered_ipu_pod_must_answer(house: SwitchedHouse) -> None:
+    anywhere, there = order(), order(ipus={"count": 16, "ipu_pod": POD})
+    assert resolve(anywhere, "p", house.site).wired == resolve(there, "p", house.site).wired == (FABRIC,)
+    document = house.site.model_dump(mode="json")
+    document["ipu_pods"]["other"] = {**document["ipu_pods"][POD]}
+    document["ipu_pods"]["other"]["data"] = {
+        **document["ipu_pods"][POD]["data"],
+        "fabric": None,
+        "physical_network": "physother",
+        "segments": {"first": 3000, "last": 3001},
+    }
+    site = Site.model_validate(document)
+    elsewhere = order(ipus={"count": 16, "ipu_pod": "other"})
+    assert resolve(elsewhere, "p", site).wired == () and resolve(anywhere, "p", site).wired == (FABRIC,)
+
+
+def neutrons(document: dict[str, Any]) -> None:
+    document["fabrics"][FABRIC]["manager"]["switching"]["configured_by"] = "neutron"
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda d: d["ipu_pods"][POD]["data"].update(fabric="ib0"), "Ethernet fabrics of the site"),
+        (lambda d: d["ipu_pods"][POD]["data"].update(fabric="ib0"), "Ethernet fabrics whose VLANs weft sets"),
         (lambda d: d["ipu_pods"][POD]["data"].update(fabric=None), "required, or a fabric"),
         (
             lambda d: d["ipu_pods"][POD]["data"].update(physical_network="x"),
             "omitted: it is that of fabric roce",
         ),
         (lambda d: d["ipu_machines"][0].update(rnic_switch_port=None), "required: the data network is"),
+        (neutrons, "Ethernet fabrics whose VLANs weft sets"),
+        (
+            lambda d: d["ipu_machines"][0].update(rnic_switch_port="Ethernet2"),
+            "a switch port must be unique",
+        ),
         (lambda d: d["ipu_machines"][0].update(rnic_switch="tor9"), "switches of fabric roce"),
         (
             lambda d: [n.update(hcas=[]) for n in d["nodes"] if n["role"] == "poplar"],
@@ -189,7 +245,9 @@ def test_a_pods_machine_is_not_recabled(house: SwitchedHouse) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_it_is_said(house: SwitchedHouse, change, sentence: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_wrong_with_it_is_said(
+    house: SwitchedHouse, change: Callable[[dict[str, Any]], None], sentence: str
+) -> None:
     document = house.site.model_dump(mode="json")
     change(document)
     found = [allowed for _, _, allowed in check_site(Site.model_validate(document))]

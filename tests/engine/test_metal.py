@@ -265,6 +265,23 @@ def test_a_machine_leaves_before_its_broken_server_is_taken_away(
     assert members(house, pod) == ports(house, pod.nodes)
 
 
+def test_another_machines_pulled_cable_does_not_keep_one_from_being_repaired(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It isn't in the segment as it should be; that is no reason to leave the broken one as it is."""
+    pod = house.ready(ORDER)
+    broken, other = house.cloud.servers[:2]
+    broken.broken = "ERROR"
+    [dark] = [n for n in pod.nodes if house.site.node_by_name[n].machine == other.fields["host"]]
+    for port in ports(house, (dark,)):
+        house.fabric.cut(port)
+    seen = told_at_deletion(house, pod, monkeypatch)
+    house.store.request_repair(pod.id)
+    visit(house, pod, times=12)
+    [mine] = [n for n in pod.nodes if n != dark]
+    assert seen and all(not inside & ports(house, (mine,)) for _, inside in seen)
+
+
 def test_nothing_is_taken_away_while_the_fabric_does_not_answer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

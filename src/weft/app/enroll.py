@@ -19,6 +19,7 @@ from weft.app.sitefile import load_site, read_text
 from weft.app.yamltext import read_yaml, without_nulls
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.enrollment import Enrollment, enrollment_differences, node_of, ports_of
+from weft.drivers.openstack.machine import MARK
 from weft.model.enrollment import Enrolled, Inspected, ListedMachine, MachineList
 from weft.model.errors import InputError, TemporaryError, WeftError
 from weft.model.site import Node, Site
@@ -152,10 +153,16 @@ class Enroller:
             differences.append("it was never inspected")
         if state in _FAILED and found.get("last_error"):
             differences.append(f"{state}: {found['last_error']}")
+        if node.maintenance is not None:
+            differences.append(f"the site has it in maintenance: {node.maintenance}")
+        if (found.get("extra") or {}).get(MARK):
+            differences.append("it carries the mark of a pod: it is given back only by that pod's release")
         if found.get("maintenance"):
             why = found.get("maintenance_reason") or found.get("fault") or "no reason given"
             differences.append(f"it is in maintenance: {why}")
         verb = self._next(machine, state, inspected is not None, not differences)
+        if verb == "inspect" and (node.maintenance is not None or (found.get("extra") or {}).get(MARK)):
+            verb = None  # somebody keeps it as it is
         waits = bool(found.get("reservation")) or (verb == "provide" and not found.get("power_state"))
         if verb is not None and not waits and not self._dry:
             ironic.move(machine, verb)

@@ -151,7 +151,9 @@ class SiteVerbs(Desk):
     def _check_holds(self, site: Site) -> None:
         """A site may not remove or recable what live pods use."""
         capacity = self._store.capacity()
-        holds = {**capacity.holds, **{row["node"]: row for row in capacity.shared}}
+        # A place on a shared host is `host/<node>/<number>`.
+        hosts = {row["node"].split("/")[1]: row for row in capacity.places}
+        holds = {**hosts, **{row["node"]: row for row in capacity.shared}, **capacity.holds}
         before = self._store.site().site if holds else site
         for node, row in sorted(holds.items()):
             if node not in site.node_by_name and node not in site.machine_by_name:
@@ -196,6 +198,8 @@ class SiteVerbs(Desk):
 def _wired(site: Site, name: str) -> object:
     """What a pod's graph uses of one node; None for what isn't one."""
     if machine := site.machine_by_name.get(name):
-        return machine.rnic_mac, machine.rnic_switch, machine.rnic_switch_port
+        pod = site.ipu_pods.get(machine.ipu_pod)
+        wired = (machine.rnic_mac, machine.rnic_switch, machine.rnic_switch_port)
+        return machine.ipu_pod, pod and pod.data.fabric, *wired
     node = site.node_by_name.get(name)
     return node and (node.nova_host, [(h.name, h.fabric, h.guid, h.port_id) for h in node.hcas])

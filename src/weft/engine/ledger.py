@@ -12,9 +12,11 @@ from weft.engine.database import Database
 from weft.engine.documents import read
 from weft.engine.records import RowState
 from weft.engine.unreadable import READING, unreadable
+from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricType
 from weft.model.mark import Mark
 from weft.model.owner import Owner
+from weft.model.plan import Plan
 from weft.model.resources import Resource, SegmentSpec
 
 log = logging.getLogger(__name__)
@@ -57,6 +59,22 @@ class FabricLedger:
                 specs  # every change of the fabric reads them all, and few are other ones than before
             )
         return wanted
+
+    def ever(self, mark: Mark) -> SegmentSpec | None:
+        owner_id = _uuid(mark.owner.id)
+        with self._database.statement() as tx:
+            row = tx.row("segment_ever", id=owner_id, key=mark.key)
+        if row is None:
+            return None
+        try:
+            planned = read(Plan, row["plan"]).graph.by_key().get(mark.key)
+            leaving = [Membership.model_validate(m) for ports in row["leaving"] for m in ports]
+        except READING as error:
+            raise unreadable(f"the plan of {mark.owner}", error) from error
+        if planned is None or not isinstance(planned.spec, SegmentSpec):
+            return None
+        members = {m.port: m for m in (*leaving, *planned.spec.members)}
+        return planned.spec.model_copy(update={"members": tuple(members[p] for p in sorted(members))})
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
         owners = {i for m in marks if (i := _uuid(m.owner.id)) is not None}

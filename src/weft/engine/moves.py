@@ -113,8 +113,9 @@ class Moves:
                 self._held.check()
                 made.outcomes |= driver.update(self._scope, _wanted(differing), self._ids())
                 made.asked |= {r.key for r in differing}
-            both = [*new, *differing]
-            if both[0].kind.row.settles and not made.failed:
+            # What isn't asked for yet says why itself; a look would say no more than that it is missing.
+            both = [r for r in (*new, *differing) if made.outcomes.get(r.key, Outcome()).error is None]
+            if both and both[0].kind.row.settles and not made.failed:
                 ids = {key: o.id for key, o in made.outcomes.items() if o.id}
                 made.seen = self._find(driver, both, ids)
         except WeftError as error:

@@ -9,7 +9,7 @@ from weft.engine.fence import Event
 from weft.engine.held import News
 from weft.engine.heldpod import HeldPod
 from weft.engine.leaving import Left, let_go
-from weft.engine.membership import Watched, watch_nodes
+from weft.engine.membership import Watched, all_members, watch_nodes
 from weft.engine.moves import Moves
 from weft.engine.ownerrecord import Taken
 from weft.engine.records import Change, ResourceRecord, RowState
@@ -25,7 +25,7 @@ from weft.model.kinds import Home
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.problem import render
 from weft.model.receipt import Abandoned, Receipt
-from weft.model.resources import Kind
+from weft.model.resources import Kind, SegmentSpec
 from weft.ports.resources import Acceptance
 
 _ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
@@ -90,7 +90,7 @@ class PodVisitor(Visitor[HeldPod]):
         if all(r.is_nowhere for r in going):
             return None
         self._watch_nodes(held, arriving=held.pod.repair)
-        return self._renew_segment(held)
+        return self._until_left(held)
 
     def _change(self, held: HeldPod, left: Left | None) -> Look:
         """Make what the newest generation brought; the pod stays what it is, and goes on, meanwhile."""
@@ -181,7 +181,7 @@ class PodVisitor(Visitor[HeldPod]):
             self._renew_segment(held)
             kind = TemporaryError if watched.foreign else UnknownError
             raise kind("check the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
-        return self._renew_segment(held) if _followers(held.resources()) else None
+        return self._until_left(held) if _followers(held.resources()) else None
 
     def _renumber(self, held: HeldPod, taken: Taken) -> Look:
         """A number is in use by somebody else: all that was made is taken away, then made again with another."""
@@ -245,6 +245,33 @@ class PodVisitor(Visitor[HeldPod]):
         if any(r.state is not RowState.SETTLED for r in made):
             return attempt(held, moves.advance(made))
         return None
+
+    def _until_left(self, held: HeldPod) -> Wait | None:
+        """None: who must be out of the segment is out of it; that a member isn't in it keeps nothing waiting."""
+        error: TemporaryError | None = None
+        try:
+            wait = self._renew_segment(held)
+        except TemporaryError as caught:
+            error, wait = caught, Wait(str(caught), caught.delay)
+        if wait is None or not self._has_outsiders(held):
+            return None
+        if error is not None:
+            raise error
+        return wait
+
+    def _has_outsiders(self, held: HeldPod) -> bool:
+        """Whether a port is in a segment of the pod's, or may be, that must not be."""
+        leaving = held.leaving().values()
+        for record in (r for r in held.resources() if r.kind.row.home is Home.FABRIC and r.outside_id):
+            spec = record.resource.spec
+            assert isinstance(spec, SegmentSpec)
+            seen = held.world.fabric(record.resource.where).snapshot()
+            former = {m.port for ports in leaving for m in ports.get(record.key, ())}
+            former = (former | all_members(held.pod, record.resource).ports) - spec.ports
+            unread = any(p not in seen.ports or seen.ports[p].unread for p in former)
+            if unread or seen.ports_in.get(spec.number, frozenset()) - spec.ports:
+                return True
+        return False
 
     def _judge(self, held: HeldPod, verdict: Verdict, left: Left | None) -> Look:
         """READY if everything is as wanted; else it is looked at again soon."""

@@ -894,6 +894,12 @@ FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
   AND r.state = ANY(%(states)s) AND p.wanted = 'present' AND p.state <> 'RELEASED';
 
+-- name: segment_ever
+-- A pod's plan, and the ports in the segment of a key of nodes that it is giving back.
+SELECT p.plan, ARRAY(SELECT h.leaving_ports -> %(key)s FROM node_hold h
+    WHERE h.pod_id = p.id AND h.leaving_ports ? %(key)s) AS leaving
+FROM pod p WHERE p.id = %(id)s AND p.plan IS NOT NULL;
+
 -- name: tell_owner
 -- What happened to a pod's segment, by whoever found out: not a step of the pod's own visit.
 INSERT INTO event (owner_id, at, type, message, key) VALUES (%(owner_id)s, now(), 'repair', %(message)s,

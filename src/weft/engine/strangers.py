@@ -33,7 +33,9 @@ class Members:
                 last.setdefault(node, pod)
         held = self._store.capacity().held
         free = {
-            name: pod for name, pod in last.items() if name not in held and name in self._site.node_by_name
+            name: pod
+            for name, pod in last.items()
+            if name not in held and (name in self._site.node_by_name or name in self._site.machine_by_name)
         }
         unread: list[str] = []
         for fabric, wire in outside.wires.items():
@@ -42,7 +44,7 @@ class Members:
                     self._check_ports(fabric, wire, free, outside)
                 except WeftError as error:
                     unread.append(f"ports of {fabric}: {error}")
-        unread += self._check_hosts(free)
+        unread += self._check_hosts({n: pod for n, pod in free.items() if n in self._site.node_by_name})
         self._end(outside, bool(unread))
         return unread
 
@@ -57,6 +59,15 @@ class Members:
             if row["others"] and not blind and (row["kind"], row["subject"]) not in self._seen:
                 self._traces.ended(row["id"], row["owner_id"], f"no longer seen: {row['what']}")
 
+    def _ports_of(self, name: str, fabric: str) -> list[tuple[str, str]]:
+        """Name and port of each adapter of a node, or of an IPU-Machine, on a fabric."""
+        node = self._site.node_by_name.get(name)
+        if node is not None:
+            return [(h.name, h.port_id) for h in node.hcas_on(fabric)]
+        machine = self._site.machine_by_name[name]
+        mine = self._site.machine_by_port.get((fabric, machine.port_id)) is machine
+        return [("rnic", machine.port_id)] if mine else []
+
     def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
         found = outside.marked.get(fabric, ())
         none = isinstance(found, WeftError)
@@ -64,8 +75,8 @@ class Members:
         members = self._members(fabric)
         mine, words = self._site.fabrics[fabric].segments, self._site.fabrics[fabric].words
         for name, pod in sorted(free.items()):
-            for hca in self._site.node_by_name[name].hcas_on(fabric):
-                port = wire.snapshot.ports.get(hca.port_id)
+            for adapter, port_id in self._ports_of(name, fabric):
+                port = wire.snapshot.ports.get(port_id)
                 if port is None or port.unread:
                     continue  # no member's port that can't be read was given back; the audit says which these are
                 for number in sorted(n for n in port.numbers if n in mine):
@@ -75,7 +86,7 @@ class Members:
                     if not self._is_there_now(fabric, name, port.port, number):
                         continue
                     named, text = words.named(number), words.text(number)
-                    what = f"{name}/{hca.name} has the foreign {named} after the node was released"
+                    what = f"{name}/{adapter} has the foreign {named} after the node was released"
                     subject = f"{port.port} {text}"
                     self._keep(name, pod, Trace(pod.id, MEMBERSHIP, fabric, subject, what, others=True))
 

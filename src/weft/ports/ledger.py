@@ -25,6 +25,11 @@ class Ledger(Protocol):
         """
         ...
 
+    def ever(self, mark: Mark) -> SegmentSpec | None:
+        """A segment with every port that it may have by weft's doing: those that are withheld now, and those of nodes
+        that are being given back. None: it has no others than it wants."""
+        ...
+
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
         """Those of them that are on record, desired or not -> whether it has ended: seen gone after its release."""
         ...
@@ -43,6 +48,9 @@ class NoLedger:
 
     def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         return {}
+
+    def ever(self, mark: Mark) -> SegmentSpec | None:
+        return None
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
         return {}

@@ -37,9 +37,13 @@ class Records(NoLedger):
     def __init__(self) -> None:
         self.marks: dict[Mark, SegmentSpec] = {}
         self.unsettled: set[Mark] = set()
+        self.planned: dict[Mark, SegmentSpec] = {}
 
     def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         return {m: s for m, s in self.marks.items() if not settled or m not in self.unsettled}
+
+    def ever(self, mark: Mark) -> SegmentSpec | None:
+        return self.planned.get(mark)
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
         return {m: False for m in marks if m in self.marks}

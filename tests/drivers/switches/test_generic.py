@@ -162,6 +162,32 @@ def test_after_a_restart_what_was_not_accepted_is_not_taken_for_there(told: Told
     fresh.close()
 
 
+def test_a_member_that_another_process_put_in_is_taken_off(told: Told) -> None:
+    """Its node has somebody else's server: whoever makes the next visit knows of the port from the plan alone."""
+    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
+    told.driver.create(scope(), [both], {})
+    told.records.planned[scope().mark("partition")] = spec(both)
+    fresh = told.another()
+    told.records.marks.clear()
+    one = vlan(FIRST, [told.rig.port("host1")])
+    assert Recorded(fresh, told.records).update(scope(), [one], {})["partition"].error is None
+    assert (told.tag("host1"), told.tag("host2")) == (str(FIRST), "4000")
+    fresh.close()
+
+
+def test_what_another_process_changed_since_is_not_what_this_one_remembers(told: Told) -> None:
+    one, both = ([told.rig.port(h) for h in hosts] for hosts in (("host1",), ("host1", "host2")))
+    told.driver.create(scope(), [vlan(FIRST, one)], {})
+    assert told.fabric.find(scope(), [vlan(FIRST, one)], {})["partition"].status is Status.SETTLED
+    fresh = told.another()
+    told.records.marks.clear()
+    Recorded(fresh, told.records).update(scope(), [vlan(FIRST, both)], {})
+    told.records.marks[scope().mark("partition")] = spec(vlan(FIRST, one))
+    told.records.unsettled.add(scope().mark("partition"))
+    assert told.fabric.find(scope(), [vlan(FIRST, one)], {})["partition"].status is not Status.SETTLED
+    fresh.close()
+
+
 def test_a_port_that_another_pod_has_by_now_is_out_once_that_was_accepted(told: Told) -> None:
     """After a restart, too: an access port is in one VLAN, and taking it off again would take it off the other pod."""
     both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])

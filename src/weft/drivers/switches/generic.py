@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -33,6 +34,7 @@ from weft.model.site import SwitchAccess
 
 CONNECT_SECONDS, AGAIN_SECONDS = 20, 2
 """How long a session is tried to be opened, and the pause between attempts."""
+LOAD_SECONDS = 120.0
 LAST_WORDS = 200
 """Characters of a switch's own words in an error."""
 
@@ -46,13 +48,35 @@ class Wanted(Protocol):
     def __call__(self, settled: bool = False) -> Segments: ...
 
 
+Ever = Callable[[int], SegmentSpec | None]
+"""VLAN -> its segment with every port that it may ever have had, whoever put it there; None: as it is wanted."""
 Ports = Mapping[str, PortVlans]
+
+REMEMBERED_SECONDS = 60.0
+"""How long this process's own memory of what a switch accepted counts: another one may have changed it since, and
+sending it again does no harm."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A VLAN's last change by this process.
+
+    Attributes:
+        by: the VLAN's name.
+        ports: as they were accepted; None: nothing was.
+        at: the process's own clock.
+    """
+
+    by: str
+    ports: Ports | None
+    at: float
 
 
 class Generic:
     """One switch: `Switch` without reading back. Thread-safe; processes of one host take turns, too.
 
     Args:
+        ever: what another process may have put into a VLAN; only asked for changes.
         credentials: called when they are first needed.
         known_hosts: file with the switch's SSH host key; None: the user's own.
     """
@@ -65,15 +89,17 @@ class Generic:
         limits: Limits,
         cabling: Cabling,
         wanted: Wanted,
+        ever: Ever,
         credentials: Callable[[], Credentials],
         known_hosts: str | None,
     ) -> None:
         self.name, self._access, self._limits, self._cabling = access.name, access, limits, cabling
-        self._wanted, self._credentials, self._known_hosts = wanted, credentials, known_hosts
+        self._wanted, self._ever = wanted, ever
+        self._credentials, self._known_hosts = credentials, known_hosts
         self._changing = threading.Lock()
         self._lock = threading.Lock()
-        self._sent: dict[int, tuple[str, Ports | None]] = {}
-        self._out: set[tuple[int, str]] = set()
+        self._sent: dict[int, _Sent] = {}
+        self._out: dict[tuple[int, str], float] = {}
         self._owed: dict[tuple[int, str], PortVlans] = {}
 
     def read(self) -> SwitchState:
@@ -87,15 +113,23 @@ class Generic:
         for number, (name, spec) in wanted.items():
             desired = everyones[number]
             with self._lock:
-                by, sent = self._sent.get(number, ("", None))
-                self._out -= {(number, port) for port in desired}
+                sent = self._sent.get(number)
+                for port in desired:
+                    self._out.pop((number, port), None)
                 owed = any(n == number == access.get(p, number) for n, p in self._owed)
             if self.name not in self._cabling.spread(spec.ports):
                 state = _with(state, number, {}) if owed else state
-            elif by != name:  # another process's doing, which has written down what was accepted
-                state = _with(state, number, desired if settled.get(number) == (name, spec) else {})
-            elif sent is not None:
-                state = _with(state, number, sent)
+            elif sent is not None and sent.by == name and sent.ports is None:
+                continue  # its last change wasn't accepted
+            elif settled.get(number) == (name, spec):  # whoever sent it has written down that it was accepted
+                state = _with(state, number, desired)
+                with self._lock:  # from now on the records say it; what it was on is still to be taken off some day
+                    if sent is not None and self._sent.get(number) is sent:
+                        self._sent[number] = replace(sent, at=float("-inf"))
+            elif sent is not None and sent.by == name and _is_remembered(sent.at):
+                state = _with(state, number, sent.ports or {})
+            else:
+                state = _with(state, number, {})
         return state
 
     def change(self, edit: Edit, about: SegmentSpec | None = None) -> SwitchState:
@@ -122,22 +156,26 @@ class Generic:
         """Send it, and note what was accepted."""
         inside = {(number, port) for port in into}
         with self._lock:
-            self._sent[number] = (name, None)  # until it is accepted
-            self._out -= inside
+            self._sent[number] = _Sent(name, None, time.monotonic())  # until it is accepted
+            for one in inside:
+                self._out.pop(one, None)
             self._owed |= {(number, p): vlans for p, vlans in gone.items()}
         self._send(batch, number)
+        now = time.monotonic()
         with self._lock:
-            self._sent[number] = (name, {p: e.on(PortVlans()) for p, e in into.items()})
-            self._out = (self._out | {(number, p) for p in gone}) - inside
+            self._sent[number] = _Sent(name, {p: e.on(PortVlans()) for p, e in into.items()}, now)
+            self._out |= {(number, p): now for p in gone if (number, p) not in inside}
             self._owed = {(n, p): vlans for (n, p), vlans in self._owed.items() if n != number}
 
     def _former(self, about: SegmentSpec, name: str) -> dict[str, PortVlans]:
         """Ports of this switch that a VLAN may be on by weft's doing. Those that are another VLAN's access ports by now
         are left out: some devices take a port out of whatever it is in."""
         with self._lock:
-            by, sent = self._sent.get(about.number, ("", None))
-            found = dict(sent or {}) if name in ("", by) else {}
+            sent = self._sent.get(about.number)
+            found = dict(sent.ports or {}) if sent is not None and name in ("", sent.by) else {}
             found |= {p: vlans for (n, p), vlans in self._owed.items() if n == about.number}
+        if (ever := self._ever(about.number)) is not None:
+            found |= self._desired(ever)
         found |= self._desired(about)
         taken = self._access_ports(self._wanted(), about.number)
         return {p: v for p, v in found.items() if p not in taken}
@@ -148,7 +186,7 @@ class Generic:
         return {p for ports in others for p, vlans in ports.items() if not vlans.trunk}
 
     def accepted_without(self, number: int, port: str) -> bool:
-        """Whether it accepted, since this process began, that a VLAN is taken off a port (by the vendor's name).
+        """Whether it accepted from this process, a moment ago, that a VLAN is taken off a port (by the vendor's name).
 
         If not, it is taken off with the VLAN's next change, which is due now; but for a port that is another VLAN's
         access port by now, which it can be in one VLAN only.
@@ -160,10 +198,10 @@ class Generic:
         if port in self._access_ports(wanted, number):
             return False
         with self._lock:
-            if (number, port) in self._out:
+            if _is_remembered(self._out.get((number, port), float("-inf"))):
                 return True
             self._owed.setdefault((number, port), PortVlans(number))
-            self._sent[number] = (name, None)
+            self._sent[number] = _Sent(name, None, time.monotonic())
             return False
 
     def close(self) -> None:
@@ -249,9 +287,9 @@ class Generic:
         """The library's device, and its errors. Raises `PermanentError` if it can't be had."""
         try:
             make, failed = _library()
-        except ImportError as error:
+        except Exception as error:
             asked, then = "load networking-generic-switch", "install weft[generic-switch]"
-            raise PermanentError(asked, "this Python environment", str(error), then) from error
+            raise PermanentError(asked, "this Python environment", repr(error), then) from error
         try:
             return make(self._settings(), self.name), (failed,)
         except (failed, RuntimeError) as error:
@@ -282,7 +320,7 @@ class Generic:
 
 @cache
 def _library() -> tuple[Callable[..., Any], type[Exception]]:
-    """The library's way to make a device, and the base of its errors. Raises `ImportError`.
+    """The library's way to make a device, and the base of its errors. Raises whatever its import raises.
 
     It is imported in a thread that nobody waits for: it imports eventlet, whose copy of `threading` replaces the lock
     by which others know that the importing thread has ended; a pool with it, and the process, would never end.
@@ -294,15 +332,20 @@ def _library() -> tuple[Callable[..., Any], type[Exception]]:
             from networking_generic_switch import batching
             from networking_generic_switch.devices import device_manager
             from networking_generic_switch.exceptions import GenericSwitchException
+
+            # It would wait at the process's end for threads of a batching that isn't used here, for a minute.
+            atexit.unregister(batching._wait_for_threads)  # pyright: ignore[reportPrivateUsage]
         except BaseException as error:
             found.set_exception(error)
-            return
-        # It would wait at the process's end for threads of a batching that isn't used here, for a minute.
-        atexit.unregister(batching._wait_for_threads)  # pyright: ignore[reportPrivateUsage]
-        found.set_result((device_manager, GenericSwitchException))
+        else:
+            found.set_result((device_manager, GenericSwitchException))
 
     threading.Thread(target=load, daemon=True).start()
-    return found.result()
+    return found.result(LOAD_SECONDS)
+
+
+def _is_remembered(at: float) -> bool:
+    return time.monotonic() - at < REMEMBERED_SECONDS
 
 
 class _Gathered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from weft.drivers.switches.access import Api, credentials_for
 from weft.drivers.switches.cabling import Cabling
@@ -41,11 +42,16 @@ def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIR
     def wanted(settled: bool = False) -> Mapping[int, tuple[str, SegmentSpec]]:
         return {spec.number: (vlan_name(mark), spec) for mark, spec in ledger.wanted(settled).items()}
 
+    def ever(number: int) -> SegmentSpec | None:
+        mark = next((m for m, spec in ledger.wanted().items() if spec.number == number), None)
+        return None if mark is None else ledger.ever(mark)
+
     def one(access: SwitchAccess) -> Switch:
         if access.interface == "generic":
             limits = Limits(vlans, cabling.ports(access.name), switching.parking)
             keys, file = switching.known_hosts, switching.credentials
-            return Generic(access, limits, cabling, wanted, lambda: credentials_for(access.name, file), keys)
+            own = partial(credentials_for, access.name, file)
+            return Generic(access, limits, cabling, wanted, ever, own, keys)
         return _session(
             access, switching, Limits(vlans, cabling.ports(access.name), switching.parking), confirm
         )

@@ -9,7 +9,7 @@ from cryptography import x509
 
 from weft.model.fabrictypes import FabricKind
 from weft.model.ranges import Range
-from weft.model.site import IpuMachine, IpuPod, Node, Site
+from weft.model.site import Fabric, IpuMachine, IpuPod, Node, Site
 from weft.planning.site.ranges import MAX_VLAN
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
@@ -85,8 +85,14 @@ def _data(site: Site, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
         if value is not None:
             shown = value if isinstance(value, str) else f"{value.first} to {value.last}"
             yield (*path, field), shown, f"omitted: it is that of fabric {data.fabric}"
-    switched = {n for n, f in site.fabrics.items() if f.type is FabricKind.ETHERNET}
-    yield from known((*path, "fabric"), data.fabric, switched, "Ethernet fabrics of the site")
+    # Neutron never binds the ports of IPU-Machines, so it would never put them in a VLAN.
+    switched = {n for n, f in site.fabrics.items() if f.type is FabricKind.ETHERNET and not _is_neutrons(f)}
+    yield from known((*path, "fabric"), data.fabric, switched, "Ethernet fabrics whose VLANs weft sets")
+
+
+def _is_neutrons(fabric: Fabric) -> bool:
+    switching = fabric.manager.switching
+    return switching is not None and switching.configured_by == "neutron"
 
 
 def _rnic(machine: IpuMachine, site: Site, path: Path) -> Iterator[WrongValue]:
@@ -179,6 +185,7 @@ def _machines(site: Site) -> Iterator[WrongValue]:
         Seen("a position in an IPU-POD"),
         Seen("a switch port"),
     )
+    ends = Seen("a switch port")
     racks = {r.name for r in site.racks}
     for i, machine in enumerate(site.ipu_machines):
         path: Path = ("ipu_machines", i)
@@ -197,6 +204,8 @@ def _machines(site: Site) -> Iterator[WrongValue]:
         if machine.ipu_pod in site.ipu_pods:
             yield from _inside(machine, site.ipu_pods[machine.ipu_pod], path)
             yield from _rnic(machine, site, path)
+        if machine.rnic_switch_port is not None:
+            yield from ends.check(machine.port_id, machine.name, (*path, "rnic_switch_port"))
 
 
 def _inside(machine: IpuMachine, pod: IpuPod, path: Path) -> Iterator[WrongValue]:

@@ -57,7 +57,9 @@ class IpuShape:
     def resolved(self, order: Order, project: str, site: Site, cloud: str, flavor: str) -> Resolved:
         check_ipu_order(order, _ipus(order), site, cloud)
         pods = _pods_of(site, cloud)
-        wired = {f for name in pods if (f := site.ipu_pods[name].data.fabric) is not None}
+        named = _ipus(order).ipu_pod
+        asked = pods if named is None else (named,)
+        wired = {f for name in asked if (f := site.ipu_pods[name].data.fabric) is not None}
         return Resolved(order, project, site, self, cloud, flavor, wired=tuple(sorted(wired)), managers=pods)
 
     # -- in time
