@@ -52,6 +52,19 @@ def test_the_good_list_is_good(hardware: HardwareList) -> None:
     }
 
 
+@pytest.mark.parametrize("address", ["10.3.0.4/garbage", "10.3.0.4/", "10.3.0.4/33"])
+def test_what_only_begins_like_an_address(hardware: HardwareList, address: str) -> None:
+    """A prefix length may follow, as inventories write it, and nothing else."""
+    hardware.spoil("pdu1", eth0_address=address, eth0_network="infra")
+    hardware.write()
+    assert any(
+        f"hardware.csv:4: eth0_address: '{address}' is not allowed" in line for line in hardware.told()
+    )
+    hardware.spoil("pdu1", eth0_address="10.3.0.4/24")
+    hardware.write()
+    assert hardware.told() == []
+
+
 def test_all_mistakes_of_all_kinds_are_told_at_once(hardware: HardwareList) -> None:
     """In the columns, in the values, and between rows, in the order of their lines."""
     hardware.spoil("mgmt1", mtu="12")
@@ -81,6 +94,14 @@ def test_all_mistakes_of_all_kinds_are_told_at_once(hardware: HardwareList) -> N
         (
             b"name,kind,\npdu1,pdu,x\n",
             "hardware.csv:1: column: '' is not allowed: a name: the column has values",
+        ),
+        (
+            b"name;kind;rack\npdu1;pdu;r1\n",
+            "hardware.csv:1: csv: 'name;kind;rack' is not allowed: columns separated by commas",
+        ),
+        (
+            b"name\tkind\npdu1\tpdu\n",
+            "hardware.csv:1: csv: 'name\\tkind' is not allowed: columns separated by commas",
         ),
         (b"name,kind\n\xff,pdu\n", "file: '{file}' is not allowed: must be UTF-8; byte 10 is not"),
     ],

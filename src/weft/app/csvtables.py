@@ -70,6 +70,9 @@ def _rows(text: str, shown: str, errors: list[InputError]) -> Iterator[tuple[lis
 def _good_header(
     names: list[str], where: str, columns: frozenset[str] | None, errors: list[InputError]
 ) -> bool:
+    if len(names) == 1 and (";" in names[0] or "\t" in names[0]):
+        errors.append(InputError("csv", names[0], "columns separated by commas", where))
+        return False
     good = True
     for index, name in enumerate(names):
         if columns is not None and name not in columns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 from weft.model.site import IpuPod, SiteNetwork
 from weft.planning.shapes.ipu.check import KEPT
@@ -57,8 +57,8 @@ class Addresses:
 def address_of(text: str | None) -> IPv4Address | None:
     """The address, None if it isn't one; with a prefix length, as inventories write it (10.1.0.5/24), without it."""
     try:
-        return IPv4Address((text or "").partition("/")[0])
-    except AddressValueError:
+        return IPv4Interface(text or "").ip
+    except ValueError:
         return None
 
 
