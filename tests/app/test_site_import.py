@@ -12,6 +12,7 @@ from tests.helpers.paths import EXAMPLES
 from weft.app.hardwarelists import read_list
 from weft.app.sitefile import load_site
 from weft.app.siteimport import import_site, write_import
+from weft.cli.main import main
 from weft.model.errors import InputError, InputErrors
 from weft.model.site import Site
 
@@ -165,6 +166,28 @@ def test_several_lists_are_one(hardware: HardwareList) -> None:
     assert len(caught.value.errors) == 3  # name, interface and address
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (["--column", "Foo=rack"], "--column: 'Foo=rack' is not allowed: a column that a list has"),
+        (["--kind", "YY=toaster"], "--kind: 'YY=toaster' is not allowed: THEIRS= one of: ipu-machine, "),
+        (
+            ["--kind", "YY=pdu"],
+            "--kind: 'YY=pdu' is not allowed: a kind that is in the lists, such as: compute, ",
+        ),
+        (["--kind", "pdu=pdu", "--column", "mtu="], None),
+    ],
+)
+def test_options_that_match_nothing(
+    hardware: HardwareList, capsys: pytest.CaptureFixture[str], option: list[str], told: str | None
+) -> None:
+    """A mistyped column or kind isn't passed over."""
+    hardware.write()
+    list_, site = str(hardware.folder / "hardware.csv"), str(hardware.folder / "site.yaml")
+    assert main(["site", "import", list_, "--site", site, *option]) == (2 if told else 0)
+    assert (told or "") in capsys.readouterr().err
+
+
 class TestWriting:
     """The directory appears whole, or not at all."""
 
@@ -185,6 +208,17 @@ class TestWriting:
         assert load_site(hardware.folder / "out" / "site.yaml", links_needed=False).devices
         names = {p.name for p in hardware.folder.iterdir()}
         assert names == {"hardware.csv", "site.yaml", "out"}
+
+    def test_the_directory_that_one_is_in(
+        self, hardware: HardwareList, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It would be replaced by the new one, and seem empty to its user."""
+        hardware.write()
+        (hardware.folder / "out").mkdir()
+        monkeypatch.chdir(hardware.folder / "out")
+        with pytest.raises(InputError, match=r"--output: '\.' is not allowed: another directory than"):
+            hardware.imported(Path())
+        assert not any((hardware.folder / "out").iterdir())
 
     def test_what_the_site_file_includes_comes_along(self, hardware: HardwareList) -> None:
         """Its tables are copied with it, so that the new directory is a site."""

@@ -23,11 +23,28 @@ Flat = dict[str, tuple[str, str]]
 """Column as written -> text, and its place."""
 
 
-def read_list(file: str, given: Mapping[str, str], errors: list[InputError]) -> list[Record]:
+def read_lists(files: Sequence[str], given: Mapping[str, str], errors: list[InputError]) -> list[Record]:
+    """As `read_list`, of several files; each of the given columns must be in one of them."""
+    seen: set[str] = set()
+    before = len(errors)
+    records = [record for file in files for record in read_list(file, given, errors, seen)]
+    if len(errors) == before:
+        errors += [
+            InputError("--column", f"{theirs}={ours}", "a column that a list has")
+            for theirs, ours in given.items()
+            if theirs not in seen
+        ]
+    return records
+
+
+def read_list(
+    file: str, given: Mapping[str, str], errors: list[InputError], seen: set[str] | None = None
+) -> list[Record]:
     """The hardware in a file; problems are added to `errors`.
 
     Args:
         given: columns as the file calls them -> what they are here; empty: left out.
+        seen: is given the columns that the file has.
     """
     path = Path(file)
     try:
@@ -42,6 +59,8 @@ def read_list(file: str, given: Mapping[str, str], errors: list[InputError]) -> 
     if not rows and not errors:
         errors.append(InputError(ROOT, None, "at least one piece of hardware", file))
     header = list(dict.fromkeys(column for _, flat in rows for column in flat))
+    if seen is not None:
+        seen.update(header)
     where = f"{file}:1" if rows else file
     before = len(errors)
     names = columns_of(header, given, where, errors)

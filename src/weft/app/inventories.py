@@ -30,6 +30,8 @@ def of_netbox(url: str, site: str | None) -> list[Record]:
     return NetBox(url, token).records(site)
 
 
+MOST_KINDS = 10
+"""In one sentence."""
 AT_ONCE = 16
 """BMCs that are asked at the same time."""
 
@@ -87,12 +89,21 @@ def of_bmcs(records: Sequence[Record], ask: Ask, errors: list[InputError]) -> di
     return found
 
 
-def with_kinds(records: Sequence[Record], given: Mapping[str, str]) -> list[Record]:
-    """The records with their kinds called as here; those whose kind is left out are.
+def with_kinds(records: Sequence[Record], given: Mapping[str, str], errors: list[InputError]) -> list[Record]:
+    """The records with their kinds called as here; those whose kind is left out are. Problems go to `errors`.
 
     Args:
         given: kind or role as the sources call it -> what it is here; empty: hardware of it is left out.
     """
+    written = {text for record in records if (text := record.text("kind"))}
+    for theirs, ours in given.items():
+        if ours and kind_of(ours) is None:
+            errors.append(InputError("--kind", f"{theirs}={ours}", f"THEIRS= one of: {', '.join(KINDS)}"))
+        elif written and theirs not in written:
+            some = ", ".join(sorted(written)[:MOST_KINDS])
+            errors.append(
+                InputError("--kind", f"{theirs}={ours}", f"a kind that is in the lists, such as: {some}")
+            )
     found: list[Record] = []
     for record in records:
         kind = record.cells.get("kind")

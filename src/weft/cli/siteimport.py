@@ -87,7 +87,7 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _records(args: argparse.Namespace) -> tuple[list[Record], list[InputError]]:
-    from weft.app.hardwarelists import read_inspections, read_list
+    from weft.app.hardwarelists import read_inspections, read_lists
     from weft.app.inventories import of_bmcs, of_netbox, redfish, with_kinds
     from weft.model.errors import InputError
     from weft.planning.hardware.complete import completed
@@ -98,13 +98,13 @@ def _records(args: argparse.Namespace) -> tuple[list[Record], list[InputError]]:
     if args.netbox_site is not None and args.netbox is None:
         raise InputError("--netbox-site", args.netbox_site, "only with --netbox")
     errors: list[InputError] = []
-    records = [record for file in args.lists for record in read_list(file, columns, errors)]
+    records = read_lists(args.lists, columns, errors)
     if args.netbox is not None:
         records += of_netbox(args.netbox, args.netbox_site)
     if args.redfish_ca is not None and not args.redfish:
         raise InputError("--redfish-ca", args.redfish_ca, "only with --redfish")
     ask = redfish(args.redfish_ca) if args.redfish else None
-    records = with_kinds(records, kinds)
+    records = with_kinds(records, kinds, errors)
     records = completed(records, read_inspections(args.inspection, errors), errors)
     if ask is not None:
         records = completed(records, of_bmcs(records, ask, errors), errors)
