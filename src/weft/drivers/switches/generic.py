@@ -123,9 +123,8 @@ class Generic:
                 continue  # its last change wasn't accepted
             elif settled.get(number) == (name, spec):  # whoever sent it has written down that it was accepted
                 state = _with(state, number, desired)
-                with (
-                    self._lock
-                ):  # from now on the records say it; what it was on is still to be taken off some day
+                # From now on the records say it; what it was on is still to be taken off some day.
+                with self._lock:
                     if sent is not None and self._sent.get(number) is sent:
                         self._sent[number] = replace(sent, at=float("-inf"))
             elif sent is not None and sent.by == name and _is_remembered(sent.at):
