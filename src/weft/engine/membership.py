@@ -6,7 +6,7 @@ where changes of servers by a tenant, an operator or Nova itself are noticed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.engine.heldpod import HeldPod
@@ -16,6 +16,7 @@ from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import Membership
+from weft.model.kinds import Home
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Kind, Resource, SegmentSpec
 from weft.model.site import Site
@@ -99,6 +100,26 @@ def all_members(owner: OwnerRecord, resource: Resource) -> SegmentSpec:
     spec = owner.plan.graph.by_key()[resource.key].spec if isinstance(owner, PodRecord) else resource.spec
     assert isinstance(spec, SegmentSpec)
     return spec
+
+
+def has_outsiders(held: HeldPod) -> bool:
+    """Whether a port is in a segment of the pod's, or may be, that must not be."""
+    leaving = held.leaving().values()
+    for record in (r for r in held.resources() if r.kind.row.home is Home.FABRIC and r.outside_id):
+        spec = record.resource.spec
+        assert isinstance(spec, SegmentSpec)
+        seen = held.world.fabric(record.resource.where).snapshot()
+        former = {m.port for ports in leaving for m in ports.get(record.key, ())}
+        former = (former | all_members(held.pod, record.resource).ports) - spec.ports
+        unread = any(p not in seen.ports or seen.ports[p].unread for p in former)
+        if unread or seen.ports_in.get(spec.number, frozenset()) - spec.ports:
+            return True
+    return False
+
+
+def has_followers(records: Iterable[ResourceRecord]) -> bool:
+    """Whether there is a segment whose members follow the servers that it needs."""
+    return any(r.kind.row.home is Home.FABRIC and r.resource.needs for r in records)
 
 
 def _servers(node: str, records: Mapping[str, ResourceRecord], shares: bool) -> list[ResourceRecord]:

@@ -9,7 +9,7 @@ from weft.engine.fence import Event
 from weft.engine.held import News
 from weft.engine.heldpod import HeldPod
 from weft.engine.leaving import Left, let_go
-from weft.engine.membership import Watched, all_members, watch_nodes
+from weft.engine.membership import Watched, has_followers, has_outsiders, watch_nodes
 from weft.engine.moves import Moves
 from weft.engine.ownerrecord import Taken
 from weft.engine.records import Change, ResourceRecord, RowState
@@ -25,7 +25,7 @@ from weft.model.kinds import Home
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.problem import render
 from weft.model.receipt import Abandoned, Receipt
-from weft.model.resources import Kind, SegmentSpec
+from weft.model.resources import Kind
 from weft.ports.resources import Acceptance
 
 _ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
@@ -155,7 +155,7 @@ class PodVisitor(Visitor[HeldPod]):
                 return wait
             walker = Walker(held, held.world, self._settings, self._pool, booting)
         wait = walker.build()
-        if wait is None and _followers(walker.records.values()):
+        if wait is None and has_followers(walker.records.values()):
             # Now that its servers are there, who is a member is decided: not first by a verdict that it isn't right.
             self._watch_nodes(held, arriving=True)
             wait = self._renew_segment(held)
@@ -181,7 +181,7 @@ class PodVisitor(Visitor[HeldPod]):
             self._renew_segment(held)
             kind = TemporaryError if watched.foreign else UnknownError
             raise kind("check the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
-        return self._until_left(held) if _followers(held.resources()) else None
+        return self._until_left(held) if has_followers(held.resources()) else None
 
     def _renumber(self, held: HeldPod, taken: Taken) -> Look:
         """A number is in use by somebody else: all that was made is taken away, then made again with another."""
@@ -253,25 +253,11 @@ class PodVisitor(Visitor[HeldPod]):
             wait = self._renew_segment(held)
         except TemporaryError as caught:
             error, wait = caught, Wait(str(caught), caught.delay)
-        if wait is None or not self._has_outsiders(held):
+        if wait is None or not has_outsiders(held):
             return None
         if error is not None:
             raise error
         return wait
-
-    def _has_outsiders(self, held: HeldPod) -> bool:
-        """Whether a port is in a segment of the pod's, or may be, that must not be."""
-        leaving = held.leaving().values()
-        for record in (r for r in held.resources() if r.kind.row.home is Home.FABRIC and r.outside_id):
-            spec = record.resource.spec
-            assert isinstance(spec, SegmentSpec)
-            seen = held.world.fabric(record.resource.where).snapshot()
-            former = {m.port for ports in leaving for m in ports.get(record.key, ())}
-            former = (former | all_members(held.pod, record.resource).ports) - spec.ports
-            unread = any(p not in seen.ports or seen.ports[p].unread for p in former)
-            if unread or seen.ports_in.get(spec.number, frozenset()) - spec.ports:
-                return True
-        return False
 
     def _judge(self, held: HeldPod, verdict: Verdict, left: Left | None) -> Look:
         """READY if everything is as wanted; else it is looked at again soon."""
@@ -340,7 +326,7 @@ class PodVisitor(Visitor[HeldPod]):
         unsettled = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
         records = [r for r in unsettled if r.generation <= held.pod.ready_generation]
         new = len(records) < len(unsettled) and self._wants_look(held, unsettled)
-        if new or (held.pod.repair and _followers(held.resources())):
+        if new or (held.pod.repair and has_followers(held.resources())):
             wait = self._before_building(held, arriving=held.pod.repair)
             if wait is not None:
                 return wait
@@ -385,8 +371,3 @@ class PodVisitor(Visitor[HeldPod]):
         """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
         held.quarantine(read.unclean)
         held.give_back_nodes([n for n in sorted(held.nodes()) if n not in read.unclean])
-
-
-def _followers(records: Iterable[ResourceRecord]) -> bool:
-    """Whether there is a segment whose members follow the servers that it needs."""
-    return any(r.kind.row.home is Home.FABRIC and r.resource.needs for r in records)
