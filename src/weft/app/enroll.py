@@ -155,13 +155,15 @@ class Enroller:
             differences.append(f"{state}: {found['last_error']}")
         if node.maintenance is not None:
             differences.append(f"the site has it in maintenance: {node.maintenance}")
-        if (found.get("extra") or {}).get(MARK):
+        # A pod's machine has a mark as long as it is in use; one that is taken out with it is somebody's to look at.
+        held = state == "manageable" and bool((found.get("extra") or {}).get(MARK))
+        if held:
             differences.append("it carries the mark of a pod: it is given back only by that pod's release")
         if found.get("maintenance"):
             why = found.get("maintenance_reason") or found.get("fault") or "no reason given"
             differences.append(f"it is in maintenance: {why}")
         verb = self._next(machine, state, inspected is not None, not differences)
-        if verb == "inspect" and (node.maintenance is not None or (found.get("extra") or {}).get(MARK)):
+        if verb == "inspect" and (node.maintenance is not None or held):
             verb = None  # somebody keeps it as it is
         waits = bool(found.get("reservation")) or (verb == "provide" and not found.get("power_state"))
         if verb is not None and not waits and not self._dry:

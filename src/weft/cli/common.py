@@ -138,6 +138,17 @@ def cell(value: Any) -> str:
     return text
 
 
+def seconds(text: str) -> float:
+    """An option's value. Raises `ArgumentTypeError` for what isn't a time that ends."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 < value < 1e7:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return value
+
+
 def read_order(file: str) -> Order:
     """The order in a pod file. Raises `InputErrors` with file, line, field, value and what is allowed."""
     from weft.app.orderfile import load_order

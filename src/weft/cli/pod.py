@@ -16,6 +16,7 @@ from weft.cli.common import (
     leaf,
     read_order,
     say,
+    seconds,
     warn,
     write_json,
 )
@@ -147,7 +148,7 @@ def _timeout(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=_seconds,
+        type=seconds,
         default=_TIMEOUT,
         help=f"{what} (default {_TIMEOUT:.0f})",
     )
@@ -157,16 +158,6 @@ def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative integer")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 < value < 1e7:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return value
 
 
 def plan(args: argparse.Namespace) -> int:

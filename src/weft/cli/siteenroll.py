@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from weft.cli.common import Subparsers, leaf, say, table, write_json
+from weft.cli.common import Subparsers, leaf, say, seconds, table, write_json
 
 
 def add_site_commands(commands: Subparsers) -> None:
@@ -29,7 +29,7 @@ def add_site_commands(commands: Subparsers) -> None:
     enroll.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=float,
+        type=seconds,
         default=3600.0,
         help="how long to wait for inspections and cleanings (default 3600); the next run goes on",
     )

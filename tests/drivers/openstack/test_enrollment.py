@@ -99,6 +99,31 @@ def test_machines_are_enrolled_inspected_and_made_available_and_once_more_change
     assert again.good and not changes(rig) and not any(m.made for m in again.machines)
 
 
+def test_a_machine_that_a_pod_has_is_as_it_should_be(rig: Rig) -> None:
+    assert rig.enroll().good
+    rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "active", "extra": {"weft": "a pod's mark"}}
+    rig.ironic.asked.clear()
+    assert rig.enroll(again=True).good and not changes(rig)
+
+
+def test_a_machine_that_was_taken_out_with_a_pods_mark_stays_out(rig: Rig) -> None:
+    """Its cleaning failed, and somebody looks at it: nothing cleans it, boots it, or gives it to pods meanwhile."""
+    assert rig.enroll().good
+    rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "extra": {"weft": "a pod's mark"}}
+    rig.ironic.asked.clear()
+    state, told = rig.only(rig.enroll(again=True))
+    assert state == "manageable" and "it carries the mark of a pod" in told and not changes(rig)
+
+
+@pytest.mark.parametrize("patience", ["nan", "inf", "-1", "soon"])
+def test_a_time_that_does_not_end_is_refused(
+    rig: Rig, patience: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["site", "enroll", str(rig.layout.site_path), str(rig.list), "--timeout", patience]
+    assert main(words) == 2
+    assert "is not a positive number of seconds" in capsys.readouterr().err
+
+
 def test_a_lost_answer_makes_nothing_twice(rig: Rig) -> None:
     """What was asked for is there, and the answer said that the service is busy."""
     rig.enroll()
