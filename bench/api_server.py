@@ -34,7 +34,7 @@ PROJECT = "id-of-team-a"
 def fill(made: Parts, state: Path, pods: int) -> None:
     """Fill in pods of four nodes, each with all rows that an order writes."""
     site = make_site(settings(), Layout(state=state, cache=state, ports=1))
-    made.store.apply_site(site, "bench")
+    made.store.activate_site(site, "bench")
     can = Capabilities(virtual_functions=False)
     capabilities = dict.fromkeys(site.fabrics, can)
     order = Order.model_validate(

@@ -91,7 +91,7 @@ def _client(folder: str, url: str, change: str) -> dict[str, float]:
 
 
 def _apply(folder: Path, url: str, change: str) -> dict[str, float]:
-    """What `weft site apply` does; `change`: why the first node is in maintenance."""
+    """What `weft site activate` does; `change`: why the first node is in maintenance."""
     from keystoneauth1.session import Session
     from keystoneauth1.token_endpoint import Token
 
@@ -117,7 +117,7 @@ def _apply(folder: Path, url: str, change: str) -> dict[str, float]:
     client = Client(session, url)
     began = time.perf_counter()
     made = cut(site)
-    client.apply_site(made.document, 1 if change else 0, made.parts)
+    client.activate_site(made.document, 1 if change else 0, made.parts)
     took = time.perf_counter() - began
     return {"read": read, "apply": took, "bytes": session.sent, "memory": _memory()}
 

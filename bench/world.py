@@ -122,7 +122,7 @@ def bench(folder: Path, nodes: int, boot: float = 0.0, apply: bool = True) -> Ge
             clock = DatabaseClock(database)
             service = Service(store, keeper, Policy(), clock, listener)
             if apply:
-                store.apply_site(site, "bench")
+                store.activate_site(site, "bench")
             yield Bench(database, store, cloud, keeper, listener, clock, service)
         finally:
             listener.close()

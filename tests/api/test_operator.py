@@ -123,7 +123,7 @@ def test_changes_are_logged_with_who_and_from_where(api: Client, doors: DoorsHou
     """The verbs get the caller, the address and the request's id."""
     answer = api.put("/v1/site", json=doors.site.model_dump(mode="json"), headers=by("operator"))
     entry = api.get("/v1/audit-log", headers=by("operator")).json()["entries"][0]
-    assert (entry["user"], entry["action"], entry["address"]) == ("olga", "site apply", "127.0.0.1")
+    assert (entry["user"], entry["action"], entry["address"]) == ("olga", "site activate", "127.0.0.1")
     assert entry["request_id"] == answer.headers["x-openstack-request-id"]
     after = entry["sequence"]
     assert api.get(f"/v1/audit-log?after={after}", headers=by("operator")).json() == {"entries": []}

@@ -34,7 +34,7 @@ def test_a_project_called_admin_of_another_domain_is_a_tenants() -> None:
     policy, mallory = Policy(), caller("mal", "admin", "admin", domain="customer")
     for rule in list_rules():
         assert not policy.allows(rule.name, mallory, "id-of-team-a"), rule.name
-    for rule in ("operator", "site:apply", "details:show", "pods:list_all_projects", "audit:repair"):
+    for rule in ("operator", "site:activate", "details:show", "pods:list_all_projects", "audit:repair"):
         assert not policy.allows(rule, mallory), rule
     assert policy.allows("pods:create", mallory, "id-of-admin-in-customer")
 

@@ -57,7 +57,7 @@ def test_every_command_has_a_help_and_something_to_run() -> None:
         "receipt verify",
         "serve",
         "worker",
-        "site apply",
+        "site activate",
     ):
         assert f"weft {name}" in found
     assert [path for path, p in found.items() if "run" not in p._defaults] == []

@@ -32,7 +32,7 @@ class Api:
         self.document: Mapping[str, Any] | None = None
         self.base: int | None = None
 
-    def apply_site(
+    def activate_site(
         self, document: Mapping[str, Any], base: int, parts: Mapping[str, bytes]
     ) -> dict[str, Any]:
         assert not parts
@@ -50,8 +50,8 @@ class Api:
         return {
             "name": "small",
             "generation": 7,
-            "applied_at": "2026-11-21T05:00:00.123456Z",
-            "applied_by": "operator",
+            "activated_at": "2026-11-21T05:00:00.123456Z",
+            "activated_by": "operator",
             "nodes": 18,
             "switches": 6,
             "links": 130,

@@ -95,7 +95,7 @@ class House:
         self.wants: dict[OwnerKind, Want[Any]] = {}
         self.database = database
         self.worker = self.new_worker("w1")
-        self.store.apply_site(self.site, "test")
+        self.store.activate_site(self.site, "test")
 
     def new_service(self, database: Database | None = None) -> Service:
         """One more; `database`: its own way to the same one."""

@@ -80,7 +80,7 @@ def story(house: IpuHouse) -> None:
     house.order(make("withdrawn", 12, queue=True))
     house.worker.tend_queue()
     release(house, "withdrawn")
-    house.store.apply_site(house.store.site().site, "operator")
+    house.store.activate_site(house.store.site().site, "operator")
     house.service.audit(operator)
     with contextlib.suppress(ForbiddenError):
         house.service.audit(request)

@@ -36,7 +36,7 @@ class TenantHouse(OwnerHouse):
 
     def apply(self, site: Site) -> None:
         self.site = site
-        self.store.apply_site(site, "test")
+        self.store.activate_site(site, "test")
 
     def free_number(self, back: int = 10) -> int:
         return self.site.fabrics["ib0"].segments.last - back

@@ -77,7 +77,7 @@ def test_forecasts_behind_the_longest_leases_are_dates(house: House) -> None:
 def test_the_operator_says_how_far_leases_go(house: House, clock: HandClock) -> None:
     """`leases.longest`: for ends, durations, promised starts and extensions; an order without an end is refused."""
     site = house.store.site().site
-    house.store.apply_site(site.model_copy(update={"leases": LeasePolicy(longest="30d")}), "test")
+    house.store.activate_site(site.model_copy(update={"leases": LeasePolicy(longest="30d")}), "test")
     for lease in (
         {},
         {"duration": "31d"},
@@ -136,7 +136,7 @@ def test_a_project_has_so_many_orders_waiting_and_no_more(house: House, clock: H
     """`queue.waiting`: in the queue and for a promised start; other projects have their own."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"waiting": 3})
-    house.store.apply_site(site.model_copy(update={"queue": few}), "test")
+    house.store.activate_site(site.model_copy(update={"queue": few}), "test")
     house.ready(make("first", 16, duration="1h"))
     waiting = [queue(house, f"q{n}", 16) for n in range(2)]
     house.order(make("later", 1, start=clock.now() + timedelta(days=9), duration="1h"))

@@ -48,7 +48,7 @@ def house(database: Database, database_url: str) -> Generator[EthernetHouse]:
     house.world = replace(
         house.world, resources={**house.world.resources, "ib0": house.fake}, fabrics={"ib0": house.fake}
     )
-    house.store.apply_site(house.site, "test")
+    house.store.activate_site(house.site, "test")
     yield house
     house.close()
 

@@ -208,7 +208,7 @@ def test_another_fabrics_silence_is_no_business_of_an_order(house: House) -> Non
     fabric = house.site.fabrics["ib0"]
     lonely = fabric.model_copy(update={"manager": FabricManager(driver="opensm")})
     site = house.site.model_copy(update={"fabrics": {**house.site.fabrics, "ib1": lonely}})
-    house.store.apply_site(site, "test")
+    house.store.activate_site(site, "test")
     silent = OpenSm(site, "ib1", NoLedger())
     house.world = replace(
         house.world,

@@ -63,7 +63,7 @@ def furnished(house: House, site: Site, make: Callable[[Site], FabricDriver]) ->
     house.world = replace(
         house.world, resources={**house.world.resources, "ib0": fabric}, fabrics={"ib0": fabric}
     )
-    house.store.apply_site(site, "test")
+    house.store.activate_site(site, "test")
     for node in site.nodes:
         if node.role == "compute":
             house.cloud.offers.functions[node.nova_host] = slots(site, node.name)

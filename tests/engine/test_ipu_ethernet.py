@@ -70,7 +70,7 @@ def house(database: Database, database_url: str) -> Generator[SwitchedHouse]:
     house.fake = FakeEthernet(house.site, FABRIC)
     house.world.resources[FABRIC] = house.fake  # type: ignore[index]
     house.world.fabrics[FABRIC] = house.fake  # type: ignore[index]
-    house.store.apply_site(house.site, "test")
+    house.store.activate_site(house.site, "test")
     yield house
     house.close()
 
@@ -161,7 +161,7 @@ def test_a_pods_machine_is_not_recabled(house: SwitchedHouse) -> None:
     document = house.site.model_dump(mode="json")
     document["ipu_machines"][0]["rnic_switch_port"] = "Ethernet63"
     with pytest.raises(ConflictError, match=pod.nodes[0]):
-        house.service.apply_site(house.operator, document)
+        house.service.activate_site(house.operator, document)
     document = house.site.model_dump(mode="json")
     document["ipu_pods"][POD]["data"] |= {
         "fabric": None,
@@ -171,7 +171,7 @@ def test_a_pods_machine_is_not_recabled(house: SwitchedHouse) -> None:
     for machine in document["ipu_machines"]:
         machine["rnic_switch_port"] = None
     with pytest.raises(ConflictError, match=pod.nodes[0]):
-        house.service.apply_site(house.operator, document)
+        house.service.activate_site(house.operator, document)
 
 
 def poplars(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -200,7 +200,7 @@ def test_a_pods_poplar_server_is_not_recabled(
     document = house.site.model_dump(mode="json")
     change(document)
     with pytest.raises(ConflictError, match="release the pod first"):
-        house.service.apply_site(house.operator, document)
+        house.service.activate_site(house.operator, document)
 
 
 def test_only_the_fabric_of_the_ordered_ipu_pod_must_answer(house: SwitchedHouse) -> None:

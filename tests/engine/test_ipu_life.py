@@ -162,7 +162,7 @@ def test_machines_are_nodes_to_the_operator(house: IpuHouse) -> None:
     assert pod.nodes == ("ipum1",)
     smaller = house.site.model_copy(update={"ipu_machines": house.site.ipu_machines[1:]})
     with pytest.raises(ConflictError, match="ipum1 is missing"):
-        house.service.apply_site(house.operator, smaller.model_dump(mode="json"))
+        house.service.activate_site(house.operator, smaller.model_dump(mode="json"))
 
 
 def test_a_live_ipu_pod_disturbs_no_order_of_nodes(house: IpuHouse) -> None:

@@ -48,7 +48,7 @@ def servers(house: IpuHouse, **places: int) -> None:
     """So many places on these hosts."""
     site = house.store.site().site
     nodes = [n.model_copy(update={"servers": places[n.name]}) if n.name in places else n for n in site.nodes]
-    house.store.apply_site(site.model_copy(update={"nodes": tuple(nodes)}), "test")
+    house.store.activate_site(site.model_copy(update={"nodes": tuple(nodes)}), "test")
 
 
 def test_ipus_are_promised_for_later(house: IpuHouse, clock: HandClock) -> None:

@@ -214,10 +214,10 @@ def test_a_site_may_not_wire_a_live_pods_node_otherwise(house: House) -> None:
         return document
 
     with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s host or adapters .* release the pod first"):
-        house.service.apply_site(house.operator, changed(pod.nodes[0]))
+        house.service.activate_site(house.operator, changed(pod.nodes[0]))
     assert house.store.site().generation == 1
     free = next(n.name for n in house.site.nodes if n.name.startswith("gpu") and n.name not in pod.nodes)
-    assert house.service.apply_site(house.operator, changed(free)).generation == 2
+    assert house.service.activate_site(house.operator, changed(free)).generation == 2
 
 
 def test_another_project_sees_nothing(house: House) -> None:

@@ -179,10 +179,10 @@ def test_a_site_may_not_give_a_live_pods_node_another_machine(house: House) -> N
         return document
 
     with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s host or adapters .* release the pod first"):
-        house.service.apply_site(house.operator, changed(pod.nodes[0]))
+        house.service.activate_site(house.operator, changed(pod.nodes[0]))
     assert house.store.site().generation == 1
     free = next(n.name for n in house.site.nodes if n.machine and n.name not in pod.nodes)
-    assert house.service.apply_site(house.operator, changed(free)).generation == 2
+    assert house.service.activate_site(house.operator, changed(free)).generation == 2
 
 
 def test_machines_and_other_nodes_are_never_taken_for_each_other(house: House) -> None:

@@ -97,7 +97,7 @@ def house(database: Database, database_url: str) -> Generator[NeutronsHouse]:
     )
     for switch in house.fake.switches.values():  # as where Neutron doesn't manage the VLANs themselves
         switch.config.vlans = dict.fromkeys(house.site.fabrics["ib0"].segments.numbers(), "net")
-    house.store.apply_site(house.site, "test")
+    house.store.activate_site(house.site, "test")
     yield house
     house.close()
 

@@ -82,4 +82,4 @@ def test_one_node_is_not_promised_on_the_fabric_and_off_it_at_once() -> None:
 def test_a_site_is_applied_while_such_a_pod_lives(house: House) -> None:
     """None is no fabric that could be missing from the new site."""
     house.ready(plain())
-    assert house.service.apply_site(house.operator, house.site.model_dump(mode="json")).generation == 2
+    assert house.service.activate_site(house.operator, house.site.model_dump(mode="json")).generation == 2

@@ -421,5 +421,5 @@ def test_of_a_node_in_maintenance_nothing_has_to_be_known(house: House) -> None:
         n.model_copy(update={"maintenance": "it is being rebuilt"}) if n.name == "gpu16" else n
         for n in house.site.nodes
     ]
-    house.store.apply_site(house.site.model_copy(update={"nodes": tuple(parked)}), "test")
+    house.store.activate_site(house.site.model_copy(update={"nodes": tuple(parked)}), "test")
     assert house.service.audit(house.operator).findings == ()

@@ -108,7 +108,7 @@ def test_an_order_is_never_given_its_number(house: OwnerHouse, kind: OwnerKind) 
     narrow = site.fabrics["ib0"].model_copy(
         update={"segments": Range(first=number, last=site.fabrics["ib0"].segments.last)}
     )
-    house.store.apply_site(site.model_copy(update={"fabrics": {"ib0": narrow}}), "test")
+    house.store.activate_site(site.model_copy(update={"fabrics": {"ib0": narrow}}), "test")
     pod = house.order(make("one", 1, queue=True))
     assert pod.placed is None or pod.plan.segment != number
     assert owner.state is PodState.READY
@@ -319,7 +319,7 @@ def test_it_follows_the_site(house: OwnerHouse) -> None:
         update={"segments": site.fabrics["ib0"].segments.model_copy(update={"last": old - 1})}
     )
     house.site = site.model_copy(update={"fabrics": {**site.fabrics, "ib0": shorter}})
-    house.store.apply_site(house.site, "test")
+    house.store.activate_site(house.site, "test")
     for _ in range(6):
         owner = house.visit(owner)
         assert house.numbers()[old - 1] == owner.owner, (
@@ -347,7 +347,7 @@ def test_a_new_number_that_a_pod_has_keeps_what_there_was(house: OwnerHouse) -> 
     fabric = site.fabrics["ib0"]
     only = fabric.model_copy(update={"segments": Range(first=fabric.segments.first, last=taken)})
     house.site = site.model_copy(update={"fabrics": {**site.fabrics, "ib0": only}})
-    house.store.apply_site(house.site, "test")
+    house.store.activate_site(house.site, "test")
     house.cloud.lose(house.cloud.thing("subnet"))
     for _ in range(3):
         owner = house.visit(owner)

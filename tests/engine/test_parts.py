@@ -247,7 +247,7 @@ def test_a_project_counts_each_shared_node_once(house: House) -> None:
     """Four servers on one host are one node of the project's limit; one more host is one more."""
     limits = {"team-a": ProjectLimits(max_nodes=1)}
     site = house.site.model_copy(update={"queue": QueuePolicy(projects=limits)})
-    house.store.apply_site(site, "test")
+    house.store.activate_site(site, "test")
     house.order(small("a", 4))
     house.order(small("b", 4))
     with pytest.raises(RefusedError, match="the project has 1 of at most 1 nodes"):

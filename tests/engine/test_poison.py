@@ -72,7 +72,7 @@ def test_a_row_that_can_not_be_read_is_parked(house: House, change: str) -> None
     house.release(fine)
     house.run(fine, PodState.RELEASED)
     assert house.ready(ORDER).nodes
-    house.store.apply_site(house.site, "test")
+    house.store.activate_site(house.site, "test")
     assert set(poison.nodes) <= house.store.capacity().holds.keys(), "its nodes stay its own"
 
 

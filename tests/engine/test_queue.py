@@ -61,7 +61,7 @@ def test_an_order_waits_for_an_nvlink_domain(house: House) -> None:
     compute = [n.name for n in site.nodes if n.role == "compute"]
     domain = {name: f"nvl{1 + i // 4}" for i, name in enumerate(compute)}
     nodes = (n.model_copy(update={"nvlink_domain": domain.get(n.name)}) for n in site.nodes)
-    house.store.apply_site(site.model_copy(update={"nodes": tuple(nodes)}), "test")
+    house.store.activate_site(site.model_copy(update={"nodes": tuple(nodes)}), "test")
     first = house.ready(make("first", 13, duration="8h"))
     small = queue(house, "small", 3, locality={"required": "nvlink_domain"})
     pod = queue(house, "second", 4, locality={"slice": 4, "slice_within": "whole_nvlink_domain"})
@@ -200,7 +200,7 @@ def test_a_cloud_quota_stands_in_nobody_elses_way(house: House) -> None:
     assert "servers: 0 used + 2 requested > 1" in look(house, pod).reason
     assert house.store.find_pod(view.id, None).state is PodState.PLACED
     house.cloud.offers.quotas.clear()
-    house.store.apply_site(house.store.site().site, "test")
+    house.store.activate_site(house.store.site().site, "test")
     house.worker.tend_queue()
     assert look(house, pod).state is PodState.PLACED
 
@@ -221,11 +221,11 @@ def test_an_order_that_the_site_no_longer_knows_fails_and_can_be_tried_again(hou
     pod = queue(house, "next", 2)
     site = house.store.site().site
     cloud = site.clouds["lab"].model_copy(update={"flavors": {}})
-    house.store.apply_site(site.model_copy(update={"clouds": {"lab": cloud}}), "test")
+    house.store.activate_site(site.model_copy(update={"clouds": {"lab": cloud}}), "test")
     house.worker.tend_queue()
     failed = look(house, pod)
     assert failed.state is PodState.FAILED and "nodes.flavor" in failed.reason
-    house.store.apply_site(site, "test")
+    house.store.activate_site(site, "test")
     house.service.retry_pod(house.request(), "next")
     house.worker.tend_queue()
     assert look(house, pod).state is PodState.PENDING and look(house, pod).position == 1

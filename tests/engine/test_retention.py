@@ -210,12 +210,12 @@ def test_the_audit_log_and_sites_go_by_their_age(house: House) -> None:
         connection.execute("UPDATE audit_log SET at = '2026-11-01', last_at = '2026-11-01'")
     first = house.store.site().generation
     assert prune(house)["site generations"] == 0, "it is in force, however old it is"
-    house.store.apply_site(house.site, "test")
+    house.store.activate_site(house.site, "test")
     removed = prune(house)
     assert removed["audit log entries"] == old and removed["site generations"] == 0
     removed = prune(house, 21)
     assert removed["site generations"] == 1
-    assert house.store.site().generation == first + 1 and house.store.apply_site(house.site, "test")
+    assert house.store.site().generation == first + 1 and house.store.activate_site(house.site, "test")
 
 
 def test_one_that_dies_in_the_middle_is_followed_by_another(house: House) -> None:
@@ -230,7 +230,7 @@ def test_one_that_dies_in_the_middle_is_followed_by_another(house: House) -> Non
     house.clock.sleep(1801)
     assert keeper(house, batch=3).run_due() == 3600.0
     assert rows(house, "resource", pod) > 0, "by the site's own policy they stay for thirty days"
-    house.store.apply_site(house.site.model_copy(update={"retention": POLICY}), "test")
+    house.store.activate_site(house.site.model_copy(update={"retention": POLICY}), "test")
     house.clock.sleep(3601)
     assert keeper(house, batch=3).run_due() == 3600.0
     assert rows(house, "resource", pod) == 0

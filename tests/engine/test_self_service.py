@@ -27,7 +27,7 @@ def apply(house: House, changes: dict[str, object]) -> None:
     management = ManagementNetwork.model_validate({**cloud.management.model_dump(), **changes})
     changed = cloud.model_copy(update={"management": management})
     document = site.model_copy(update={"clouds": {"lab": changed}}).model_dump(mode="json")
-    house.service.apply_site(house.operator, document)
+    house.service.activate_site(house.operator, document)
 
 
 def named(name: str, count: int = 2) -> Order:

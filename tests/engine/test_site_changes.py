@@ -25,12 +25,12 @@ def test_a_change_of_an_older_site_is_refused(house: House) -> None:
     """Two operators start from one generation: the second one is told, and nothing of the first one's is lost."""
     verbs, olga = house.service, house.operator
     base = verbs.show_site(olga).generation
-    assert verbs.apply_site(olga, document(house.site), base).generation == base + 1
+    assert verbs.activate_site(olga, document(house.site), base).generation == base + 1
     with pytest.raises(ConflictError, match=f"generation {base + 1} of the site is active, but .* on {base}"):
-        verbs.apply_site(olga, document(house.site), base)
+        verbs.activate_site(olga, document(house.site), base)
     with pytest.raises(ConflictError, match="based on 0"):
-        verbs.apply_site(olga, document(house.site), 0)
-    assert verbs.apply_site(olga, document(house.site)).generation == base + 2
+        verbs.activate_site(olga, document(house.site), 0)
+    assert verbs.activate_site(olga, document(house.site)).generation == base + 2
 
 
 def test_cables_are_taken_into_the_site_that_was_compared(house: House) -> None:
@@ -38,7 +38,7 @@ def test_cables_are_taken_into_the_site_that_was_compared(house: House) -> None:
     ask = house.fabric.topology
 
     def meanwhile() -> Any:
-        house.store.apply_site(house.site, "somebody else")
+        house.store.activate_site(house.site, "somebody else")
         return ask()
 
     house.fabric.topology = meanwhile
@@ -51,7 +51,7 @@ def test_every_reason_of_a_node_is_shown(house: House) -> None:
     nodes = tuple(
         n.model_copy(update={"maintenance": "new fan"}) if n.name == "gpu01" else n for n in house.site.nodes
     )
-    house.store.apply_site(house.site.model_copy(update={"nodes": nodes}), "test")
+    house.store.activate_site(house.site.model_copy(update={"nodes": nodes}), "test")
     other = next(n.name for n in house.site.nodes if n.role != "compute")
     for node in ("gpu01", other):
         for reason in ("first", "second", "second"):
@@ -89,7 +89,7 @@ def test_drivers_of_an_old_site_are_closed_after_their_last_use(house: House) ->
     clock = Clock()
     keeper = WorldKeeper(house.store, build, monotonic=clock)
     in_use = keeper.world()
-    house.store.apply_site(house.site, "test")
+    house.store.activate_site(house.site, "test")
     assert keeper.world() is not in_use
     clock.seconds += 10_000
     keeper.world()

@@ -38,7 +38,7 @@ def weigh(house: House, pod: float) -> None:
         for s in site.switches
     )
     policy = PlacementPolicy(block=pod)
-    house.store.apply_site(site.model_copy(update={"switches": switches, "placement": policy}), "test")
+    house.store.activate_site(site.model_copy(update={"switches": switches, "placement": policy}), "test")
 
 
 def test_a_new_weight_changes_plans_from_then_on(house: House) -> None:

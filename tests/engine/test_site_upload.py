@@ -83,7 +83,7 @@ def client(url: str, who: str = "operator") -> Client:
 def applied(house: House, made: Cut, base: int | None = None) -> int:
     for digest in house.service.missing_parts(house.operator, list(made.parts)).missing:
         house.service.send_part(house.operator, digest, made.parts[digest])
-    return house.service.apply_site(house.operator, dict(made.document), base).generation
+    return house.service.activate_site(house.operator, dict(made.document), base).generation
 
 
 def later(house: House, **span: float) -> HandClock:
@@ -106,16 +106,16 @@ def test_only_what_changed_is_sent(house: House, door: tuple[Counting, str]) -> 
     api = client(url)
     made = cut(large())
     assert len(made.parts) >= 2
-    api.apply_site(made.document, api.site_generation(), made.parts)
+    api.activate_site(made.document, api.site_generation(), made.parts)
     sent = [path.rpartition("/")[2] for method, path, _ in counting.take() if method == "PUT"]
     assert sorted(sent) == sorted([*made.parts, "site"])
     assert house.store.site().site == large()
     changed = cut(large(maintenance="fan"))
-    view = api.apply_site(changed.document, 2, changed.parts)
+    view = api.activate_site(changed.document, 2, changed.parts)
     assert view["generation"] == 3
     puts = [path for method, path, _ in counting.take() if method == "PUT"]
     assert len(puts) in (2, 3) and len(changed.parts.keys() - made.parts.keys()) == len(puts) - 1
-    api.apply_site(changed.document, 3, changed.parts)
+    api.activate_site(changed.document, 3, changed.parts)
     assert [(method, path) for method, path, _ in counting.take()] == [
         ("POST", "/v1/site/parts/missing"),
         ("PUT", "/v1/site"),
@@ -127,14 +127,14 @@ def test_a_small_site_is_one_request(house: House, door: tuple[Counting, str]) -
     """Nothing to ask about and nothing to send before."""
     counting, url = door
     made = cut(house.site)
-    client(url).apply_site(made.document, 1, made.parts)
+    client(url).activate_site(made.document, 1, made.parts)
     assert [(method, path) for method, path, _ in counting.take()] == [("PUT", "/v1/site")]
 
 
 def test_the_whole_document_is_still_to_be_had(house: House, door: tuple[Counting, str]) -> None:
     """The answer names the parts, and each can be asked for."""
     api = client(door[1])
-    house.store.apply_site(large(), "test")
+    house.store.activate_site(large(), "test")
     assert "parts" in api.show_site()["document"]["nodes"]
     assert Site.model_validate(api.whole_site()["document"]) == large()
     with pytest.raises(NotFoundError, match="no such part"):
@@ -193,7 +193,7 @@ def test_a_document_that_names_what_was_never_sent(house: House) -> None:
     """409, and the active site stays; after the parts were sent the same document is taken."""
     made = cut(large())
     with pytest.raises(ConflictError, match=f"{len(made.parts)} of the document's parts are not stored"):
-        house.service.apply_site(house.operator, dict(made.document))
+        house.service.activate_site(house.operator, dict(made.document))
     assert house.store.site().generation == 1
     assert applied(house, made) == 2
 
@@ -210,7 +210,7 @@ def test_parts_that_were_pruned_meanwhile_are_sent_again(house: House) -> None:
     clock.forward(hours=2)
     assert house.store.sites.missing(list(made.parts)) == others
     with pytest.raises(ConflictError, match="are not stored"):
-        house.service.apply_site(house.operator, dict(made.document))
+        house.service.activate_site(house.operator, dict(made.document))
     assert applied(house, made) == 2
 
 
@@ -300,7 +300,7 @@ def test_two_who_apply_at_once(house: House, database_url: str) -> None:
         for digest in store.sites.missing(list(made.parts)):
             store.sites.add(digest, made.parts[digest])
         try:
-            outcomes.append(store.apply_site(large(maintenance=f"fan {number}"), f"{number}", 1).generation)
+            outcomes.append(store.activate_site(large(maintenance=f"fan {number}"), f"{number}", 1).generation)
         except ConflictError as error:
             outcomes.append(error)
 
@@ -310,7 +310,7 @@ def test_two_who_apply_at_once(house: House, database_url: str) -> None:
     for thread in threads:
         thread.join()
     assert sorted(str(o) for o in outcomes if isinstance(o, int)) == ["2"] and len(outcomes) == 4
-    winner = int(house.store.site().applied_by)
+    winner = int(house.store.site().activated_by)
     assert house.store.site().site == large(maintenance=f"fan {winner}")
     for made in sites:
         assert house.store.sites.missing(list(made.parts)) == []
@@ -331,7 +331,7 @@ def test_died_in_between(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(siteparts, "_name", die)
         with pytest.raises(KeyboardInterrupt):
-            house.store.apply_site(large(), "test")
+            house.store.activate_site(large(), "test")
     assert Store(house.database).site().generation == 1
     assert house.service.missing_parts(house.operator, list(made.parts)).missing == tuple(
         d for d in made.parts if d not in half
@@ -344,7 +344,7 @@ def test_an_older_document_in_one_piece_is_read(house: House) -> None:
     whole = large().model_dump_json()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO site (name, document, applied_at, applied_by) VALUES ('lab', %s, now(), 'old')",
+            "INSERT INTO site (name, document, activated_at, activated_by) VALUES ('lab', %s, now(), 'old')",
             [whole],
         )
     assert house.store.site().site == large()
@@ -357,7 +357,7 @@ def test_a_document_of_an_older_version_with_parts_is_read(house: House) -> None
     rows(house, "UPDATE site SET document = document - 'version' WHERE generation = 2 RETURNING 1")
     store = Store(house.database)
     assert store.site().site == large()
-    store.apply_site(large(maintenance="fan"), "test")
+    store.activate_site(large(maintenance="fan"), "test")
     assert Store(house.database).site().site == large(maintenance="fan")
 
 
@@ -365,7 +365,7 @@ def test_a_site_that_was_sent_otherwise_is_stored_in_weft_own_form(house: House)
     """Any order of rows, other cuts: what is in force is the canonical site, and its parts are named as ever."""
     made = cut(large())
     turned = made.document | {"nodes": [n.model_dump(mode="json") for n in reversed(large().nodes)]}
-    house.service.apply_site(house.operator, turned)
+    house.service.activate_site(house.operator, turned)
     assert house.service.missing_parts(house.operator, list(made.parts)).missing == ()
     assert house.service.show_site(house.operator).document == made.document
 

@@ -47,7 +47,7 @@ def test_bandwidth_without_known_uplinks_is_refused(house: House) -> None:
     waits = order(house, "team-a", "waits", 2, gbps=100, queue=True)
     other = queue(house, "other", 2)
     links = tuple(k for k in house.site.links if "/" in k.a or "/" in k.b)
-    house.store.apply_site(house.site.model_copy(update={"links": links}), "test")
+    house.store.activate_site(house.site.model_copy(update={"links": links}), "test")
     with pytest.raises(
         InputError, match=r"fabric.bisection_gbps: 100 is not allowed: 0 or omitted: the site has no"
     ):
@@ -68,7 +68,7 @@ def test_a_leaf_that_becomes_a_projects_own(house: House, clock: HandClock) -> N
     promised = order(
         house, "team-b", "promised", 3, start=start, duration="1h", locality={"required": "leaf"}
     )
-    house.store.apply_site(dedicate(house, own, "team-c"), "test")
+    house.store.activate_site(dedicate(house, own, "team-c"), "test")
     house.worker.tend_queue()
     nodes = house.store.capacity().promises[0]["nodes"]
     stands = Topology.of(house.site, "ib0").stands

@@ -56,7 +56,7 @@ def release(house: House, pod: PodRecord) -> None:
 def policy(house: House, **settings: Any) -> None:
     """The operator changes the queue's settings."""
     site = house.store.site().site
-    house.store.apply_site(site.model_copy(update={"queue": QueuePolicy(**settings)}), "test")
+    house.store.activate_site(site.model_copy(update={"queue": QueuePolicy(**settings)}), "test")
 
 
 def messages(house: House, pod: PodRecord, kind: str) -> list[str]:

@@ -43,25 +43,25 @@ def show_site(request: Annotated[Request, may("site:show")], verbs: Backend) -> 
 
 
 @router.put("/site", response_model=SiteView, openapi_extra=body_schema(SiteDocument))
-def apply_site(
-    request: Annotated[Request, may("site:apply")], verbs: Backend, body: LargeBody, if_match: IfMatch = None
+def activate_site(
+    request: Annotated[Request, may("site:activate")], verbs: Backend, body: LargeBody, if_match: IfMatch = None
 ) -> Response:
     """Activate a site as a new generation. 409 if the generation in `If-Match` is no longer the active one.
 
     A long table is `{"parts": [SHA-256, …]}`; upload missing parts first.
     """
-    return _tagged(verbs.apply_site(request, plain_object(body), generation_of(if_match)))
+    return _tagged(verbs.activate_site(request, plain_object(body), generation_of(if_match)))
 
 
 @router.post("/site/parts/missing", response_model=MissingParts, openapi_extra=body_schema(PartsQuestion))
-def missing_parts(request: Annotated[Request, may("site:apply")], verbs: Backend, body: ListBody) -> Response:
+def missing_parts(request: Annotated[Request, may("site:activate")], verbs: Backend, body: ListBody) -> Response:
     """Ask which parts must be uploaded before a site document that names them."""
     return answer(verbs.missing_parts(request, document(PartsQuestion, body).parts))
 
 
 @router.put("/site/parts/{name}", response_model=StoredPart, openapi_extra=ROWS_SCHEMA)
 def send_part(
-    request: Annotated[Request, may("site:apply")], verbs: Backend, name: Named, body: PartBody
+    request: Annotated[Request, may("site:activate")], verbs: Backend, name: Named, body: PartBody
 ) -> Response:
     """Upload rows of a table, a JSON list, under the SHA-256 of the body; this activates nothing."""
     json_rows(body)
@@ -91,7 +91,7 @@ def compare_fabric(
 
 @router.post("/site/adopt-cabling", response_model=SiteView)
 def adopt_cabling(
-    request: Annotated[Request, may("site:apply")], verbs: Backend, fabric: Fabric = None
+    request: Annotated[Request, may("site:activate")], verbs: Backend, fabric: Fabric = None
 ) -> Response:
     """Activate a new generation of the site with the discovered cabling."""
     return answer(verbs.adopt_cabling(request, fabric))

@@ -144,9 +144,9 @@ _RULES = (
         "/v1/site",
     ),
     _documented(
-        "site:apply",
+        "site:activate",
         "rule:operator",
-        "Apply a site, or adopt the discovered cabling.",
+        "Activate a site, or adopt the discovered cabling.",
         "/v1/site",
         "PUT",
     ),

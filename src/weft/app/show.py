@@ -116,8 +116,8 @@ def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> Sit
     return SiteView(
         name=site.name,
         generation=record.generation,
-        applied_at=record.applied_at,
-        applied_by=record.applied_by,
+        activated_at=record.activated_at,
+        activated_by=record.activated_by,
         nodes=len(site.nodes),
         switches=len(site.switches),
         links=site.link_count,

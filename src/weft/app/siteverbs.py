@@ -52,31 +52,31 @@ class SiteVerbs(Desk):
         self._policy.check("audit_log:list", request.caller)
         return self._store.audit_log(search)
 
-    def apply_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
+    def activate_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
         """Args:
         document: long tables may be `{"parts": [digest, …]}` of parts that were uploaded before.
         base: generation that the document is based on, 0 for the first; `ConflictError` if it isn't active.
         """
-        with self._logged(request, "site apply", str(document.get("name", ""))[:63]):
-            self._policy.check("site:apply", request.caller)
+        with self._logged(request, "site activate", str(document.get("name", ""))[:63]):
+            self._policy.check("site:activate", request.caller)
             site = load_site(document, parts=self._store.sites)
             self._check_holds(site)
-            record = self._store.apply_site(site, request.caller.user_name, base)
+            record = self._store.activate_site(site, request.caller.user_name, base)
             return site_view(record)
 
     def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:
         """Which of these parts of a site must be uploaded."""
         with self._refusals(request, "site send", f"{len(digests)} parts"):
-            self._policy.check("site:apply", request.caller)
+            self._policy.check("site:activate", request.caller)
             return MissingParts(missing=tuple(self._store.sites.missing(digests)))
 
     def send_part(self, request: Request, digest: str, body: bytes) -> StoredPart:
-        """Store rows of a table, a JSON list, for a site that will be applied.
+        """Store rows of a table, a JSON list, for a site that will be activated.
 
         Raises `InputError` if `digest` isn't the SHA-256 of the body, `ConflictError` if too much is stored already.
         """
         with self._refusals(request, "site send", digest):
-            self._policy.check("site:apply", request.caller)
+            self._policy.check("site:activate", request.caller)
             if sha256(body).hexdigest() != digest:
                 raise InputError(
                     "digest", digest, "the SHA-256 of the body in hexadecimal digits, a-f and not A-F"
@@ -116,14 +116,14 @@ class SiteVerbs(Desk):
     def adopt_cabling(self, request: Request, fabric: str | None = None) -> SiteView:
         """Activate a new generation of the site with the discovered cabling."""
         with self._logged(request, "site adopt cabling", fabric or "the only fabric"):
-            self._policy.check("site:apply", request.caller)
+            self._policy.check("site:activate", request.caller)
             record = self._store.site()
             site = record.site
             name = self._fabric_name(site, fabric)
             links = adopt_links(site, name, self._keeper.world().fabric(name).topology())
             # Checked like any site file: the discovered cabling must also result in a valid site.
             changed = checked(site.model_copy(update={"links": links}))
-            return site_view(self._store.apply_site(changed, request.caller.user_name, record.generation))
+            return site_view(self._store.activate_site(changed, request.caller.user_name, record.generation))
 
     def nodes(self, request: Request) -> list[NodeView]:
         self._policy.check("nodes:list", request.caller)

@@ -201,8 +201,8 @@ def _first_site(settings: ServeSettings, store: Store) -> None:
     try:
         store.site()
     except NotFoundError:
-        record = store.apply_site(load_site(settings.site), "weft serve --site")
-        log.info("applied site %s: %d nodes", record.site.name, len(record.site.nodes))
+        record = store.activate_site(load_site(settings.site), "weft serve --site")
+        log.info("activated site %s: %d nodes", record.site.name, len(record.site.nodes))
 
 
 def worker(settings: ServeSettings) -> int:

@@ -36,7 +36,7 @@ class WorkerProcess:
     """Starts it, restarts it if it ends, stops it. `checks` is its part of /readyz."""
 
     def __init__(self, settings: ServeSettings) -> None:
-        self._settings = replace(settings, worker=True, site=None)  # the site is applied before it starts
+        self._settings = replace(settings, worker=True, site=None)  # the site is activated before it starts
         self._context = multiprocessing.get_context("spawn")
         self._ended = threading.Event()
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""`weft site check|import|apply|show|enroll|design`: the site file, the fabric it describes, and the current site."""
+"""`weft site check|import|activate|show|enroll|design`: the site file, the fabric it describes, and the current site."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def add_commands(subparsers: Subparsers) -> None:
         help="also query the fabrics' agents for subnet manager settings that isolation lacks (this host needs the"
         " certificates that the site names)",
     )
-    apply = leaf(commands, "apply", _apply, "check a site file and activate it")
-    apply.add_argument("file", metavar="FILE", help="site file (YAML)")
-    apply.add_argument(
+    activate = leaf(commands, "activate", _activate, "check a site file and take it into use")
+    activate.add_argument("file", metavar="FILE", help="site file (YAML)")
+    activate.add_argument(
         "--base",
         metavar="N",
         type=int,
@@ -158,14 +158,14 @@ def _further(site: Site) -> dict[str, int]:
     }
 
 
-def _apply(args: argparse.Namespace) -> int:
+def _activate(args: argparse.Namespace) -> int:
     from weft.app.sitefile import load_site
     from weft.planning.site.parts import cut
 
     made = cut(load_site(args.file))
     client = client_of(args)
     base = client.site_generation() if args.base is None else args.base
-    view = client.apply_site(made.document, base, made.parts)
+    view = client.activate_site(made.document, base, made.parts)
     if args.json:
         write_json(view)
     else:
@@ -179,7 +179,7 @@ def _show(args: argparse.Namespace) -> int:
         write_json(client.whole_site())
         return 0
     view = client.show_site()
-    names = ("name", "generation", "applied_at", "applied_by", "nodes", "switches", "links")
+    names = ("name", "generation", "activated_at", "activated_by", "nodes", "switches", "links")
     for line in fields((name.replace("_", " "), view.get(name)) for name in names):
         say(line)
     for fabric in view.get("fabrics") or ():

@@ -161,13 +161,13 @@ class Client:
                 view["document"][table] = [row for part in parts for row in part["rows"]]
         return view
 
-    def apply_site(
+    def activate_site(
         self,
         document: Mapping[str, Any],
         base: int | None = None,
         parts: Mapping[str, bytes] | None = None,
     ) -> Json:
-        """Put a site in force; of its parts those are sent that the server hasn't.
+        """Activate a site; of its parts those are sent that the server hasn't.
 
         Args:
             base: generation that it was made from, 0 for the first; the server refuses an older one.
@@ -185,7 +185,7 @@ class Client:
                 self._ask("PUT", f"/v1/site/parts/{digest}", parts[digest])
 
     def site_generation(self) -> int:
-        """Of the site in force; 0: there is none yet."""
+        """Of the active site; 0: there is none yet."""
         try:
             return int(self.show_site()["generation"])
         except NotFoundError:

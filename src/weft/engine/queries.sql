@@ -6,7 +6,7 @@ SELECT clock_timestamp() AS at;
 
 -- name: insert_site
 -- A new generation of the site.
-INSERT INTO site (name, document, applied_at, applied_by)
+INSERT INTO site (name, document, activated_at, activated_by)
 VALUES (%(name)s, %(document)s, %(at)s, %(by)s) RETURNING generation;
 
 -- name: lock_site
@@ -15,7 +15,7 @@ LOCK TABLE site IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: current_site
 -- The newest generation.
-SELECT generation, name, document, applied_at, applied_by FROM site ORDER BY generation DESC LIMIT 1;
+SELECT generation, name, document, activated_at, activated_by FROM site ORDER BY generation DESC LIMIT 1;
 
 -- name: current_site_generation
 -- Only its number, to see whether a cached one is stale.
@@ -1096,7 +1096,7 @@ DELETE FROM audit_log WHERE sequence IN (
 -- Generations that were replaced long ago; the one in force stays, however old it is.
 DELETE FROM site WHERE generation IN (
     SELECT generation FROM (
-        SELECT generation, lead(applied_at) OVER (ORDER BY generation) AS replaced_at FROM site
+        SELECT generation, lead(activated_at) OVER (ORDER BY generation) AS replaced_at FROM site
     ) known WHERE replaced_at < %(before)s ORDER BY generation LIMIT %(limit)s);
 
 -- name: change_pod

@@ -40,8 +40,8 @@ class SiteRecord:
 
     generation: int
     site: Site
-    applied_at: datetime
-    applied_by: str
+    activated_at: datetime
+    activated_by: str
 
     @cached_property
     def cut(self) -> Cut:
@@ -59,7 +59,7 @@ class Sites:
         self._parts: _Parts = {}
 
     def current(self) -> SiteRecord:
-        """The active site. Raises `NotFoundError` before the first `weft site apply`.
+        """The active site. Raises `NotFoundError` before the first `weft site activate`.
 
         Of a new generation only the parts that the last one hadn't are read.
         """
@@ -72,7 +72,7 @@ class Sites:
             row = tx.row("current_site")
             if row is None:
                 raise NotFoundError(
-                    "no site has been described yet: an operator runs `weft site apply FILE` first"
+                    "no site has been described yet: an operator runs `weft site activate FILE` first"
                 )
             if self._record is None or self._record.generation != row["generation"]:
                 self._record = self._load(tx, row)
@@ -162,7 +162,7 @@ class Sites:
                 self._parts, site = {}, read(Site, _whole(tx, document))
         except READING as error:
             raise unreadable(f"generation {row['generation']} of the site", error) from error
-        return SiteRecord(row["generation"], site, row["applied_at"], row["applied_by"])
+        return SiteRecord(row["generation"], site, row["activated_at"], row["activated_by"])
 
     def _compose(self, tx: Tx, document: Mapping[str, Any]) -> Site:
         """The site, with the rows of parts that are known already, and of all others what is equal kept once."""

@@ -80,10 +80,10 @@ class Store(ClaimRows, PodRows, RecordRows):
     # -- site ---------------------------------------------------------------------------------------------------
 
     def site(self) -> SiteRecord:
-        """The active site. Raises `NotFoundError` before the first `weft site apply`."""
+        """The active site. Raises `NotFoundError` before the first `weft site activate`."""
         return self.sites.current()
 
-    def apply_site(self, site: Site, by: str, base: int | None = None) -> SiteRecord:
+    def activate_site(self, site: Site, by: str, base: int | None = None) -> SiteRecord:
         """Activate a new generation; see `Sites.apply`."""
         return self.sites.apply(site, by, base)
 

@@ -148,7 +148,7 @@ def tenant_network(database: Database) -> Want[ServedNetwork]:
 
     def graph(owner: OwnerRecord, site: Site, seen: ServedNetwork) -> Graph:
         if seen.fabric not in site.fabrics:
-            asked, then = f"find the fabric {seen.fabric!r}", "apply a site that has it"
+            asked, then = f"find the fabric {seen.fabric!r}", "activate a site that has it"
             raise PermanentError(asked, "the active site", "it names no such fabric", then)
         return segment_graph(str(owner.id), site, seen.fabric, seen.number, seen.members)
 

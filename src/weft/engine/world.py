@@ -35,7 +35,7 @@ class World:
                 f"find the driver of {where!r}",
                 "the active site",
                 "it names no such cloud or fabric",
-                "apply a site that does",
+                "activate a site that does",
             )
         return self.resources[where]
 
@@ -45,6 +45,6 @@ class World:
                 f"find the fabric {name!r}",
                 "the active site",
                 "there is no driver for it: the site has no such fabric, or one that weft can only plan on",
-                "order on another fabric, or apply a site that has it",
+                "order on another fabric, or activate a site that has it",
             )
         return self.fabrics[name]

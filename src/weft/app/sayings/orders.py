@@ -177,7 +177,7 @@ _ALLOWED = forms(
 _ABSENT = forms(
     "there is nothing of that name",
     "there is no pod {pod} in this project",
-    "no site has been described yet: an operator runs `weft site apply FILE` first",
+    "no site has been described yet: an operator runs `weft site activate FILE` first",
 )
 
 

@@ -230,7 +230,7 @@ class VipuDriver:
 
     def _machine(self, name: str) -> IpuMachine:
         if name not in self._machines:
-            then = "apply a site that has it"
+            then = "activate a site that has it"
             raise PermanentError(f"find IPU-Machine {name}", "the active site", "it doesn't exist", then)
         return self._machines[name]
 

@@ -29,8 +29,8 @@ class SiteView(Document):
 
     name: str
     generation: int
-    applied_at: datetime
-    applied_by: str
+    activated_at: datetime
+    activated_by: str
     nodes: int
     switches: int
     links: int
