@@ -51,7 +51,7 @@ def rows(nodes: int = NODES) -> list[dict[str, Any]]:
 def _rows(of: str, first: dict[str, float], change: dict[str, float], served: dict[str, float]) -> Any:
     yield row(f"{of}: read its files", first["read"], "s")
     for what, one in (("first upload", first), ("change of one node", change)):
-        yield row(f"{of}: {what}, to the site in force", one["apply"], "s")
+        yield row(f"{of}: {what}, to the site in force", one["activate"], "s")
         yield row(f"{of}: {what}, sent", one["bytes"] / 1e6, "MB")
     yield row(f"{of}: memory of the client", change["memory"], "MiB")
     yield row(f"{of}: memory of the server", served["memory"], "MiB")
@@ -86,11 +86,11 @@ def _write(folder: Path, nodes: int) -> None:
 
 
 def _client(folder: str, url: str, change: str) -> dict[str, float]:
-    words = [sys.executable, "-m", "bench.site", "apply", folder, url, change]
+    words = [sys.executable, "-m", "bench.site", "activate", folder, url, change]
     return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
-def _apply(folder: Path, url: str, change: str) -> dict[str, float]:
+def _activate(folder: Path, url: str, change: str) -> dict[str, float]:
     """What `weft site activate` does; `change`: why the first node is in maintenance."""
     from keystoneauth1.session import Session
     from keystoneauth1.token_endpoint import Token
@@ -119,7 +119,7 @@ def _apply(folder: Path, url: str, change: str) -> dict[str, float]:
     made = cut(site)
     client.activate_site(made.document, 1 if change else 0, made.parts)
     took = time.perf_counter() - began
-    return {"read": read, "apply": took, "bytes": session.sent, "memory": _memory()}
+    return {"read": read, "activate": took, "bytes": session.sent, "memory": _memory()}
 
 
 def _serve(folder: Path) -> None:
@@ -174,8 +174,8 @@ def main(what: str, *words: str) -> int:
         _write(Path(words[0]), int(words[1]))
     elif what == "serve":
         _serve(Path(words[0]))
-    elif what == "apply":
-        print(json.dumps(_apply(Path(words[0]), words[1], words[2])))
+    elif what == "activate":
+        print(json.dumps(_activate(Path(words[0]), words[1], words[2])))
     return 0
 
 

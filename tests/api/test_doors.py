@@ -70,7 +70,7 @@ class Counting:
 
 
 def test_a_readers_site_is_not_read_at_all(still_doors: DoorsHouse) -> None:
-    """6 MiB of a site from somebody who may not apply one cost nothing: not a byte is taken in."""
+    """6 MiB of a site from somebody who may not activate one cost nothing: not a byte is taken in."""
     counting = Counting(create_app(still_doors.service, FakeIdentity(tokens())))
     with served(counting) as url:
         body = b'{"name":"x","nodes":[' + b"{}," * (2 << 20) + b"{}]}"

@@ -29,7 +29,7 @@ def test_the_small_example_is_a_good_site() -> None:
 
 
 def test_a_site_survives_the_way_through_json(folder: Folder) -> None:
-    """What `site apply` sends is read back by the API as the same site."""
+    """What `site activate` sends is read back by the API as the same site."""
     site = load_site(folder.site)
     document = json.loads(json.dumps(site.model_dump(mode="json")))
     assert load_site(document) == site

@@ -106,10 +106,10 @@ def test_hints_are_notes_and_not_errors(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(document["notes"]) == 1
 
 
-def test_apply_sends_the_whole_checked_site(capsys: pytest.CaptureFixture[str]) -> None:
+def test_activate_sends_the_whole_checked_site(capsys: pytest.CaptureFixture[str]) -> None:
     """Includes are read here: what the API gets is one document that is the same site."""
     api = Api()
-    assert run(api, "apply", str(SMALL / "site.yaml")) == 0
+    assert run(api, "activate", str(SMALL / "site.yaml")) == 0
     assert capsys.readouterr().out == "site small is active, generation 7\n"
     assert api.document is not None
     assert Site.model_validate(json.loads(json.dumps(api.document))) == load_site(SMALL / "site.yaml")
@@ -120,7 +120,7 @@ def test_a_bad_file_is_not_sent(tmp_path: Path) -> None:
     folder, api = Folder(tmp_path), Api()
     folder.replace("nodes.csv", "gpu07,rack2", "gpu07,rack9")
     with pytest.raises(InputErrors):
-        run(api, "apply", str(folder.site))
+        run(api, "activate", str(folder.site))
     assert api.document is None
 
 
@@ -128,7 +128,7 @@ def test_show_has_the_fabrics_managers(capsys: pytest.CaptureFixture[str]) -> No
     """Who applied it and when, and what is wrong on the fabric."""
     assert run(Api(), "show") == 0
     out = capsys.readouterr().out
-    assert "applied at  2026-11-21 05:00:00Z" in out
+    assert "activated at  2026-11-21 05:00:00Z" in out
     assert "  sm1   master  -" in out
     assert "  problem: the managers' files differ" in out
     assert run(Api(), "show", "--json") == 0

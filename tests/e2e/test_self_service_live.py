@@ -21,8 +21,8 @@ def test_from_order_to_receipt_on_a_network_of_neutrons_own(lab: Lab, people: Pe
     changed = site.clouds["lab"].model_copy(update={"management": management})
     file = operator.folder / "self-service.yaml"  # JSON is YAML
     file.write_text(site.model_copy(update={"clouds": {"lab": changed}}).model_dump_json())
-    applied = operator.weft("site", "apply", str(file))
-    assert applied.code == 0, applied.err
+    active = operator.weft("site", "activate", str(file))
+    assert active.code == 0, active.err
     try:
         made = tenant.order("overlay", 2, "--wait", floating="first")
         assert made.code == 0, made.err
@@ -40,5 +40,5 @@ def test_from_order_to_receipt_on_a_network_of_neutrons_own(lab: Lab, people: Pe
         assert not [n for n in cloud.network.networks() if n.name.startswith(mark)]
     finally:
         tenant.weft("pod", "release", "overlay", "--wait")
-        back = operator.weft("site", "apply", str(lab.site_path))
+        back = operator.weft("site", "activate", str(lab.site_path))
         assert back.code == 0, back.err

@@ -15,7 +15,7 @@ class ServeSettings:
         state: directory of the embedded database, the receipts' key and the locks.
         host, port: where the API listens; port 0: any free one, which is then printed.
         cloud_profile: name in clouds.yaml of weft's own service user; None: OS_CLOUD or OS_*.
-        site: site file applied at first start, if the database has none yet.
+        site: site file activated at first start, if the database has none yet.
         policy: the operator's own policy.yaml.
         worker: whether this process processes pods; `weft serve` starts a separate one for that.
         workers: threads that process pods.
