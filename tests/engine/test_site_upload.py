@@ -300,7 +300,9 @@ def test_two_who_apply_at_once(house: House, database_url: str) -> None:
         for digest in store.sites.missing(list(made.parts)):
             store.sites.add(digest, made.parts[digest])
         try:
-            outcomes.append(store.activate_site(large(maintenance=f"fan {number}"), f"{number}", 1).generation)
+            outcomes.append(
+                store.activate_site(large(maintenance=f"fan {number}"), f"{number}", 1).generation
+            )
         except ConflictError as error:
             outcomes.append(error)
 

@@ -44,7 +44,10 @@ def show_site(request: Annotated[Request, may("site:show")], verbs: Backend) -> 
 
 @router.put("/site", response_model=SiteView, openapi_extra=body_schema(SiteDocument))
 def activate_site(
-    request: Annotated[Request, may("site:activate")], verbs: Backend, body: LargeBody, if_match: IfMatch = None
+    request: Annotated[Request, may("site:activate")],
+    verbs: Backend,
+    body: LargeBody,
+    if_match: IfMatch = None,
 ) -> Response:
     """Activate a site as a new generation. 409 if the generation in `If-Match` is no longer the active one.
 
@@ -54,7 +57,9 @@ def activate_site(
 
 
 @router.post("/site/parts/missing", response_model=MissingParts, openapi_extra=body_schema(PartsQuestion))
-def missing_parts(request: Annotated[Request, may("site:activate")], verbs: Backend, body: ListBody) -> Response:
+def missing_parts(
+    request: Annotated[Request, may("site:activate")], verbs: Backend, body: ListBody
+) -> Response:
     """Ask which parts must be uploaded before a site document that names them."""
     return answer(verbs.missing_parts(request, document(PartsQuestion, body).parts))
 

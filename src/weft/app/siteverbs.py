@@ -52,7 +52,9 @@ class SiteVerbs(Desk):
         self._policy.check("audit_log:list", request.caller)
         return self._store.audit_log(search)
 
-    def activate_site(self, request: Request, document: dict[str, object], base: int | None = None) -> SiteView:
+    def activate_site(
+        self, request: Request, document: dict[str, object], base: int | None = None
+    ) -> SiteView:
         """Args:
         document: long tables may be `{"parts": [digest, …]}` of parts that were uploaded before.
         base: generation that the document is based on, 0 for the first; `ConflictError` if it isn't active.
