@@ -1,4 +1,4 @@
-"""`weft site check|import|activate|show|enroll|design`: the site file, the fabric it describes, and the current site."""
+"""`weft site check|import|activate|show|enroll|design`: the site file, its fabric, and the current site."""
 
 from __future__ import annotations
 
