@@ -87,7 +87,7 @@ def _outcomes(passes: int, rules: Sequence[str], loose: bool = False) -> dict[st
     anywhere = at_load(topology, orders, LOAD)
     held = nearest_level(topology, anywhere)
     warm_up = 0.2 * max(o.submitted for o in held)
-    queue = QueueSettings(promises=4)
+    queue = QueueSettings(bookings=4)
     found = {rule: simulate(topology, held, rule, queue, Weights(), warm_up) for rule in rules}
     if loose:
         found["no levels"] = simulate(topology, anywhere, "weft", queue, Weights(), warm_up)

@@ -69,7 +69,7 @@ def test_a_design_is_never_written_over_another(site: Path, capsys: pytest.Captu
             ["place", "--topology", "T", "--orders", "O", "--patience", "soon"],
             "--patience: 'soon' is not allowed",
         ),
-        (["place", "--topology", "T", "--orders", "O", "--promises", "-1"], "--promises: -1 is not allowed"),
+        (["place", "--topology", "T", "--orders", "O", "--bookings", "-1"], "--bookings: -1 is not allowed"),
         (
             ["place", "--topology", "T", "--orders", "O", "--hall-weight", "-1"],
             "--hall-weight: -1.0 is not allowed: 0 to 1000",

@@ -32,11 +32,11 @@ _PLACES: LiteralString = (
     + ", false AS spare, '' AS withheld, NULL::integer AS leaving"
     " FROM number_hold h JOIN pod p ON p.id = h.owner_id WHERE starts_with(h.space, 'host/')"
 )
-_PROMISES: LiteralString = (
+_BOOKINGS: LiteralString = (
     "SELECT r.pod_id, r.nodes, r.start_at, r.end_at, r.parts, CASE WHEN r.open THEN p.created_at END AS came,"
     " p.name AS pod, p.project_id,"
     " nullif(p.apart_from, '[]') AS apart_from, p.exclusive, p.bisection_gbps"
-    " FROM promise r JOIN pod p ON p.id = r.pod_id"
+    " FROM booking r JOIN pod p ON p.id = r.pod_id"
 )
 _NUMBERS: LiteralString = (
     "SELECT space, number FROM number_hold UNION SELECT 'segment/' || fabric, number FROM stale_number"
@@ -55,7 +55,7 @@ def plainly(connection: psycopg.Connection[DictRow]) -> Found:
         "shared": [r for r in holds if not r["whole"]],
         "parts": rows(_PARTS),
         "places": rows(_PLACES),
-        "promises": rows(_PROMISES),
+        "bookings": rows(_BOOKINGS),
         "quarantines": rows("SELECT node, reason, since, pod_id FROM quarantine"),
         "reservations": rows("SELECT * FROM reservation"),
         "numbers": sorted((r["space"], r["number"]) for r in rows(_NUMBERS)),
@@ -77,7 +77,7 @@ def told(capacity: Capacity) -> Found:
         "shared": sorted(capacity.shared, key=repr_of),
         "parts": sorted(capacity.parts, key=repr_of),
         "places": sorted(capacity.places, key=repr_of),
-        "promises": sorted(capacity.promises, key=repr_of),
+        "bookings": sorted(capacity.bookings, key=repr_of),
         "quarantines": sorted(capacity.quarantines.values(), key=repr_of),
         "reservations": sorted(capacity.reservations, key=repr_of),
         "numbers": sorted(numbers),

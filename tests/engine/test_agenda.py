@@ -39,9 +39,9 @@ class World:
     policy: QueuePolicy = field(default_factory=QueuePolicy)
     now: datetime = NOW
     holds: dict[str, dict[str, Any]] = field(default_factory=dict)
-    promises: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    bookings: dict[UUID, dict[str, Any]] = field(default_factory=dict)
     waiting: list[Waiter] = field(default_factory=list)
-    first_promise: dict[UUID, datetime] = field(default_factory=dict)
+    first_booking: dict[UUID, datetime] = field(default_factory=dict)
     started: dict[UUID, datetime] = field(default_factory=dict)
 
     def order(
@@ -66,7 +66,7 @@ class World:
         self.waiting.append(Waiter(pod, project, order.name, order, self.now, None, False))
 
     def capacity(self) -> Capacity:
-        rows = sorted(self.promises.values(), key=lambda r: (r["start_at"], str(r["pod_id"])))
+        rows = sorted(self.bookings.values(), key=lambda r: (r["start_at"], str(r["pod_id"])))
         return Capacity(self.holds, {}, UsedNumbers(), rows)
 
     def look(self) -> Agenda:
@@ -74,30 +74,30 @@ class World:
         return agenda(site, self.capacity(), self.waiting, {}, Occupancy(), {}, self.now.timestamp())
 
     def run(self) -> None:
-        """As `Dispatcher.run`: start one after another with placement's own choice, then write the promises."""
+        """As `Dispatcher.run`: start one after another with placement's own choice, then write the bookings."""
         while (found := self.look()).start is not None:
             self.start(found.start)
         assert not found.impossible
         kept: dict[UUID, dict[str, Any]] = {}
         for pod, note in found.notes.items():
-            if note.promise is None:
+            if note.booking is None:
                 continue
-            start = datetime.fromtimestamp(note.promise.start, UTC)
-            end = datetime.fromtimestamp(note.promise.end, UTC)
+            start = datetime.fromtimestamp(note.booking.start, UTC)
+            end = datetime.fromtimestamp(note.booking.end, UTC)
             order = next(w.order for w in self.waiting if w.id == pod)
             row = {
                 "pod_id": pod,
-                "pod": note.promise.label,
-                "project_id": note.promise.project,
+                "pod": note.booking.label,
+                "project_id": note.booking.project,
                 **asks(order),
             }
-            assert len(note.promise.nodes) == order.nodes.count + order.nodes.spare
-            kept[pod] = {**row, "nodes": list(note.promise.nodes), "start_at": start, "end_at": end}
-            before = self.promises.get(pod)
-            assert before is None or start <= before["start_at"], "a promise moved later"
-            self.first_promise.setdefault(pod, start)
-        assert set(self.promises) - set(self.started) <= set(kept), "a promise was forgotten"
-        self.promises = kept
+            assert len(note.booking.nodes) == order.nodes.count + order.nodes.spare
+            kept[pod] = {**row, "nodes": list(note.booking.nodes), "start_at": start, "end_at": end}
+            before = self.bookings.get(pod)
+            assert before is None or start <= before["start_at"], "a booking moved later"
+            self.first_booking.setdefault(pod, start)
+        assert set(self.bookings) - set(self.started) <= set(kept), "a booking was forgotten"
+        self.bookings = kept
         self.check()
 
     def start(self, one: Waiter) -> None:
@@ -114,14 +114,14 @@ class World:
                 **row, "node": node, "lease_end": end, "wanted": "present", **asks(one.order)
             }  # fmt: skip
         self.waiting.remove(one)
-        self.promises.pop(one.id, None)
+        self.bookings.pop(one.id, None)
         self.started[one.id] = self.now
-        if one.id in self.first_promise:
-            assert self.now <= self.first_promise[one.id], "a promised start was delayed"
+        if one.id in self.first_booking:
+            assert self.now <= self.first_booking[one.id], "a promised start was delayed"
 
     def check(self) -> None:
         """No node is promised twice at one time, nor promised while its lease lasts; no project is over its limit."""
-        rows = list(self.promises.values())
+        rows = list(self.bookings.values())
         for i, a in enumerate(rows):
             for b in rows[i + 1 :]:
                 if a["start_at"] < b["end_at"] and b["start_at"] < a["end_at"]:
@@ -136,7 +136,7 @@ class World:
     def check_leaves(self) -> None:
         """Whoever is at odds is never on one leaf at one time, and no uplink carries more than it has."""
         book = self.capacity().book()
-        keeps = [*book.leases, *book.promises]
+        keeps = [*book.leases, *book.bookings]
         places = {k.name: Counter(TOPOLOGY.stands[n].leaf for n in k.nodes) for k in keeps}
         for i, a in enumerate(keeps):
             for b in keeps[i + 1 :]:
@@ -179,7 +179,7 @@ steps = st.lists(
 )
 policies = st.builds(
     QueuePolicy,
-    promises=st.integers(0, 3),
+    bookings=st.integers(0, 3),
     patience=st.sampled_from([None, "2h"]),
     projects=st.sampled_from(
         [{}, {"a": ProjectLimits(max_nodes=16)}, {"a": ProjectLimits(share=2), "b": ProjectLimits()}]
@@ -189,10 +189,10 @@ policies = st.builds(
 
 @given(steps, policies)
 @settings(max_examples=examples(40))
-def test_promises_hold_whatever_is_ordered(
+def test_bookings_hold_whatever_is_ordered(
     orders: list[tuple[int, int, str, int]], policy: QueuePolicy
 ) -> None:
-    """Random orders, hour by hour: a promise is never forgotten, moved later or given away; all start in the end."""
+    """Random orders, hour by hour: a booking is never forgotten, moved later or given away; all start in the end."""
     world = World(policy)
     for number, (count, hours, project, pause) in enumerate(orders):
         world.order(number, count, hours, project)
@@ -223,11 +223,11 @@ sharers = st.lists(
 @given(sharers, st.integers(0, 3))
 @settings(max_examples=examples(60))
 def test_leaves_and_uplinks_are_shared_as_was_asked(
-    orders: list[tuple[int, int, str, int, dict[str, Any]]], promises: int
+    orders: list[tuple[int, int, str, int, dict[str, Any]]], bookings: int
 ) -> None:
     """Random orders with spares, exclusive, apart and with guaranteed uplinks, in any order of arrival: at no time is
-    any of it broken, by pods or by promises, and whoever could ever be served is."""
-    world = World(QueuePolicy(promises=promises))
+    any of it broken, by pods or by bookings, and whoever could ever be served is."""
+    world = World(QueuePolicy(bookings=bookings))
     for number, (count, hours, project, pause, wish) in enumerate(orders):
         others = tuple(p for p in wish["apart_from"] if p != project)
         most = 4 - wish["spare"] if wish["required"] == "leaf" else 16
@@ -242,14 +242,14 @@ def test_leaves_and_uplinks_are_shared_as_was_asked(
 
 
 def test_uplinks_that_two_use_one_after_the_other_are_enough_for_a_third_beside_both() -> None:
-    """What was promised beside a lease and the promise that follows it on the same uplinks starts when its time has
+    """What was promised beside a lease and the booking that follows it on the same uplinks starts when its time has
     come: the two never carry anything at one moment."""
     wanted = (
         *((8, 6, "a", 0, 0, 0), (7, 6, "a", 1, 600, 2), (3, 6, "a", 0, 0, 0), (4, 3, "c", 1, 0, 1)),
         *((7, 1, "a", 2, 0, 0), (5, 4, "c", 0, 0, 0), (2, 5, "c", 2, 0, 0), (1, 5, "c", 1, 0, 0)),
         *((4, 6, "c", 1, 600, 2), (5, 6, "c", 0, 600, 0), (4, 3, "a", 1, 1000, 0), (10, 2, "a", 0, 0, 0)),
     )
-    world = World(QueuePolicy(promises=3))
+    world = World(QueuePolicy(bookings=3))
     for number, (count, hours, project, spare, gbps, pause) in enumerate(wanted):
         exclusive = number in (1, 3, 4, 6, 7, 8)
         world.order(number, count, hours, project, spare, gbps, exclusive=exclusive)
@@ -275,25 +275,25 @@ def test_the_same_rows_give_the_same_answer(orders: list[tuple[int, int, str, in
 
 
 def test_what_breaks_is_promised_elsewhere_at_the_same_time() -> None:
-    """A broken node among the promised is replaced where that is possible, else the promise is kept and waits."""
+    """A broken node among the promised is replaced where that is possible, else the booking is kept and waits."""
     world = World()
     world.order(0, 12, 5, "a")
     world.run()
     world.order(1, 6, 5, "a")
     world.run()
-    promise = next(iter(world.promises.values()))
-    broken = promise["nodes"][0]
+    booking = next(iter(world.bookings.values()))
+    broken = booking["nodes"][0]
     site = SITE.model_copy(update={"queue": world.policy})
     health = Occupancy(quarantined={broken: "DIMM"})
     again = agenda(site, world.capacity(), world.waiting, {}, health, {}, world.now.timestamp())
-    kept = again.notes[promise["pod_id"]].promise
+    kept = again.notes[booking["pod_id"]].booking
     assert kept is not None and broken not in kept.nodes
-    assert kept.start == promise["start_at"].timestamp()
+    assert kept.start == booking["start_at"].timestamp()
 
 
 def test_who_is_denied_from_outside_keeps_a_fixed_start_and_loses_a_floating_one() -> None:
     """Over its cloud's quota: what was promised with the order stays, a place in the queue blocks nobody."""
-    world = World(policy=QueuePolicy(promises=2))
+    world = World(policy=QueuePolicy(bookings=2))
     world.order(0, 16, 5, "a")
     world.run()
     world.order(1, 4, 5, "a")
@@ -304,5 +304,5 @@ def test_who_is_denied_from_outside_keeps_a_fixed_start_and_loses_a_floating_one
     site = SITE.model_copy(update={"queue": world.policy})
     found = agenda(site, world.capacity(), world.waiting, {}, Occupancy(), denied, world.now.timestamp())
     floating, fixed = (found.notes[w.id] for w in world.waiting)
-    assert floating.promise is None and fixed.promise is not None
+    assert floating.booking is None and fixed.booking is not None
     assert floating.reason == fixed.reason == "over quota"

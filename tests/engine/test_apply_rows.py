@@ -156,7 +156,7 @@ def test_no_room_is_refused_and_touches_nothing(house: House) -> None:
     assert look(house, pod).generation == 1
 
 
-def test_a_promise_to_others_is_kept(house: House, clock: HandClock) -> None:
+def test_a_booking_of_others_is_kept(house: House, clock: HandClock) -> None:
     """A node that is promised from before the lease's end isn't taken by a pod that grows."""
     pod = house.ready(make("run", 2, duration="4h"))
     house.order(make("later", 14, start=clock.now() + timedelta(hours=1), duration="1h"))
@@ -326,12 +326,12 @@ def test_a_promised_start_is_promised_anew_or_the_order_stays(house: House, cloc
     pod = house.order(make("later", 4, start=at, duration="1h"))
     house.order(make("also", 10, start=at, duration="1h"))
     assert apply(house, make("later", 6, start=at, duration="1h")).outcome == "changed"
-    promise = next(r for r in house.store.capacity().promises if r["pod_id"] == pod.id)
-    assert len(promise["nodes"]) == 6
+    booking = next(r for r in house.store.capacity().bookings if r["pod_id"] == pod.id)
+    assert len(booking["nodes"]) == 6
     with pytest.raises(RefusedError):
         apply(house, make("later", 7, start=at, duration="1h"))
-    promise = next(r for r in house.store.capacity().promises if r["pod_id"] == pod.id)
-    assert (len(promise["nodes"]), look(house, pod).generation) == (6, 2)
+    booking = next(r for r in house.store.capacity().bookings if r["pod_id"] == pod.id)
+    assert (len(booking["nodes"]), look(house, pod).generation) == (6, 2)
 
 
 def test_the_audit_log_has_each_apply(house: House, database_url: str) -> None:

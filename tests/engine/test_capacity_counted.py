@@ -215,7 +215,7 @@ CHANGES: list[Callable[[random.Random], Change]] = [
     ),
     _change("DELETE FROM subnet_hold WHERE owner_id = %(pod)s", pod=PODS),
     _change(
-        "INSERT INTO promise (pod_id, nodes, start_at, end_at, open)"
+        "INSERT INTO booking (pod_id, nodes, start_at, end_at, open)"
         " VALUES (%(pod)s, ARRAY[%(node)s], now(), %(end)s, %(open)s) ON CONFLICT (pod_id)"
         " DO UPDATE SET nodes = excluded.nodes, end_at = excluded.end_at",
         pod=PODS,
@@ -223,7 +223,7 @@ CHANGES: list[Callable[[random.Random], Change]] = [
         end=_TIMES,
         open=[True, False],
     ),
-    _change("DELETE FROM promise WHERE pod_id = %(pod)s", pod=PODS),
+    _change("DELETE FROM booking WHERE pod_id = %(pod)s", pod=PODS),
     _change(
         "INSERT INTO quarantine (node, reason, since, pod_id) VALUES (%(node)s, %(why)s, now(), %(pod)s)"
         " ON CONFLICT (node) DO UPDATE SET reason = excluded.reason",

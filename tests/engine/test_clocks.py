@@ -68,7 +68,7 @@ def test_a_release_is_overdue_by_the_databases_clock(house: House) -> None:
     assert not [e for e in house.store.events(pod.id, 0) if e.type in ("alarm", "quarantine")]
 
 
-def test_promises_and_reservations_go_by_the_databases_clock(house: House) -> None:
+def test_bookings_and_reservations_go_by_the_databases_clock(house: House) -> None:
     """An order for in an hour is later, not past; what is set aside begins now, not in two hours."""
     start = datetime.now(UTC) + timedelta(hours=1)
     pod = house.order(make("later", 16, start=start, duration="1h"))

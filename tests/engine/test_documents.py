@@ -84,8 +84,8 @@ def test_a_resource_of_a_newer_weft_keeps_its_pod_as_it_is(house: House) -> None
     house.run(pod, PodState.RELEASED)
 
 
-def test_groups_of_leaves_of_earlier_versions_are_blocks() -> None:
-    """Levels and preferences of orders, placements of plans, switches and weights of sites."""
+def test_words_of_earlier_versions_are_read() -> None:
+    """Groups of leaves were pods, bookings promises: in orders, plans, and sites."""
     plan = next(r for r in recorded("0011", "tables")["pod"] if r["plan"])["plan"]
     plan["order"]["locality"] |= {
         "required": "pod",
@@ -99,9 +99,10 @@ def test_groups_of_leaves_of_earlier_versions_are_blocks() -> None:
     assert read_plan.placement.nodes[0].block == "p1"
     assert read_plan.placement.explanation.compared[0].blocks == 1
     site = next(r for r in recorded("0011", "tables")["site"])["document"]
-    site["switches"][0]["pod"], site["placement"] = "p1", {"pod": 4}
+    site["switches"][0]["pod"], site["placement"], site["queue"] = "p1", {"pod": 4}, {"promises": 3}
     read_site = read(Site, site)
     assert "p1" in {s.block for s in read_site.switches} and read_site.placement.block == 4
+    assert read_site.queue.bookings == 3
 
 
 @pytest.mark.database

@@ -24,15 +24,15 @@ from weft.testing.cloud import Fault
 pytestmark = pytest.mark.database
 
 
-def test_a_lease_that_begins_later_is_extended_with_its_promise(house: House, clock: HandClock) -> None:
+def test_a_lease_that_begins_later_is_extended_with_its_booking(house: House, clock: HandClock) -> None:
     """Its nodes are kept for as long; what is promised to another, or over the project's limit, is refused."""
     tenant, now = house.request(), clock.now()
     first = house.order(make("first", 16, start=now + timedelta(hours=1), duration="1h"))
     house.order(make("after", 1, start=now + timedelta(hours=4), duration="1h"))
     view = house.service.extend_pod(tenant, "first", now + timedelta(hours=3))
     assert view.lease_end == now + timedelta(hours=3)
-    promise = next(r for r in house.store.capacity().promises if r["pod_id"] == first.id)
-    assert (promise["start_at"], promise["end_at"]) == (now + timedelta(hours=1), now + timedelta(hours=3))
+    booking = next(r for r in house.store.capacity().bookings if r["pod_id"] == first.id)
+    assert (booking["start_at"], booking["end_at"]) == (now + timedelta(hours=1), now + timedelta(hours=3))
     assert "extended until 2026-11-21T11:00Z" in messages(house, first, "lease")[0]
     with pytest.raises(RefusedError):
         house.order(make("between", 1, start=now + timedelta(hours=2), duration="30m"))
@@ -51,7 +51,7 @@ def test_a_lease_that_begins_later_is_extended_with_its_promise(house: House, cl
 
 
 def test_an_order_in_the_queue_is_extended_if_it_has_an_end(house: House, clock: HandClock) -> None:
-    """An end moves, with a promise and without; a lease that is counted from the start has none."""
+    """An end moves, with a booking and without; a lease that is counted from the start has none."""
     tenant, now = house.request(), clock.now()
     run = house.ready(make("run", 16, duration="2h"))
     ends = queue(house, "ends", 16, end=now + timedelta(hours=6))
@@ -60,8 +60,8 @@ def test_an_order_in_the_queue_is_extended_if_it_has_an_end(house: House, clock:
     house.worker.tend_queue()
     assert look(house, ends).expected_start == now + timedelta(hours=2)
     house.service.extend_pod(tenant, "ends", now + timedelta(hours=8))
-    (promise,) = house.store.capacity().promises
-    assert promise["end_at"] == now + timedelta(hours=8)
+    (booking,) = house.store.capacity().bookings
+    assert booking["end_at"] == now + timedelta(hours=8)
     with pytest.raises(ConflictError, match="a lease of 12h from its start and has no end to extend"):
         house.service.extend_pod(tenant, "lasts", now + timedelta(days=2))
     with pytest.raises(ConflictError, match="has no end to extend"):

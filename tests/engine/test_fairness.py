@@ -10,13 +10,14 @@ from typing import Any, cast
 from uuid import UUID, uuid5
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.house import small_site
 from tests.helpers.amounts import examples
 from weft.engine.agenda import Agenda, agenda
 from weft.engine.capacity import Capacity
+from weft.engine.gather import Window
 from weft.engine.waiter import Waiter
 from weft.engine.waiting import EPOCH
 from weft.model.order import Order
@@ -92,12 +93,8 @@ class World:
         capacity = cast(Capacity, self)
         return agenda(site, capacity, self.waiting, {}, self.health, denied, self.now.timestamp())
 
-    def places(self, one: Waiter, book: Book) -> Placement | Refusal:
-        """Where an order would go now, with what the book has of open bookings and others."""
-        window = one.window(self.now.timestamp())
-        booked = min((k.end for k in book.promises if k.name == str(one.id)), default=0.0)
-        if window.now < booked:  # as `Dispatcher._plan`
-            window = replace(window, end=min(booked, window.end), came=0.0)
+    def places(self, one: Waiter, book: Book, window: Window) -> Placement | Refusal:
+        """Where an order would go in this window, with what the book has of open bookings and others."""
         occupancy = book.occupancy(
             self.health, one.project, window.now, window.start, window.end, window.pod, window.came
         )
@@ -120,18 +117,21 @@ class World:
                     denied[found.start.id] = "the next look"
             assert not found.impossible
             self.seen = found
-            self.bookings = tuple(note.promise for note in found.notes.values() if note.promise)
+            self.bookings = tuple(note.booking for note in found.notes.values() if note.booking)
             if not denied:
                 self.check()
                 return started
         raise AssertionError("the queue and placement disagree")
 
     def start(self, one: Waiter) -> bool:
-        made = self.places(one, self.book())
+        book, window = self.book(), one.window(self.now.timestamp())
+        booked = min((k.end for k in book.bookings if k.name == str(one.id)), default=0.0)
+        if window.now < booked:  # as `Dispatcher._plan`
+            window = replace(window, end=min(booked, window.end), came=0.0)
+        made = self.places(one, book, window)
         if isinstance(made, Refusal):
             return False
         parts = tuple((n.node, n.part) for n in made.nodes if n.part is not None)
-        window = one.window(self.now.timestamp())
         pod = str(one.id)
         begin, terms = self.now.timestamp(), Terms(one.project)
         self.leases[pod] = Keep(pod, one.project, made.held, begin, window.end, one.name, terms, parts=parts)
@@ -167,7 +167,7 @@ class World:
         for one in self.waiting:
             before = [w.created_at.timestamp() for w in self.waiting if w.created_at < one.created_at]
             mine = replace(book, open=tuple(k for k in book.open if k.came in before))
-            found = self.places(one, mine)
+            found = self.places(one, mine, one.window(self.now.timestamp()))
             assert isinstance(found, Refusal), f"{one.name} is stopped by one that came later"
 
     def why(self, one: Waiter) -> str:
@@ -233,7 +233,7 @@ def test_a_lease_that_ends_before_one_that_is_there_goes_first() -> None:
 @pytest.mark.parametrize("kind", ["whole", "part"])
 def test_a_booking_starts_a_little_late_though_another_follows_it_at_once(kind: str) -> None:
     """The queue is looked at some seconds after the time has come: the next booking is as much later then."""
-    world = World(1, QueuePolicy(promises=2))
+    world = World(1, QueuePolicy(bookings=2))
     count = 1 if kind == "whole" else 8
     for name in ("first", "second", "third"):
         world.order(name, kind, count, hours=2)
@@ -306,16 +306,22 @@ wanted = st.tuples(
     st.lists(wanted, min_size=1, max_size=6),
     st.integers(1, 3),
 )
+@example(
+    [("whole", 1, None, 1), ("part", 1, None, 1), ("whole", 2, None, 1)],
+    [(("whole", 1, 1, 1), 0)],
+    [("part", 1, None, 1)],
+    1,
+)
 @settings(max_examples=examples(60))
 def test_whoever_waits_starts_whatever_comes_later(
     there: list[tuple[str, int, int | None, int]],
     orders: list[tuple[tuple[str, int, int | None, int], int]],
     stream: list[tuple[str, int, int | None, int]],
-    promises: int,
+    bookings: int,
 ) -> None:
     """Random pods that end some time, random orders, and an endless stream of later ones, hour by hour: all orders
     start, nothing is held twice, and no order is ever stopped by one that came later (`World.check`)."""
-    world = World(3, QueuePolicy(promises=promises))
+    world = World(3, QueuePolicy(bookings=bookings))
     for number, (kind, count, hours, life) in enumerate(there):
         world.order(f"r{number}", kind, count, hours, life)
     world.run()

@@ -42,10 +42,10 @@ SITE = few_places()
 class IpuWorld:
     """Rows as the database has them, and the time; leases end when they say."""
 
-    promises_given: int
+    bookings_given: int
     now: datetime = NOW
     holds: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    promises: dict[UUID, dict[str, Any]] = field(default_factory=dict[UUID, dict[str, Any]])
+    bookings: dict[UUID, dict[str, Any]] = field(default_factory=dict[UUID, dict[str, Any]])
     waiting: list[Waiter] = field(default_factory=list[Waiter])
     first: dict[UUID, datetime] = field(default_factory=dict[UUID, datetime])
     started: list[UUID] = field(default_factory=list[UUID])
@@ -65,33 +65,33 @@ class IpuWorld:
     def capacity(self) -> Capacity:
         alone = {name: row for name, row in self.holds.items() if not is_slot(name)}
         places = [row for name, row in self.holds.items() if is_slot(name)]
-        rows = sorted(self.promises.values(), key=lambda r: (r["start_at"], str(r["pod_id"])))
+        rows = sorted(self.bookings.values(), key=lambda r: (r["start_at"], str(r["pod_id"])))
         return Capacity(alone, {}, UsedNumbers(), rows, places=places)
 
     def look(self) -> Agenda:
-        site = SITE.model_copy(update={"queue": QueuePolicy(promises=self.promises_given)})
+        site = SITE.model_copy(update={"queue": QueuePolicy(bookings=self.bookings_given)})
         return agenda(site, self.capacity(), self.waiting, {}, Occupancy(), {}, self.now.timestamp())
 
     def run(self) -> None:
-        """Start one after another with the plan that the service would make, then write the promises."""
+        """Start one after another with the plan that the service would make, then write the bookings."""
         while (found := self.look()).start is not None:
             self.start(found.start)
         assert not found.impossible
         kept: dict[UUID, dict[str, Any]] = {}
         for pod, note in found.notes.items():
-            if (promise := note.promise) is None:
+            if (booking := note.booking) is None:
                 continue
-            start, end = (datetime.fromtimestamp(t, UTC) for t in (promise.start, promise.end))
-            row = {"pod_id": pod, "pod": promise.label, "project_id": promise.project, **TERMS}
-            kept[pod] = {**row, "nodes": list(promise.nodes), "start_at": start, "end_at": end}
-            before = self.promises.get(pod)
-            assert before is None or start <= before["start_at"], "a promise moved later"
+            start, end = (datetime.fromtimestamp(t, UTC) for t in (booking.start, booking.end))
+            row = {"pod_id": pod, "pod": booking.label, "project_id": booking.project, **TERMS}
+            kept[pod] = {**row, "nodes": list(booking.nodes), "start_at": start, "end_at": end}
+            before = self.bookings.get(pod)
+            assert before is None or start <= before["start_at"], "a booking moved later"
             self.first.setdefault(pod, start)
             order = next(w.order for w in self.waiting if w.id == pod)
-            assert order.ipus and promise.counted == order.ipus.machines
-            assert len(promise.nodes) == order.ipus.machines + order.nodes.count + 1
-        assert set(self.promises) - set(self.started) <= set(kept), "a promise was forgotten"
-        self.promises = kept
+            assert order.ipus and booking.counted == order.ipus.machines
+            assert len(booking.nodes) == order.ipus.machines + order.nodes.count + 1
+        assert set(self.bookings) - set(self.started) <= set(kept), "a booking was forgotten"
+        self.bookings = kept
         self.check()
 
     def start(self, one: Waiter) -> None:
@@ -105,13 +105,13 @@ class IpuWorld:
             end = one.order.lease.ends(self.now)
             self.holds[name] = {**row, "node": name, "lease_end": end, "wanted": "present"}
         self.waiting.remove(one)
-        self.promises.pop(one.id, None)
+        self.bookings.pop(one.id, None)
         self.started.append(one.id)
         assert self.now <= self.first.get(one.id, self.now), "a promised start was delayed"
 
     def check(self) -> None:
         """No machine or place is promised twice at one time, nor promised while its lease lasts."""
-        rows = list(self.promises.values())
+        rows = list(self.bookings.values())
         for i, a in enumerate(rows):
             for b in rows[i + 1 :]:
                 if a["start_at"] < b["end_at"] and b["start_at"] < a["end_at"]:
@@ -137,11 +137,11 @@ orders = st.lists(
 
 @given(orders, st.integers(0, 3))
 @settings(max_examples=examples(40))
-def test_promises_of_ipus_hold_whatever_is_ordered(
-    ordered: list[tuple[int, int, int, int]], promises: int
+def test_bookings_of_ipus_hold_whatever_is_ordered(
+    ordered: list[tuple[int, int, int, int]], bookings: int
 ) -> None:
-    """Random orders, hour by hour: a promise is never forgotten, moved later or given away; all start in the end."""
-    world = IpuWorld(promises)
+    """Random orders, hour by hour: a booking is never forgotten, moved later or given away; all start in the end."""
+    world = IpuWorld(bookings)
     for number, (count, servers, hours, pause) in enumerate(ordered):
         world.order(number, count, servers, hours)
         world.run()

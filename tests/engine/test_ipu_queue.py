@@ -57,9 +57,9 @@ def test_ipus_are_promised_for_later(house: IpuHouse, clock: HandClock) -> None:
     pod = house.order(order("later", 16, start=start, duration="1h"))
     assert pod.state is PodState.PENDING
     assert pod.reason == "starts at 2026-11-21T10:00Z, IPU-Machines booked: 4"
-    promise = house.store.capacity().promises[0]
+    booking = house.store.capacity().bookings[0]
     machines = [f"ipum{n}" for n in (1, 2, 3, 4)]
-    assert promise["nodes"] == [*machines, "host/generic1/1", "host/poplar1/1"]
+    assert booking["nodes"] == [*machines, "host/generic1/1", "host/poplar1/1"]
     assert not house.store.capacity().holds
     fits, earliest = would_fit(house, order("open", 4))
     assert "lease.end: 2026-11-21T10:00Z at the latest" in fits
@@ -73,7 +73,7 @@ def test_ipus_are_promised_for_later(house: IpuHouse, clock: HandClock) -> None:
     house.worker.tend_queue()
     ready = started(house, pod)
     assert list(ready.nodes) == machines and ready.lease_end == clock.now() + timedelta(hours=1)
-    assert not house.store.capacity().promises
+    assert not house.store.capacity().bookings
 
 
 def test_ipus_wait_for_ipus(house: IpuHouse, clock: HandClock) -> None:
@@ -115,9 +115,9 @@ def test_a_place_on_a_shared_host_is_waited_for(house: IpuHouse, clock: HandCloc
     waits = house.order(order("waits", 4, queue=True, duration="1h"))
     house.worker.tend_queue()
     assert look(house, waits).expected_start == clock.now() + timedelta(hours=4)
-    promises = house.store.capacity().promises
-    assert [r["start_at"] for r in promises] == [clock.now() + timedelta(hours=h) for h in (3, 4)]
-    assert all("host/poplar1/1" in r["nodes"] for r in promises)
+    bookings = house.store.capacity().bookings
+    assert [r["start_at"] for r in bookings] == [clock.now() + timedelta(hours=h) for h in (3, 4)]
+    assert all("host/poplar1/1" in r["nodes"] for r in bookings)
     clock.forward(hours=3)
     house.worker.tend_queue()
     house.run(first, PodState.RELEASED)
@@ -126,19 +126,19 @@ def test_a_place_on_a_shared_host_is_waited_for(house: IpuHouse, clock: HandCloc
 
 
 def test_a_promised_machine_that_breaks_is_replaced(house: IpuHouse, clock: HandClock) -> None:
-    """Long before the start another run is promised; where there is none, the promise stays and says nothing new."""
+    """Long before the start another run is promised; where there is none, the booking stays and says nothing new."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(order("later", 8, start=start))
-    assert house.store.capacity().promises[0]["nodes"][:2] == ["ipum1", "ipum2"]
+    assert house.store.capacity().bookings[0]["nodes"][:2] == ["ipum1", "ipum2"]
     house.vipu.away.add("ipum1")
     clock.forward(minutes=1)
     house.worker.tend_queue()
-    promise = house.store.capacity().promises[0]
-    assert promise["nodes"][:2] == ["ipum3", "ipum4"] and promise["start_at"] == start
+    booking = house.store.capacity().bookings[0]
+    assert booking["nodes"][:2] == ["ipum3", "ipum4"] and booking["start_at"] == start
     house.service.quarantine_node(house.operator, "ipum3", "cable")
     clock.forward(minutes=1)
     house.worker.tend_queue()
-    assert house.store.capacity().promises[0]["nodes"] == promise["nodes"]
+    assert house.store.capacity().bookings[0]["nodes"] == booking["nodes"]
     assert look(house, pod).expected_start == start
 
 
@@ -186,7 +186,7 @@ def test_a_lease_of_ipus_is_extended_as_far_as_nothing_is_promised(house: IpuHou
     house.booted(order("run", 4, duration="2h"))
     house.order(order("later", 4, start=clock.now() + timedelta(hours=4)))
     now = clock.now()
-    assert set(house.store.capacity().promises[0]["nodes"]) & {"host/poplar1/1"}
+    assert set(house.store.capacity().bookings[0]["nodes"]) & {"host/poplar1/1"}
     house.service.extend_pod(house.request(), "run", now + timedelta(hours=3))
     with pytest.raises(ConflictError, match="booked by others from 2026-11-21T12:00Z"):
         house.service.extend_pod(house.request(), "run", now + timedelta(hours=5))
@@ -212,7 +212,7 @@ def test_machines_are_set_aside_for_a_project(house: IpuHouse, clock: HandClock)
 
 
 def test_capacity_says_what_ipus_fit_now_and_when_more(house: IpuHouse, clock: HandClock) -> None:
-    """With leases, promises, machines that don't answer; only sizes for tenants, places for operators too."""
+    """With leases, bookings, machines that don't answer; only sizes for tenants, places for operators too."""
     house.booted(order("run", 4, duration="5h"))
     row = house.service.capacity(house.operator, "ipu").ipus[0]
     assert (row.ipu_pod, row.machines, row.free, row.poplar_servers) == (POD, 4, 3, 1)

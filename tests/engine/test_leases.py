@@ -40,10 +40,10 @@ def test_an_order_that_starts_later_is_promised_nodes(house: House, clock: HandC
     house.worker.tend_queue()
     ready = house.run(pod, PodState.READY)
     assert len(ready.nodes) == 16 and ready.lease_end == clock.now() + timedelta(hours=1)
-    assert not house.store.capacity().promises
+    assert not house.store.capacity().bookings
 
 
-def test_a_promise_is_kept_while_its_nodes_are_late(house: House, clock: HandClock) -> None:
+def test_a_booking_is_kept_while_its_nodes_are_late(house: House, clock: HandClock) -> None:
     """A pod that is slow to go delays the promised start, and nobody else gets the nodes meanwhile."""
     first = house.ready(make("first", 16, duration="1h"))
     pod = house.order(make("later", 16, start=clock.now() + timedelta(hours=1)))
@@ -68,13 +68,13 @@ def test_a_promised_node_that_breaks_is_replaced(house: House, clock: HandClock)
     """Long before the start another node is promised instead."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 4, start=start))
-    nodes = house.store.capacity().promises[0]["nodes"]
+    nodes = house.store.capacity().bookings[0]["nodes"]
     house.service.quarantine_node(house.operator, nodes[0], "DIMM")
     clock.forward(minutes=1)
     house.worker.tend_queue()
-    promise = house.store.capacity().promises[0]
-    assert nodes[0] not in promise["nodes"] and len(promise["nodes"]) == 4
-    assert promise["start_at"] == start
+    booking = house.store.capacity().bookings[0]
+    assert nodes[0] not in booking["nodes"] and len(booking["nodes"]) == 4
+    assert booking["start_at"] == start
     assert look(house, pod).expected_start == start
 
 
@@ -87,7 +87,7 @@ def test_a_start_that_can_not_be_promised_is_refused_with_the_time_that_can(
     with pytest.raises(RefusedError) as caught:
         house.order(make("b", 16, start=start, duration="2h"))
     assert caught.value.detail["earliest_start"] == "2026-11-21T11:00:00Z"
-    assert [p.name for p in map(_named(house), house.store.capacity().promises)] == ["a"]
+    assert [p.name for p in map(_named(house), house.store.capacity().bookings)] == ["a"]
 
 
 def _named(house: House) -> Any:
@@ -210,7 +210,7 @@ def test_a_block_that_begins_later_turns_away_what_would_run_into_it(house: Hous
 
 
 def test_capacity_says_what_fits_now_and_when_more(house: House, clock: HandClock) -> None:
-    """What it says can be ordered is served; one more is refused; sizes follow leases, promises and blocks."""
+    """What it says can be ordered is served; one more is refused; sizes follow leases, bookings and blocks."""
     house.ready(make("run", 6, duration="5h"))
     view = house.service.capacity(house.request(), level="site", duration="12h")
     row = view.rows[0]

@@ -66,14 +66,14 @@ def test_a_subnet_for_the_network_that_it_does_not_have_is_refused(house: House)
 def test_one_node_is_not_promised_on_the_fabric_and_off_it_at_once() -> None:
     """In one look at the queue, orders of a fabric and of none are promised different nodes."""
     world = World()
-    world.policy = world.policy.model_copy(update={"promises": 2})
+    world.policy = world.policy.model_copy(update={"bookings": 2})
     world.order(0, 16, 5, "a")
     world.run()
     world.order(1, 10, 5, "a")
     world.order(2, 10, 5, "a")
     world.waiting[-1].order.__dict__["fabric"] = plain().fabric
     found = world.look()
-    kept = [note.promise for note in found.notes.values() if note.promise]
+    kept = [note.booking for note in found.notes.values() if note.booking]
     assert len(kept) == 2
     one, other = kept
     assert one.end <= other.start or other.end <= one.start or not set(one.nodes) & set(other.nodes)

@@ -133,7 +133,7 @@ def test_parts_and_a_whole_node_take_turns(house: House) -> None:
     end(one)
     assert state(ninth)[0] is PodState.PLACED
     assert state(host) == (PodState.PENDING, KEPT_FOR)
-    (row,) = house.store.capacity().promises
+    (row,) = house.store.capacity().bookings
     assert (row["pod_id"], row["nodes"], row["came"]) == (host.id, list(seven.held), host.created_at)
     end(seven)
     house.clock.sleep(1.0)
@@ -143,7 +143,7 @@ def test_parts_and_a_whole_node_take_turns(house: House) -> None:
     assert state(late) == (PodState.PENDING, KEPT_OFF)
     end(house.run(ninth, PodState.READY))
     assert state(host)[0] is PodState.PLACED
-    assert not house.store.capacity().promises or state(late)[1] != KEPT_OFF
+    assert not house.store.capacity().bookings or state(late)[1] != KEPT_OFF
 
 
 def test_a_part_is_not_given_of_a_node_that_is_promised_whole(house: House) -> None:
@@ -152,7 +152,7 @@ def test_a_part_is_not_given_of_a_node_that_is_promised_whole(house: House) -> N
     house.ready(whole("now", 15, lease=lease))
     waits = house.order(whole("then", 16, lease=lease, queue=True))
     house.worker._dispatcher.run()
-    assert [row["pod_id"] for row in house.store.capacity().promises] == [waits.id]
+    assert [row["pod_id"] for row in house.store.capacity().bookings] == [waits.id]
     with pytest.raises(RefusedError, match="there is capacity for 0"):
         house.order(small("part"))
     assert house.order(small("short", lease={"duration": "1h"})).nodes

@@ -98,7 +98,7 @@ def test_what_never_fits_is_refused_and_not_queued(house: House) -> None:
 
 
 def test_a_queued_pod_is_taken_from_the_queue(house: House) -> None:
-    """Its release is at once, leaves no receipt, frees its name and its promise; the next one moves up."""
+    """Its release is at once, leaves no receipt, frees its name and its booking; the next one moves up."""
     house.ready(make("first", 16, duration="8h"))
     pod, other = queue(house, "second", 4), queue(house, "third", 4)
     house.worker.tend_queue()
@@ -109,7 +109,7 @@ def test_a_queued_pod_is_taken_from_the_queue(house: House) -> None:
         house.service.pod_receipt(house.request(), "second")
     house.worker.tend_queue()
     assert look(house, other).position == 1
-    assert [r["pod_id"] for r in house.store.capacity().promises] == [other.id]
+    assert [r["pod_id"] for r in house.store.capacity().bookings] == [other.id]
     queue(house, "second", 1)
 
 
@@ -127,7 +127,7 @@ def test_backfill_never_delays_a_promised_start(house: House, clock: HandClock) 
         house.order(make("direct", 4, duration="5h"))
 
 
-def test_a_promise_moves_earlier_when_a_pod_ends_early(house: House) -> None:
+def test_a_booking_moves_earlier_when_a_pod_ends_early(house: House) -> None:
     """What was promised for later starts as soon as there is room."""
     first = house.ready(make("first", 16, duration="9h"))
     pod = queue(house, "next", 16)
@@ -279,18 +279,18 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(
         database.close()
 
 
-def test_a_restart_forgets_no_promise(house: House, clock: HandClock, database_url: str) -> None:
-    """Promises are read back by a new process: the order behind still can't take the nodes."""
+def test_a_restart_forgets_no_booking(house: House, clock: HandClock, database_url: str) -> None:
+    """Bookings are read back by a new process: the order behind still can't take the nodes."""
     house.ready(make("first", 8, duration="4h"))
     large = queue(house, "large", 16)
     house.worker.tend_queue()
-    promised = house.store.capacity().promises
+    promised = house.store.capacity().bookings
     clock.forward(minutes=5)
     again = house.new_worker("after the restart")
     queue(house, "long", 8, duration="1d")
     again.tend_queue()
     assert look(house, large).position == 1
-    assert house.store.capacity().promises == promised
+    assert house.store.capacity().bookings == promised
     assert [p.state for p in map(house.store.find_pod, ["long"], [None])] == [PodState.PENDING]
 
 
@@ -308,7 +308,7 @@ def test_a_release_meets_a_start(house: House) -> None:
             thread.join()
         ended = house.run(pod, PodState.RELEASED)
         assert (house.store.receipt(pod.id) is not None) == (ended.placed is not None)
-    assert not house.store.capacity().holds and not house.store.capacity().promises
+    assert not house.store.capacity().holds and not house.store.capacity().bookings
 
 
 def test_workers_start_what_waits_by_themselves(database: Database, database_url: str) -> None:

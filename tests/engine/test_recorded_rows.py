@@ -205,7 +205,7 @@ def test_the_sweep_goes_on_where_it_was(recorded: Recorded) -> None:
 
 
 def test_who_waited_starts_when_there_is_room(recorded: Recorded) -> None:
-    """The queue and its promises are read as they were written."""
+    """The queue and its bookings are read as they were written."""
     house = recorded.house
     house.service.clear_node(house.operator, "gpu01")
     house.service.clear_node(house.operator, "gpu16")

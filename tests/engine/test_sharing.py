@@ -147,7 +147,7 @@ def test_an_operator_says_who_may_close_leaves_to_others(house: House, tmp_path:
 
 
 def test_the_future_is_shared_on_the_same_terms(house: House, clock: HandClock) -> None:
-    """A promise keeps others off its leaves in its time, and not before; leases that end before it don't count."""
+    """A booking keeps others off its leaves in its time, and not before; leases that end before it don't count."""
     start = clock.now() + timedelta(hours=2)
     busy = order(house, "team-b", "busy", 16, duration="2h")
     later = order(house, "team-a", "later", 2, start=start, duration="1h", locality=ALONE)
@@ -156,7 +156,7 @@ def test_the_future_is_shared_on_the_same_terms(house: House, clock: HandClock) 
     order(house, "team-b", "short", 16, duration="2h")
     fits = order(house, "team-b", "overlaps", 12, start=start, duration="1h")
     stands = Topology.of(house.site, "ib0").stands
-    promised = {r["pod_id"]: {stands[n].leaf for n in r["nodes"]} for r in house.store.capacity().promises}
+    promised = {r["pod_id"]: {stands[n].leaf for n in r["nodes"]} for r in house.store.capacity().bookings}
     assert not promised[later.id] & promised[fits.id] and fits.state is PodState.PENDING
     changes = refused(house, "team-b", 1, start=start, duration="1h")
     assert f"lease.start: fits from {start + timedelta(hours=1):%Y-%m-%dT%H:%MZ}" in changes
@@ -168,7 +168,7 @@ def test_the_future_is_shared_on_the_same_terms(house: House, clock: HandClock) 
     assert not leaves(house, look(house, later)) & leaves(house, look(house, fits))
 
 
-def test_a_lease_is_not_extended_into_a_promise_that_keeps_it_away(house: House, clock: HandClock) -> None:
+def test_a_lease_is_not_extended_into_a_booking_that_keeps_it_away(house: House, clock: HandClock) -> None:
     """Its own nodes are free then, but its leaf is promised to who shares it with nobody; and uplinks likewise."""
     pod = house.run(
         order(house, "team-b", "b", 2, duration="1h", locality={"required": "leaf"}), PodState.READY
@@ -177,7 +177,7 @@ def test_a_lease_is_not_extended_into_a_promise_that_keeps_it_away(house: House,
     near = [{"kind": "leaf", "name": next(iter(leaves(house, pod))), "cost": -500}]
     near += [{"kind": "node", "name": n, "cost": 400} for n in pod.nodes]
     order(house, "team-a", "next", 2, start=start, duration="1h", locality={**ALONE, "preferences": near})
-    assert not set(pod.nodes) & set(house.store.capacity().promises[0]["nodes"])
+    assert not set(pod.nodes) & set(house.store.capacity().bookings[0]["nodes"])
     with pytest.raises(ConflictError, match=r"leaf .* is booked by a project that it may not be shared with"):
         house.service.extend_pod(house.request("team-b"), "b", start + timedelta(minutes=30))
     assert look(house, pod).lease_end == start

@@ -52,15 +52,15 @@ def test_a_new_weight_changes_plans_from_then_on(house: House) -> None:
     assert "leaves + 4·(blocks−1)" in after.explanation.chosen
 
 
-def test_what_the_queue_promises_follows_the_site(house: House) -> None:
-    """The promise to an order that waits is decided by the engine, with the same weight."""
+def test_how_much_the_queue_books_follows_the_site(house: House) -> None:
+    """The booking of an order that waits is decided by the engine, with the same weight."""
     house.ready(make("first", 12, duration="8h"))
     one = queue(house, "one", 7)
     house.worker.tend_queue()
     stands = Topology.of(house.store.site().site, "ib0").stands
 
     def pods() -> set[str]:
-        (row,) = house.store.capacity().promises
+        (row,) = house.store.capacity().bookings
         return {stands[node].block for node in row["nodes"]}
 
     assert pods() == {"a", "b"}
@@ -73,7 +73,7 @@ def test_what_the_queue_promises_follows_the_site(house: House) -> None:
 
 
 def test_a_projects_orders_take_what_is_set_aside_for_it_first(house: House) -> None:
-    """Now, and in a promise for later; others stay away from it, and nothing is refused for it."""
+    """Now, and in a booking for later; others stay away from it, and nothing is refused for it."""
     leaf = list(Topology.of(house.site, "ib0").leaves)[1]
     house.request("team-a")
     aside = Reservation(name="night", project_id="team-a", leaves=(leaf,))
@@ -86,5 +86,5 @@ def test_a_projects_orders_take_what_is_set_aside_for_it_first(house: House) -> 
     house.ready(make("first", 12, duration="8h"))
     queue(house, "next", 3)
     house.worker.tend_queue()
-    (row,) = house.store.capacity().promises
+    (row,) = house.store.capacity().bookings
     assert {Topology.of(house.site, "ib0").stands[n].leaf for n in row["nodes"]} == {leaf}

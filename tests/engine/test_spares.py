@@ -91,13 +91,13 @@ def test_spares_count_for_limits_and_shares(house: House, clock: HandClock) -> N
     assert look(house, waits).reason == "project team-a has 4 of 4 nodes"
 
 
-def test_a_promise_has_the_spares_too(house: House, clock: HandClock) -> None:
+def test_a_booking_has_the_spares_too(house: House, clock: HandClock) -> None:
     """For a start that was asked for, and for one of the queue; they are held when it begins."""
     first = house.ready(make("first", 14, duration="8h"))
     fixed = house.order(spared("fixed", 2, 1, start=clock.now() + timedelta(hours=8), duration="1h"))
     waits = house.order(spared("waits", 12, 1, queue=True, duration="1h"))
     house.worker.tend_queue()
-    promised = {r["pod_id"]: len(r["nodes"]) for r in house.store.capacity().promises}
+    promised = {r["pod_id"]: len(r["nodes"]) for r in house.store.capacity().bookings}
     assert promised == {fixed.id: 3, waits.id: 13}
     assert "nodes booked: 13" in look(house, waits).reason
     clock.forward(hours=8)
@@ -105,7 +105,7 @@ def test_a_promise_has_the_spares_too(house: House, clock: HandClock) -> None:
     house.run(first, PodState.RELEASED)
     house.worker.tend_queue()
     assert {len(look(house, p).spares) for p in (fixed, waits)} == {1}
-    assert len(house.store.capacity().holds) == 16 and not house.store.capacity().promises
+    assert len(house.store.capacity().holds) == 16 and not house.store.capacity().bookings
 
 
 def test_a_spare_goes_back_where_a_node_is_kept(database: Database, database_url: str) -> None:

@@ -31,7 +31,7 @@ def test_uplinks_are_given_once_and_given_back(house: House) -> None:
     order(house, "team-b", "second", 10, gbps=500)
 
 
-def test_uplinks_of_a_promise_are_kept_in_its_time(house: House, clock: HandClock) -> None:
+def test_uplinks_of_a_booking_are_kept_in_its_time(house: House, clock: HandClock) -> None:
     """An order that would run into it is refused what is left over; one that ends before has it all."""
     start = clock.now() + timedelta(hours=2)
     order(house, "team-a", "later", 6, start=start, duration="1h", gbps=900)
@@ -61,7 +61,7 @@ def test_bandwidth_without_known_uplinks_is_refused(house: House) -> None:
 
 
 def test_a_leaf_that_becomes_a_projects_own(house: House, clock: HandClock) -> None:
-    """Who lives there stays, new orders of others go elsewhere, a promise there is recreated; capacity knows."""
+    """Who lives there stays, new orders of others go elsewhere, a booking there is recreated; capacity knows."""
     stays = house.run(order(house, "team-b", "stays", 1, locality={"required": "leaf"}), PodState.READY)
     (own,) = leaves(house, stays)
     start = clock.now() + timedelta(hours=1)
@@ -70,7 +70,7 @@ def test_a_leaf_that_becomes_a_projects_own(house: House, clock: HandClock) -> N
     )
     house.store.activate_site(dedicate(house, own, "team-c"), "test")
     house.worker.tend_queue()
-    nodes = house.store.capacity().promises[0]["nodes"]
+    nodes = house.store.capacity().bookings[0]["nodes"]
     stands = Topology.of(house.site, "ib0").stands
     assert own not in {stands[n].leaf for n in nodes} and look(house, promised).state is PodState.PENDING
     house.store.wake(stays.id)

@@ -149,7 +149,7 @@ def _check_free(
     """Reserved nodes must be available for their project: nobody else may hold or have booked them at that time."""
     book, wanted = capacity.book(), set(nodes)
     begin, end = start.timestamp(), seconds_of(reservation.end)
-    for keep in (*book.leases, *book.promises, *book.reservations):
+    for keep in (*book.leases, *book.bookings, *book.reservations):
         shared = sorted(wanted & set(keep.nodes))
         if shared and keep.project != reservation.project_id and keep.overlaps(begin, end):
             until = f"until {when(keep.end)}" if seconds_of(None) != keep.end else "without an end"
@@ -157,7 +157,7 @@ def _check_free(
                 f"nodes: {shared[0]} is taken by {keep.label} of project {keep.project} {until}: choose another node, "
                 "or a later start"
             )
-    there = [k for k in (*book.leases, *book.promises) if k.overlaps(begin, end)]
+    there = [k for k in (*book.leases, *book.bookings) if k.overlaps(begin, end)]
     if why := closed_to(site, reservation.project_id, nodes, there):
         raise ConflictError(f"nodes: {why}: choose another node, or a later start")
 

@@ -12,7 +12,7 @@ from weft.engine.database import Tx
 from weft.engine.documents import written
 from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.records import PodRecord
-from weft.engine.waiting import time_of, write_promise
+from weft.engine.waiting import time_of, write_booking
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order
@@ -103,9 +103,9 @@ class WaitingChanges(OrderDesk):
             raise ConflictError(overtaken(tx, pod))
         if not keeps:
             tx.run("leave_place", id=pod.id)
-        tx.run("drop_promise", pod_id=pod.id)
+        tx.run("drop_booking", pod_id=pod.id)
         if nodes:
             kept = Keep(str(pod.id), pod.project_id, tuple(nodes), window.start, window.end, parts=parts)
-            write_promise(tx, pod.id, kept)
+            write_booking(tx, pod.id, kept)
         what = "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in change.fields)
         remember(tx, pod.id, change.generation, order, request.caller.user_name, what)

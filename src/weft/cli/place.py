@@ -54,7 +54,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "--patience", metavar="TIME", help="longest wait for fewer leaves (6h); default: the site's"
     )
     place.add_argument(
-        "--promises", type=int, metavar="N", help="waiting orders that get a booking; default: the site's"
+        "--bookings", type=int, metavar="N", help="waiting orders that get a booking; default: the site's"
     )
     for level in WEIGHTS:
         place.add_argument(
@@ -187,10 +187,10 @@ def _queue(args: argparse.Namespace, site: Site | None) -> QueueSettings:
     from weft.planning.queue.queue import QueueSettings
 
     settings = QueueSettings.of(site.queue) if site else QueueSettings()
-    if args.promises is not None and args.promises < 0:
-        raise InputError("--promises", args.promises, "0 or more")
-    if args.promises is not None:
-        settings = replace(settings, promises=args.promises)
+    if args.bookings is not None and args.bookings < 0:
+        raise InputError("--bookings", args.bookings, "0 or more")
+    if args.bookings is not None:
+        settings = replace(settings, bookings=args.bookings)
     if args.patience is not None:
         settings = replace(settings, patience=seconds(args.patience, "--patience"))
     return settings

@@ -39,13 +39,13 @@ class Note:
     Attributes:
         position: in the queue, from 1; None: it has a booking, or can't be judged now.
         expected: when it is expected to start; POSIX time.
-        promise: nodes that are booked for it from then, or kept for it without a time.
+        booking: nodes that are booked for it from then, or kept for it without a time.
     """
 
     reason: str
     position: int | None = None
     expected: float | None = None
-    promise: Keep | None = None
+    booking: Keep | None = None
 
 
 @dataclass(slots=True)
@@ -85,12 +85,12 @@ def agenda(
     """
     found, before = Agenda(now + EVERY), capacity.book()
     asked = _asked(site, waiting, found)
-    promises = {p.name: p for p in before.promises}
+    bookings = {p.name: p for p in before.bookings}
     able = {str(i) for i in asked if i not in denied}
     book = _without_others(before, able, able | {str(w.id) for w in waiting if w.fixed})
     for one in waiting:
         if one.id in denied:
-            kept = promises.get(str(one.id)) if one.fixed else None
+            kept = bookings.get(str(one.id)) if one.fixed else None
             found.notes[one.id] = Note(denied[one.id], None, None, kept)
     turns = Turns(QueueSettings.of(site.queue), used)
     could: list[Candidate] = []
@@ -106,12 +106,12 @@ def agenda(
         if places is not None:
             if (start := _shares(site, book, places, ready, health, used, now, found, wait)) is not None:
                 could.append(start.candidate)
-            book = _with_promises(book, mine, found.notes)
+            book = _with_bookings(book, mine, found.notes)
             continue
         queue = _queue(site, book, where, health, used, now)
         for one in mine:
             if one.id not in denied:
-                _enter(queue, one, asked[one.id][1], promises.get(str(one.id)), now)
+                _enter(queue, one, asked[one.id][1], bookings.get(str(one.id)), now)
             elif not one.fixed:
                 queue.timeline.cancel(str(one.id))
         started = queue.run(now, wait)
@@ -120,9 +120,9 @@ def agenda(
             could.append(next(c for c in queues[where] if c.pod == pod))
             continue
         found.notes |= _notes(queue, book, where, ready, now, forecast)
-        book = _with_promises(book, mine, found.notes)
+        book = _with_bookings(book, mine, found.notes)
         found.next_at = min(found.next_at, _next(queue, now))
-    if (chosen := turns.first(could, promises)) is not None:
+    if (chosen := turns.first(could, bookings)) is not None:
         found.start = next(w for w in waiting if str(w.id) == chosen.pod)
     return found
 
@@ -143,7 +143,7 @@ def _without_others(book: Book, able: Collection[str], stay: Collection[str]) ->
     """Without bookings of orders that can't start now: `stay` keep theirs, and `able` their open ones."""
     return replace(
         book,
-        promises=tuple(k for k in book.promises if k.name in stay),
+        bookings=tuple(k for k in book.bookings if k.name in stay),
         open=tuple(k for k in book.open if k.name in able),
     )
 
@@ -166,12 +166,12 @@ def _shares(
         pod = str(one.id)
         if pod == seen.start:
             return one
-        kept = seen.promises.get(pod)
+        kept = seen.bookings.get(pod)
         expected = max(kept.start, now) if kept and kept.came is None else None
         found.notes[one.id] = Note(
             seen.why.get(pod, "waiting for capacity"), seen.place.get(pod), expected, kept
         )
-    due = [p.start for p in seen.promises.values() if p.start > now and p.came is None]
+    due = [p.start for p in seen.bookings.values() if p.start > now and p.came is None]
     due += [w.not_before for w in sharers if w.not_before > now]
     found.next_at = min(found.next_at, *due) if due else found.next_at
     return None
@@ -214,7 +214,7 @@ def _queue(
     return queue
 
 
-def _enter(queue: Queue, one: Waiter, ask: Ask, promise: Keep | None, now: float) -> None:
+def _enter(queue: Queue, one: Waiter, ask: Ask, booking: Keep | None, now: float) -> None:
     ask = replace(ask, pod=str(one.id))
     window = one.window(now)
     waiting = Waiting(
@@ -227,9 +227,9 @@ def _enter(queue: Queue, one: Waiter, ask: Ask, promise: Keep | None, now: float
     )
     line = queue.timeline
     line.cancel(ask.pod)
-    bits = tuple(sorted(line.engine.numbers.masks(promise.nodes).items())) if promise else ()
-    if promise and bits:
-        queue.recall(waiting, promise.start, bits)
+    bits = tuple(sorted(line.engine.numbers.masks(booking.nodes).items())) if booking else ()
+    if booking and bits:
+        queue.recall(waiting, booking.start, bits)
     else:
         queue.submit(waiting)
 
@@ -248,11 +248,11 @@ def _notes(
         if opening := queue.openings.of(pod):
             came, kept = opening
             nodes = names(queue.timeline, kept.bits)
-            promise = Keep(pod, one.project, nodes, kept.start, kept.end, one.name, kept.terms, came=came)
-            notes[one.id] = Note(why, position, None, promise)
+            booking = Keep(pod, one.project, nodes, kept.start, kept.end, one.name, kept.terms, came=came)
+            notes[one.id] = Note(why, position, None, booking)
             continue
         entries = queue.timeline.reservations.of(pod)
-        if pod not in queue.promised or not entries:
+        if pod not in queue.bookings or not entries:
             notes[one.id] = Note(why, position, expected.get(pod))
             continue
         booking = entries[0]
@@ -272,20 +272,20 @@ def _notes(
     return notes
 
 
-def _with_promises(book: Book, mine: Sequence[Waiter], notes: Mapping[UUID, Note]) -> Book:
+def _with_bookings(book: Book, mine: Sequence[Waiter], notes: Mapping[UUID, Note]) -> Book:
     """The future book: a node may be on several fabrics, and must not be booked on two of them."""
     names = {str(w.id) for w in mine}
-    kept = [note.promise for w in mine if (note := notes.get(w.id)) and note.promise]
+    kept = [note.booking for w in mine if (note := notes.get(w.id)) and note.booking]
     return replace(
         book,
-        promises=(*(p for p in book.promises if p.name not in names), *(k for k in kept if k.came is None)),
+        bookings=(*(p for p in book.bookings if p.name not in names), *(k for k in kept if k.came is None)),
         open=(*(p for p in book.open if p.name not in names), *(k for k in kept if k.came is not None)),
     )
 
 
 def _next(queue: Queue, now: float) -> float:
     """When something is due: a start, or the end of an order's patience."""
-    moments = [at for at in queue.promised.values() if at > now]
+    moments = [at for at in queue.bookings.values() if at > now]
     for waiting in queue.waiting.values():
         moments += [t for t in (waiting.submitted + queue.settings.patience, waiting.not_before) if t > now]
     return min(moments, default=FOREVER)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from weft.engine.counted import Counted, Holding, lease_of, seconds_of, terms_of_row, timed
 from weft.engine.database import Row, Tx
-from weft.engine.partholds import promised_parts
+from weft.engine.partholds import booked_parts
 from weft.engine.postgres import time_in_json
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
@@ -59,7 +59,7 @@ class Capacity:
         shared: rows like those of `holds`, of nodes that pods have parts of, and `parts` of them all.
         quarantines: node -> row of node, reason, since, pod_id.
         used: numbers and subnets of live pods.
-        promises: rows of pod_id, pod, project_id, nodes, start_at, end_at, parts (of servers that will share nodes),
+        bookings: rows of pod_id, pod, project_id, nodes, start_at, end_at, parts (of servers that will share nodes),
             came (of open bookings: when the pod was ordered), and the pod's constraints on leaves.
         reservations: rows of the table.
         places: rows like those of `holds`, of slots on shared hosts.
@@ -70,7 +70,7 @@ class Capacity:
     holds: Mapping[str, Row]
     quarantines: Mapping[str, Row]
     used: UsedNumbers
-    promises: Sequence[Row] = ()
+    bookings: Sequence[Row] = ()
     reservations: Sequence[Row] = ()
     places: Sequence[Row] = ()
     shared: Sequence[Row] = ()
@@ -87,7 +87,7 @@ class Capacity:
             holds=counted.holds,
             quarantines=counted.quarantines,
             used=counted.used(),
-            promises=sorted(counted.promised.values(), key=lambda r: (r["start_at"], r["pod_id"])),
+            bookings=sorted(counted.bookings.values(), key=lambda r: (r["start_at"], r["pod_id"])),
             reservations=sorted(reservations, key=lambda r: (r["start_at"], r["name"])),
             places=[row for one in some for row in one.places],
             shared=[row for one in some for row in one.holds if not row["whole"]],
@@ -113,10 +113,10 @@ class Capacity:
     def book(self) -> Book:
         """What is known about the future, in POSIX time, pods by id. A requested release is due now."""
         leases = _leases(self) if self.leases is None else self.leases
-        promises = [_keep(r, str(r["pod_id"]), r["pod"], terms_of_row(r)) for r in self.promises]
-        opened = tuple(k for k in promises if k.came is not None)
+        bookings = [_keep(r, str(r["pod_id"]), r["pod"], terms_of_row(r)) for r in self.bookings]
+        opened = tuple(k for k in bookings if k.came is not None)
         blocks = [_keep(r, r["name"], r["name"]) for r in self.reservations]
-        return Book(leases, tuple(k for k in promises if k.came is None), tuple(blocks), opened)
+        return Book(leases, tuple(k for k in bookings if k.came is None), tuple(blocks), opened)
 
 
 def _leases(capacity: Capacity) -> Leases:
@@ -131,7 +131,7 @@ def _leases(capacity: Capacity) -> Leases:
 
 def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
     start, end = row["start_at"].timestamp(), seconds_of(row["end_at"])
-    parts = promised_parts(row) if "parts" in row else ()
+    parts = booked_parts(row) if "parts" in row else ()
     came = row["came"].timestamp() if row.get("came") else None
     return Keep(name, row["project_id"], tuple(row["nodes"]), start, end, label, terms, parts, came)
 

@@ -69,7 +69,7 @@ class Holding:
     """Everything that one owner holds, as rows.
 
     Attributes:
-        holds, places, parts, promise: as in `weft.engine.capacity.Capacity`; whole nodes and shared ones together.
+        holds, places, parts, booking: as in `weft.engine.capacity.Capacity`; whole nodes and shared ones together.
         numbers: (space, number).
         subnets: (plane, cloud, subnet).
     """
@@ -77,7 +77,7 @@ class Holding:
     holds: tuple[Row, ...] = ()
     places: tuple[Row, ...] = ()
     parts: tuple[Row, ...] = ()
-    promise: Row | None = None
+    booking: Row | None = None
     numbers: frozenset[tuple[str, int]] = frozenset()
     subnets: frozenset[tuple[str, str, str]] = frozenset()
 
@@ -91,12 +91,12 @@ class Holding:
         slots = sorted(f"{space}/{number}" for space, number in numbers if is_slot(space)) if pod else []
         slot = {"since": pod.get("placed_at"), "spare": False, "withheld": "", "leaving": None}
         terms = {k: v for k, v in mine.items() if k not in ("lease_end", "wanted")}
-        promise = document["promise"]
+        booking = document["booking"]
         return cls(
             tuple(holds),
             tuple({**mine, **slot, "node": one} for one in slots),
             tuple({"pod_id": owner, **row} for row in document["parts"] or ()),
-            {**terms, **timed(promise)} if pod and promise else None,
+            {**terms, **timed(booking)} if pod and booking else None,
             numbers,
             frozenset((plane, cloud, cidr) for plane, cloud, cidr in document["subnets"] or ()),
         )
@@ -123,7 +123,7 @@ class Counted:
     Attributes:
         owners: by id, those that have anything.
         holds: node -> row, of whole nodes.
-        in_parts: owners with parts of shared nodes or hosts; `promised`: those with a booking.
+        in_parts: owners with parts of shared nodes or hosts; `bookings`: of orders that wait, by owner.
         taken: space -> numbers.
         again: (space, number) -> further holders besides the first: a segment kept for a standby may have two.
         subnets: (plane, cloud) -> subnets in use.
@@ -133,7 +133,7 @@ class Counted:
     owners: Mapping[UUID, Holding] = field(default_factory=dict[UUID, Holding])
     holds: Mapping[str, Row] = field(default_factory=dict[str, Row])
     in_parts: Mapping[UUID, Holding] = field(default_factory=dict[UUID, Holding])
-    promised: Mapping[UUID, Row] = field(default_factory=dict[UUID, Row])
+    bookings: Mapping[UUID, Row] = field(default_factory=dict[UUID, Row])
     taken: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
     again: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     subnets: Mapping[tuple[str, str], Subnets] = field(default_factory=dict[tuple[str, str], Subnets])
@@ -169,7 +169,7 @@ class Counted:
             owners=_with(self.owners, {o: one if one != NOTHING else None for o, one in owners.items()}),
             holds=holds,
             in_parts=_with(self.in_parts, {o: one if _partial(one) else None for o, one in owners.items()}),
-            promised=_with(self.promised, {o: one.promise for o, one in owners.items()}),
+            bookings=_with(self.bookings, {o: one.booking for o, one in owners.items()}),
             taken=taken,
             again=again,
             subnets=_subnets(self.subnets, before.values(), owners.values()),

@@ -20,10 +20,10 @@ from weft.engine.database import Row, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, health
-from weft.engine.partholds import promised_parts
+from weft.engine.partholds import booked_parts
 from weft.engine.store import Store
 from weft.engine.waiter import Waiter
-from weft.engine.waiting import EPOCH, time_of, write_promise
+from weft.engine.waiting import EPOCH, time_of, write_booking
 from weft.engine.waitlist import Waitlist
 from weft.engine.world import World
 from weft.model.errors import InputError, WeftError
@@ -192,7 +192,7 @@ class Dispatcher:
         now = tx.now()
         document = written(plan)
         if tx.row("start_pod", id=one.id, plan=document, at=now, lease_end=one.order.lease.ends(now)):
-            tx.run("drop_promise", pod_id=one.id)
+            tx.run("drop_booking", pod_id=one.id)
             self._store.claim(tx, plan)
 
     def _write_notes(
@@ -210,20 +210,20 @@ class Dispatcher:
             look = self._look(tx, site, inputs, denied)
             if look.agenda.start is not None:
                 return False
-            promised = {r["pod_id"]: r for r in look.capacity.promises}
+            rows = {r["pod_id"]: r for r in look.capacity.bookings}
             for pod_id, reason in look.agenda.impossible.items():
                 tx.run("fail_waiting", id=pod_id, reason=reason, at=tx.now())
-                tx.run("drop_promise", pod_id=pod_id)
+                tx.run("drop_booking", pod_id=pod_id)
                 self._say(tx, pod_id, "state", f"FAILED: {reason}")
                 self._say(tx, pod_id, "alarm", f"FAILED: {reason}")
             for pod_id, note in look.agenda.notes.items():
-                booked = note.promise is not None and note.promise.came is None
+                booked = note.booking is not None and note.booking.came is None
                 said = note if booked else replace(note, expected=expected.get(pod_id))
-                self._note(tx, look.waiting[pod_id], said, promised.get(pod_id))
+                self._note(tx, look.waiting[pod_id], said, rows.get(pod_id))
             tx.run("touch_queue", at=moment(look.agenda.next_at))
         return True
 
-    def _note(self, tx: Tx, one: Waiter, note: Note, promised: Row | None) -> None:
+    def _note(self, tx: Tx, one: Waiter, note: Note, booked: Row | None) -> None:
         expected = time_of(note.expected) if note.expected is not None else None
         if (note.reason, note.position, expected) != (one.reason, one.position, one.expected_start):
             tx.run(
@@ -231,11 +231,11 @@ class Dispatcher:
             )
         if note.reason != one.reason:
             self._say(tx, one.id, "queue", note.reason)
-        if note.promise is None:
-            if promised is not None:
-                tx.run("drop_promise", pod_id=one.id)
-        elif promised is None or _differs(note.promise, promised):
-            write_promise(tx, one.id, note.promise)
+        if note.booking is None:
+            if booked is not None:
+                tx.run("drop_booking", pod_id=one.id)
+        elif booked is None or _differs(note.booking, booked):
+            write_booking(tx, one.id, note.booking)
 
     def _say(self, tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
         tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message, key=None)
@@ -263,7 +263,7 @@ def _window(one: Waiter, capacity: Capacity, now: float) -> Window:
     If it is booked, it starts a little late: a booking right after it must not stop it, and neither must an open one.
     """
     window = one.window(now)
-    own = (r for r in capacity.promises if r["pod_id"] == one.id and r["came"] is None)
+    own = (r for r in capacity.bookings if r["pod_id"] == one.id and r["came"] is None)
     booked = next((seconds_of(r["end_at"]) for r in own), 0.0)
     return replace(window, end=min(window.end, booked), came=0.0) if now < booked else window
 
@@ -304,4 +304,4 @@ def _over_quota(given: PlanningInput, one: Waiter, plan: Plan) -> str:
 def _differs(keep: Keep, row: Row) -> bool:
     start, opened = max(keep.start, EPOCH), keep.came is not None
     same = (list(keep.nodes), time_of(start), time_of(keep.end), keep.parts, opened)
-    return same != (row["nodes"], row["start_at"], row["end_at"], promised_parts(row), bool(row["came"]))
+    return same != (row["nodes"], row["start_at"], row["end_at"], booked_parts(row), bool(row["came"]))

@@ -46,6 +46,7 @@ STEPS: tuple[Step, ...] = (
         "groups of leaves are blocks",
         {Order: earlier.order_of_blocks, Plan: earlier.plan_of_blocks, Site: earlier.site_of_blocks},
     ),
+    Step("the queue gives bookings", {Site: earlier.site_of_bookings}),
 )
 """In chronological order; append only."""
 

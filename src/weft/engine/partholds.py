@@ -86,10 +86,10 @@ def parts_document(parts: Parts) -> Jsonb | None:
     return Jsonb(rows) if rows else None
 
 
-def promised_parts(row: Row) -> tuple[tuple[str, Part], ...]:
+def booked_parts(row: Row) -> tuple[tuple[str, Part], ...]:
     """The same read again. What can't be read is as if the nodes were promised whole: nobody gets anything of them."""
     try:
         return tuple((str(p["node"]), Part.model_validate(p["part"])) for p in row["parts"] or ())
     except (ValidationError, KeyError, TypeError) as error:
-        log.error("promise of pod %s: its parts can't be read: %s", row["pod_id"], error)
+        log.error("booking of pod %s: its parts can't be read: %s", row["pod_id"], error)
         return ()

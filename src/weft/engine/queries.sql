@@ -106,9 +106,9 @@ UNION ALL SELECT 'owner', o.id::text, json_build_object(
         SELECT space, number FROM number_hold WHERE owner_id = o.id
         UNION SELECT 'segment/' || fabric, number FROM stale_number WHERE owner_id = o.id) x),
     'subnets', (SELECT json_agg(json_build_array(plane, cloud, cidr)) FROM subnet_hold WHERE owner_id = o.id),
-    'promise', (SELECT row_to_json(x) FROM (
+    'booking', (SELECT row_to_json(x) FROM (
         SELECT r.nodes, r.start_at, r.end_at, r.parts, CASE WHEN r.open THEN p.created_at END AS came
-        FROM promise r JOIN pod p ON p.id = r.pod_id WHERE r.pod_id = o.id) x))
+        FROM booking r JOIN pod p ON p.id = r.pod_id WHERE r.pod_id = o.id) x))
 FROM owners o
 UNION ALL SELECT 'quarantine', n.node, (SELECT row_to_json(q) FROM quarantine q WHERE q.node = n.node) FROM quarantines n
 UNION ALL SELECT 'reservation', n.name, (SELECT row_to_json(r) FROM reservation r WHERE r.name = n.name) FROM reserved n
@@ -148,7 +148,7 @@ WITH frame AS MATERIALIZED (
     SELECT pg_current_snapshot() AS since, pg_postmaster_start_time()::text AS server,
         pg_current_xact_id_if_assigned() IS NOT NULL AS own, true AS whole
 ), owners AS (
-    SELECT pod_id AS id FROM node_hold UNION SELECT pod_id FROM promise UNION SELECT owner_id FROM number_hold
+    SELECT pod_id AS id FROM node_hold UNION SELECT pod_id FROM booking UNION SELECT owner_id FROM number_hold
     UNION SELECT owner_id FROM stale_number UNION SELECT owner_id FROM subnet_hold
 ), quarantines AS (
     SELECT node FROM quarantine
@@ -234,7 +234,7 @@ VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_
     CASE WHEN %(plan)s::jsonb IS NULL THEN 'ordered' ELSE 'building' END, now() + %(delay)s * interval '1 second')
 
 -- name: insert_pod
--- Without a plan it waits: with a start that was promised (`fixed`), or in the queue. Workers leave it alone for `delay`
+-- Without a plan it waits: with a start that was booked with the order (`fixed`), or in the queue. Workers leave it alone for `delay`
 -- seconds.
 @pod_row;
 
@@ -299,14 +299,14 @@ UPDATE pod SET state = 'FAILED', reason = %(reason)s, since = %(at)s, position =
         'reason', 'PersonNeeded', 'message', %(reason)s::text, 'since', %(at)s::timestamptz))
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
 
--- name: promise
-INSERT INTO promise (pod_id, nodes, start_at, end_at, parts, open)
+-- name: booking
+INSERT INTO booking (pod_id, nodes, start_at, end_at, parts, open)
 VALUES (%(pod_id)s, %(nodes)s, %(start)s, %(end)s, %(parts)s, %(open)s)
 ON CONFLICT (pod_id) DO UPDATE SET nodes = excluded.nodes, start_at = excluded.start_at, end_at = excluded.end_at,
     parts = excluded.parts, open = excluded.open;
 
--- name: drop_promise
-DELETE FROM promise WHERE pod_id = %(pod_id)s;
+-- name: drop_booking
+DELETE FROM booking WHERE pod_id = %(pod_id)s;
 
 -- name: use_of_projects
 -- Node-seconds of each project, spares included, of which those `half_life` seconds old count half: the integral of that decay.
@@ -583,8 +583,8 @@ WITH it AS MATERIALIZED (
     UPDATE pod p SET wanted = 'absent', woken = woken + 1, next_at = now(),
         failures = CASE WHEN it.asked THEN 0 ELSE failures END
     FROM it WHERE p.id = it.id AND NOT it.withdrawn AND it.state <> 'RELEASED'
-), promised AS (
-    DELETE FROM promise r USING it WHERE r.pod_id = it.id AND it.withdrawn
+), unbooked AS (
+    DELETE FROM booking r USING it WHERE r.pod_id = it.id AND it.withdrawn
 ), told AS (
     INSERT INTO event (owner_id, at, type, message)
     SELECT it.id, it.at, e.type, e.message FROM it, (VALUES

@@ -193,7 +193,7 @@ class PodRecord(OwnerRecord):
         order: what was ordered, its key read.
         placed: the plan whose graph the loop makes true; None while the order waits.
         not_before: of an order that waits: when it may start.
-        fixed: its start was promised with the order; others that wait stand in the queue.
+        fixed: its start was booked with the order; others that wait stand in the queue.
         position: its place in the queue, from 1.
         expected_start: when it is expected to start.
         placed_at: when its nodes became its own; a lease's duration counts from then.

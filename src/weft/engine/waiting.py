@@ -45,20 +45,20 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
         InputError: that is not later.
     """
     book = capacity.book()
-    promise = next((p for p in book.promises if p.name == str(pod.id)), None)
+    booking = next((p for p in book.bookings if p.name == str(pod.id)), None)
     lease = pod.order.lease
-    if lease.duration is not None and not (pod.fixed and promise):
+    if lease.duration is not None and not (pod.fixed and booking):
         raise ConflictError(
             f"pod {pod.name} is waiting for a lease of {lease.duration} from its start and has no end to extend: "
             "release it and order it with a longer duration"
         )
-    end = promise.end if promise else seconds_of(lease.end)
+    end = booking.end if booking else seconds_of(lease.end)
     check_later(pod.name, end, until)
     later = until.timestamp()
-    if promise:
+    if booking:
         resolved = resolve(pod.order, pod.project_id, site)
         over = over_limit(resolved, book, end, later, str(pod.id))
-        why = over.reason if over else why_not_longer(site, resolved.where.name, book, promise, later)
+        why = over.reason if over else why_not_longer(site, resolved.where.name, book, booking, later)
         if why is not None:
             raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")
     longer = lease.model_copy(update={"duration": None, "end": until})
@@ -66,15 +66,15 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
     document = written(order)
     if tx.row("lengthen_waiting", id=pod.id, ordered=document, lease_end=until) is None:
         return False
-    if promise:
-        write_promise(tx, pod.id, replace(promise, end=later))
+    if booking:
+        write_booking(tx, pod.id, replace(booking, end=later))
     return True
 
 
-def write_promise(tx: Tx, pod_id: UUID | str, keep: Keep) -> None:
+def write_booking(tx: Tx, pod_id: UUID | str, keep: Keep) -> None:
     """What an order that waits will have, in place of what it was promised before."""
     tx.run(
-        "promise",
+        "booking",
         pod_id=pod_id,
         nodes=list(keep.nodes),
         start=time_of(max(keep.start, EPOCH)),
@@ -143,7 +143,7 @@ def insert_waiting(
     )
     if nodes:
         kept = Keep(pod_id, project, tuple(nodes), window.start, window.end, parts=tuple(parts))
-        write_promise(tx, pod_id, kept)
+        write_booking(tx, pod_id, kept)
     tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=f"PENDING: {reason}", key=None)
     tx.run("touch_queue", at=now)
     tx.run("notify", owner_id=pod_id)

@@ -64,6 +64,11 @@ def site_of_blocks(site: Fields) -> Fields:
     return found
 
 
+def site_of_bookings(site: Fields) -> Fields:
+    """A start that is promised to an order is a booking; the queue's setting was called `promises`."""
+    return {**site, "queue": _renamed(site["queue"], "promises", "bookings")} if "queue" in site else site
+
+
 def _level(name: Any) -> Any:
     return "block" if name == "pod" else name
 

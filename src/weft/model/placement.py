@@ -166,7 +166,7 @@ class Occupancy(Document):
     )
     neighbours: tuple[Neighbour, ...] = Field(
         default=(),
-        description="Who has which nodes in the time that is asked for, those with a promise included: what leaves "
+        description="Who has which nodes in the time that is asked for, those with a booking included: what leaves "
         "are shared with, and what their uplinks carry.",
     )
 

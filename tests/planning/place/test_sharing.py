@@ -103,7 +103,7 @@ def test_a_lease_carries_as_long_as_it_lasts() -> None:
     assert found is not None and found.at == 100
 
 
-def test_a_promise_carries_in_its_own_time() -> None:
+def test_a_booking_carries_in_its_own_time() -> None:
     """An order that runs into it has what is left, one that ends before all; begun, it is a lease on its terms."""
     line = Timeline(Engine.of(wired([[8, 8]], 2), "ib0", Occupancy()))
     line.reservations.add(guaranteed(line, "later", 100, 200))
@@ -117,7 +117,7 @@ def test_a_promise_carries_in_its_own_time() -> None:
 
 
 def test_the_timeline_looks_at_whose_leaves_they_will_be() -> None:
-    """Promises and blocks keep others off their leaves in their own window; leases that end before don't."""
+    """Bookings and blocks keep others off their leaves in their own window; leases that end before don't."""
     line = Timeline(Engine.of(build_site([[2, 2]]), "ib0", Occupancy()))
     assert line.reserve(ask("alone", 1, "p1", exclusive=True), 100, 200) is not None
     assert line.decide(ask("a", 3, "p2"), 0, 100) is not None
@@ -185,13 +185,13 @@ def test_a_longer_lease_meets_terms_and_uplinks() -> None:
     alone = Keep("2", "p2", ("gpu3",), 100, 200, "two", Terms("p2", exclusive=True))
     wide = Keep("3", "p3", ("gpu4", "gpu6"), 100, 200, "three", Terms("p3", gbps=200))
     node = Keep("4", "p4", ("gpu5",), 150, 200, "four")
-    for promise, until, why in (
+    for booking, until, why in (
         (alone, 150, "leaf l0-0 is booked by a project that it may not be shared with"),
         (wide, 150, "the uplinks of leaf l0-0 are booked by others"),
         (node, 150, None),
         (node, 151, "some of its nodes are booked by others from 1970-01-01T00:03Z"),
     ):
-        assert why_not_longer(site, "ib0", Book(Leases.of([lease]), (promise,)), lease, until) == why
+        assert why_not_longer(site, "ib0", Book(Leases.of([lease]), (booking,)), lease, until) == why
     assert why_not_longer(site, "an IPU-POD", Book(Leases.of([lease]), (alone,)), lease, 150) is None
     assert closed_to(site, "p5", ["gpu1"], [alone]) == (
         "gpu1 can't be had: leaf l0-0 has pod two of project p2, which keeps others away"

@@ -66,7 +66,7 @@ asks = st.builds(
 def test_the_earliest_start_is_the_first_of_all_ends(
     others: list[dict[str, Any]], ask: Ask, duration: int, until: int, begin: int
 ) -> None:
-    """Leases, promises, blocks, pods that keep others off their leaves: as looking at every end finds it."""
+    """Leases, bookings, blocks, pods that keep others off their leaves: as looking at every end finds it."""
     line = Timeline(Engine(site()))
     ends = {float(begin)}
     for n, one in enumerate(others):
@@ -97,7 +97,7 @@ def test_everybody_in_a_long_queue_is_told_a_start() -> None:
     """150 orders behind one that has the whole site: each a minute after the one before, since none goes beside."""
     line = Timeline(Engine(site()))
     assert line.start(Ask("all", 24), 0.0, 100.0)
-    queue = Queue(line, QueueSettings(promises=0))
+    queue = Queue(line, QueueSettings(bookings=0))
     for n in range(150):
         queue.submit(Waiting(Ask(f"w{n}", 13), 60.0, float(n)))
     assert queue.run(0.0) == []
@@ -129,7 +129,7 @@ def test_expected_starts_are_as_looking_from_now_finds_them(
     line = Timeline(Engine(site()))
     for n, one in enumerate(others):
         line.start(Ask(f"o{n}", one["count"]), 0.0, float(one["start"] + one["length"]))
-    queue = Queue(line, QueueSettings(promises=0))
+    queue = Queue(line, QueueSettings(bookings=0))
     named = [replace(w, ask=replace(w.ask, pod=f"w{n}")) for n, w in enumerate(waiting)]
     for one in named:
         queue.submit(one)

@@ -1,4 +1,4 @@
-"""Leases in time: windows, promises, backfill, quotas, shares, and the simulated clock."""
+"""Leases in time: windows, bookings, backfill, quotas, shares, and the simulated clock."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def names(started: list[object]) -> list[str]:
     return [s.waiting.ask.pod for s in started]  # type: ignore[attr-defined]
 
 
-def test_backfill_goes_first_only_where_no_promise_suffers() -> None:
+def test_backfill_goes_first_only_where_no_booking_suffers() -> None:
     """The head is promised the end of the running order; a short one slips in, a long one waits."""
     line = queue([[4]])
     line.submit(Waiting(Ask("run", 3), 100, 0))
@@ -178,13 +178,13 @@ def test_backfill_goes_first_only_where_no_promise_suffers() -> None:
     line.submit(Waiting(Ask("long", 1), 200, 2))
     line.submit(Waiting(Ask("short", 1), 90, 3))
     assert names(line.run(5)) == ["short"]
-    assert line.promised == {"head": 100}
+    assert line.bookings == {"head": 100}
     line.finish("short", 95)
     line.finish("run", 100)
     assert names(line.run(100)) == ["head"]
 
 
-def test_a_promise_moves_earlier_when_something_ends_early() -> None:
+def test_a_booking_moves_earlier_when_something_ends_early() -> None:
     """Never later."""
     line = queue([[4]])
     line.submit(Waiting(Ask("run", 3), 100, 0))
@@ -197,11 +197,11 @@ def test_a_promise_moves_earlier_when_something_ends_early() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 30), st.integers(0, 3)), min_size=5, max_size=40))
 @settings(max_examples=examples(40))
-def test_no_promise_is_ever_broken(rows: list[tuple[int, int, int]]) -> None:
-    """Whatever arrives later, each promised order starts at its promise or before."""
-    line = queue([[3, 3], [2]], promises=2)
+def test_no_booking_is_ever_broken(rows: list[tuple[int, int, int]]) -> None:
+    """Whatever arrives later, each promised order starts at its booking or before."""
+    line = queue([[3, 3], [2]], bookings=2)
     moment: float | None
-    now, ends, promises = 0.0, list[tuple[float, str]](), dict[str, float]()
+    now, ends, bookings = 0.0, list[tuple[float, str]](), dict[str, float]()
     for i, (count, duration, gap) in enumerate(rows):
         line.submit(Waiting(Ask(f"o{i}", count), duration, now))
         moment, now = now, now + gap
@@ -211,13 +211,13 @@ def test_no_promise_is_ever_broken(rows: list[tuple[int, int, int]]) -> None:
                 line.finish(end[1], moment)
             for started in line.run(moment):
                 pod = started.waiting.ask.pod
-                assert moment <= promises.pop(pod, FOREVER)
+                assert moment <= bookings.pop(pod, FOREVER)
                 ends.append((moment + started.waiting.duration, pod))
-            for pod, at in line.promised.items():
-                assert at <= promises.get(pod, FOREVER)
-                promises[pod] = at
+            for pod, at in line.bookings.items():
+                assert at <= bookings.get(pod, FOREVER)
+                bookings[pod] = at
             # What began just now may end, and what was promised just now may be due, before the next order.
-            due = {now, *(t for t, _ in ends), *promises.values()}
+            due = {now, *(t for t, _ in ends), *bookings.values()}
             moment = min((t for t in due if moment < t <= now), default=None)
 
 

@@ -72,7 +72,7 @@ orders = st.builds(
 
 @st.composite
 def books(draw: st.DrawFn) -> Book:
-    """Leases that don't overlap in their things, promises that may begin when these end, a block of another project."""
+    """Leases that don't overlap in their things, bookings that may begin when these end, a block of another project."""
     left = {*NAMES, *PLACES}
     leases: list[Keep] = []
     for n in range(draw(st.integers(0, 5))):
@@ -80,11 +80,11 @@ def books(draw: st.DrawFn) -> Book:
         left -= set(mine)
         if mine:
             leases.append(Keep(f"lease{n}", "other", mine, 0.0, NOW + draw(st.integers(1, 300))))
-    promises = [
-        _keep(f"promise{n}", "other", draw(things), draw(spans)) for n in range(draw(st.integers(0, 3)))
+    bookings = [
+        _keep(f"booking{n}", "other", draw(things), draw(spans)) for n in range(draw(st.integers(0, 3)))
     ]
     blocks = [_keep("block", "theirs", draw(things), draw(spans))]
-    return Book(Leases.of(leases), tuple(promises), tuple(blocks) if draw(st.booleans()) else ())
+    return Book(Leases.of(leases), tuple(bookings), tuple(blocks) if draw(st.booleans()) else ())
 
 
 def _keep(name: str, project: str, nodes: set[str], span: tuple[float, float]) -> Keep:
@@ -129,7 +129,7 @@ def test_the_earliest_start_is_the_first(book: Book, health: Occupancy, order: O
     """Against the plain definition: the first of now and all ends at which a plan can be made."""
     line = IpuTimeline.of(book, SITE, "main", health, NOW)
     found = line.earliest(IpuAsk.for_order(order, "team"), float(length), NOW)
-    keeps = (*book.leases, *book.promises, *book.reservations)
+    keeps = (*book.leases, *book.bookings, *book.reservations)
     moments = [NOW, *sorted({k.end for k in keeps if k.end > NOW})]
     first = next((m for m in moments if planned(order, book, health, m, m + length)), None)
     assert (found.at if found else None) == first

@@ -64,7 +64,7 @@ def test_a_ring_with_an_empty_place_is_no_ring() -> None:
 
 
 def test_every_machine_that_is_left_out_is_told() -> None:
-    """Maintenance, a host that is down, quarantine, promises and other pods are filters like any other."""
+    """Maintenance, a host that is down, quarantine, bookings and other pods are filters like any other."""
     held = [m.model_copy(update={"maintenance": "new gateway"}) for m in POD64.ipu_machines[:1]]
     site = POD64.model_copy(update={"ipu_machines": (*held, *POD64.ipu_machines[1:])})
     occupancy = Occupancy(

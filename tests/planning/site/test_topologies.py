@@ -162,7 +162,7 @@ def test_capacity_is_the_largest_order_by_level_and_when_more() -> None:
 
 
 def test_capacity_of_a_full_site_without_ends_is_nothing() -> None:
-    """No division by zero, no promise."""
+    """No division by zero, no booking."""
     site = build_site([[1]])
     row = capacity(site, Occupancy(), Book.of(Occupancy(busy={"gpu1": "run0"})), "ib0").rows[0]
     assert [x.count for x in row.largest] == [0, 0, 0]

@@ -27,7 +27,7 @@ class QueuePolicy(Document):
         description="Longest time that an order waits for a placement on fewer leaves. Default: it starts wherever it "
         "fits.",
     )
-    promises: int = Field(
+    bookings: int = Field(
         default=1,
         ge=0,
         le=1000,

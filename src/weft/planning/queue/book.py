@@ -31,14 +31,14 @@ class Book:
 
     Attributes:
         leases: what pods hold now; without an end, forever.
-        promises: bookings of pods that haven't started.
+        bookings: bookings of pods that haven't started.
         reservations: nodes reserved for a project.
         open: open bookings: nodes that are kept, whole, for orders whose start isn't known, from `start` on. They
             bind only orders that were submitted later.
     """
 
     leases: Leases = NO_LEASES
-    promises: tuple[Keep, ...] = ()
+    bookings: tuple[Keep, ...] = ()
     reservations: tuple[Keep, ...] = ()
     open: tuple[Keep, ...] = ()
 
@@ -66,13 +66,13 @@ class Book:
 
     def with_booking(self, pod: str, kept: Keep | None) -> Book:
         """The book with this booking of a waiting pod, open or not, in place of what it has; None: with none."""
-        promises = tuple(p for p in self.promises if p.name != pod)
+        bookings = tuple(p for p in self.bookings if p.name != pod)
         others = tuple(k for k in self.open if k.name != pod)
         if kept is None:
-            return replace(self, promises=promises, open=others)
+            return replace(self, bookings=bookings, open=others)
         if kept.came is None:
-            return replace(self, promises=(*promises, kept), open=others)
-        return replace(self, promises=promises, open=(*others, kept))
+            return replace(self, bookings=(*bookings, kept), open=others)
+        return replace(self, bookings=bookings, open=(*others, kept))
 
     def binding(self, came: float, exclude_pod: str = "") -> tuple[Keep, ...]:
         """The open bookings that bind an order submitted at this time."""
@@ -87,7 +87,7 @@ class Book:
         if not endless:
             return self
         pods = Counter(node for k in endless for node in k.nodes)
-        known = (k.end for k in (*self.leases, *self.promises, *self.reservations) if k.end != FOREVER)
+        known = (k.end for k in (*self.leases, *self.bookings, *self.reservations) if k.end != FOREVER)
         last = max((now, *known))
         ended = (
             replace(k, nodes=(n,), parts=tuple(p for p in k.parts if p[0] == n), end=last + pods[n])
@@ -112,7 +112,7 @@ class Book:
                 found.update(
                     dict.fromkeys(keep.nodes, f"kept for pod {keep.label}, which was ordered before")
                 )
-        for keep in self.promises:
+        for keep in self.bookings:
             if keep.name != exclude_pod and not keep.parts and keep.overlaps(start, end):
                 found.update(
                     dict.fromkeys(keep.nodes, f"booked for pod {keep.label} from {when(keep.start)}")
@@ -145,7 +145,7 @@ class Book:
         beside = leases
         if terms is not None and not terms.closing:
             beside = (leases.asking[name] for name in sorted(leases.asking))
-        booked = (*self.promises, *self.binding(came, exclude_pod))
+        booked = (*self.bookings, *self.binding(came, exclude_pod))
         later = [k for k in booked if k.name != exclude_pod and k.overlaps(start, end)]
         there = [k for k in self.reservations if k.overlaps(start, end)]
         reserved = [k for k in there if k.project != project]
@@ -186,7 +186,7 @@ class Book:
         """
         wanted = set(nodes)
         theirs = (
-            *(p for p in self.promises if p.name != exclude_pod and not (parts and p.parts)),
+            *(p for p in self.bookings if p.name != exclude_pod and not (parts and p.parts)),
             *(b for b in self.reservations if b.project != project),
         )
         found = [k.start for k in theirs if k.overlaps(start, end) and wanted & set(k.nodes)]
@@ -194,7 +194,7 @@ class Book:
 
     def starts(self, project: str, after: float) -> list[float]:
         """Starts of what the project can't have, latest first."""
-        theirs = (*self.promises, *self.open, *(b for b in self.reservations if b.project != project))
+        theirs = (*self.bookings, *self.open, *(b for b in self.reservations if b.project != project))
         return sorted({k.start for k in theirs if k.start > after}, reverse=True)
 
     def timeline(self, site: Site, fabric: str, health: Occupancy, now: float) -> Timeline:
@@ -222,9 +222,9 @@ class Book:
             if bits := masks(lease.nodes):
                 begin, places = min(lease.start, now), tuple(sorted(bits.items()))
                 line.leases.add(Entry(begin, lease.name, lease.gone(now), places, lease.asks))
-        for promise in self.promises:
-            if bits := masks(promise.nodes):
-                line.reservations.add(entry(promise, bits))
+        for booking in self.bookings:
+            if bits := masks(booking.nodes):
+                line.reservations.add(entry(booking, bits))
         for keep in self.open:
             if bits := masks(keep.nodes):
                 line.reservations.add(entry(keep, bits))

@@ -31,7 +31,7 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
     topology = Topology.of(site, fabric)
     others = [
         k.neighbour(k.label, lease.end)
-        for k in (*book.leases, *book.promises, *book.reservations)
+        for k in (*book.leases, *book.bookings, *book.reservations)
         if k.name != lease.name and k.overlaps(lease.end, until)
     ]
     mine: dict[str, int] = {}
@@ -54,7 +54,7 @@ def _parts_taken(site: Site, book: Book, lease: Keep, until: float) -> str | Non
     """Why what it has of shared nodes is somebody else's by then."""
     longer = replace(lease, end=until)
     others = [
-        k for k in (*book.leases, *book.promises) if k.name != lease.name and k.overlaps(lease.end, until)
+        k for k in (*book.leases, *book.bookings) if k.name != lease.name and k.overlaps(lease.end, until)
     ]
     for name in sorted({n for n, _ in lease.parts}):
         mine = [p for n, p in longer.parts_in(lease.end) if n == name]

@@ -23,7 +23,7 @@ def expected_starts(queue: Queue, now: float, most: int = MOST, windows: int = W
         ask = waiting.ask
         if line.looked > enough:
             break
-        if ask.pod in queue.promised or ask.pod in queue.openings.pods:
+        if ask.pod in queue.bookings or ask.pod in queue.openings.pods:
             continue
         queue.openings.face(waiting.submitted)
         begin = max(now, waiting.not_before, floors.under(waiting))

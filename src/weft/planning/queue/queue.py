@@ -35,14 +35,14 @@ class QueueSettings:
 
     Attributes:
         patience: seconds that an order may wait for the fewest leaves it could have; 0: it starts wherever it fits.
-        promises: how many waiting orders get a booking, open ones included.
+        bookings: how many waiting orders get a booking, open ones included.
         quotas: project -> maximum nodes; projects that aren't listed have no limit.
         shares: project -> its relative share, default 1; empty: first come, first served.
         half_life: half-life of a project's past usage, in seconds.
     """
 
     patience: float = 0.0
-    promises: int = 1
+    bookings: int = 1
     quotas: Mapping[str, int] = field(default_factory=dict[str, int])
     shares: Mapping[str, float] = field(default_factory=dict[str, float])
     half_life: float = 7 * 86_400.0
@@ -53,7 +53,7 @@ class QueueSettings:
         limits = policy.projects
         return cls(
             patience=span(policy.patience).total_seconds() if policy.patience else 0.0,
-            promises=policy.promises,
+            bookings=policy.bookings,
             quotas={p: x.max_nodes for p, x in limits.items() if x.max_nodes is not None},
             shares={p: x.share for p, x in limits.items() if x.share is not None},
             half_life=span(policy.half_life).total_seconds(),
@@ -82,7 +82,7 @@ class Queue:
         self.timeline = timeline
         self.settings = settings or QueueSettings()
         self.waiting: dict[str, Waiting] = {}
-        self.promised: dict[str, float] = {}
+        self.bookings: dict[str, float] = {}
         self.openings = Openings(timeline)
         self.why: dict[str, str] = {}
         self._uses: dict[str, _Use] = {}
@@ -122,7 +122,7 @@ class Queue:
         failed: dict[tuple[object, ...], list[tuple[int, float, float]]] = {}
         self._wait = wait
         self.why.clear()
-        self._improve_promises(now)
+        self._improve_bookings(now)
         for waiting in self.ranked(now):
             ask = waiting.ask
             self.openings.face(waiting.submitted)
@@ -133,32 +133,32 @@ class Queue:
             if self._over_quota(waiting):
                 self.openings.drop(ask.pod)
                 continue
-            if ask.pod in self.promised:
-                if self.promised[ask.pod] <= now and (begun := self._begin(waiting, now)) is not None:
+            if ask.pod in self.bookings:
+                if self.bookings[ask.pod] <= now and (begun := self._begin(waiting, now)) is not None:
                     started.append(begun)
                 continue
             if waiting.not_before > now:
-                self._promise(waiting, now)
+                self._book(waiting, now)
                 continue
             before = failed.get(ask.alike, ())
             if any(
                 ask.held >= n and waiting.duration >= d and waiting.submitted >= came for n, d, came in before
             ):
-                self._promise(waiting, now)
+                self._book(waiting, now)
                 continue
             decision = self.timeline.decide(ask, now, waiting.end(now))
             if decision is None:
                 failed.setdefault(ask.alike, []).append((ask.held, waiting.duration, waiting.submitted))
-                self._promise(waiting, now)
+                self._book(waiting, now)
             elif self._waits_for_locality(waiting, decision, now):
                 self.why[ask.pod] = "waiting for fewer leaves"
             else:
                 started.append(self._start(waiting, decision, now))
         return started
 
-    def next_promise(self) -> float | None:
+    def next_booking(self) -> float | None:
         """When the queue should run again even if nothing ends."""
-        return min(self.promised.values(), default=None)
+        return min(self.bookings.values(), default=None)
 
     def _start(self, waiting: Waiting, decision: Decision, now: float) -> Started:
         ask = waiting.ask
@@ -185,15 +185,15 @@ class Queue:
             self.timeline.reservations.add(entry)
             self.why[pod] = "due to start, but its nodes are not released yet"
             return None
-        del self.promised[pod]
+        del self.bookings[pod]
         return self._start(waiting, decision, now)
 
-    def _promise(self, waiting: Waiting, now: float) -> None:
+    def _book(self, waiting: Waiting, now: float) -> None:
         pod = waiting.ask.pod
-        others = (w for p in (*self.promised, *self.openings.pods) if p != pod and (w := self.waiting.get(p)))
+        others = (w for p in (*self.bookings, *self.openings.pods) if p != pod and (w := self.waiting.get(p)))
         floating = sum(not w.fixed for w in others)
         booked = waiting.fixed or pod in self.openings.pods
-        if not booked and (floating >= self.settings.promises or pod in self._wait):
+        if not booked and (floating >= self.settings.bookings or pod in self._wait):
             self.why[pod] = KEPT_OFF if self._kept_off(waiting, now) else "waiting for capacity"
             return
         start = self._earliest(waiting, now)
@@ -221,12 +221,12 @@ class Queue:
     def _hold(self, waiting: Waiting, at: float, bits: tuple[tuple[int, int], ...]) -> None:
         pod = waiting.ask.pod
         self.timeline.reservations.add(Entry(at, pod, waiting.end(at), bits, waiting.ask.terms))
-        self.promised[pod] = at
+        self.bookings[pod] = at
 
-    def _improve_promises(self, now: float) -> None:
+    def _improve_bookings(self, now: float) -> None:
         """An early end may move a booking earlier, never later; broken nodes are replaced."""
         blocked = self.timeline.engine.blocked_bits()
-        for pod, at in sorted(self.promised.items(), key=lambda p: (p[1], p[0])):
+        for pod, at in sorted(self.bookings.items(), key=lambda p: (p[1], p[0])):
             waiting = self.waiting[pod]
             self.openings.face(waiting.submitted)
             entry = self.timeline.reservations.of(pod)[0]
@@ -249,7 +249,7 @@ class Queue:
             else:
                 start = self._earliest(waiting, now)
             if start is None and lapsed:
-                del self.promised[pod]
+                del self.bookings[pod]
             elif start is None:
                 self.timeline.reservations.add(entry)
             else:
@@ -263,12 +263,12 @@ class Queue:
 
     def ranked(self, now: float) -> list[Waiting]:
         """Orders with a booking first, in order of their starts; then by fair share, then by submission."""
-        promised = sorted(self.promised, key=lambda pod: (self.promised[pod], pod))
-        rest = [w for w in self.waiting.values() if w.ask.pod not in self.promised]
+        booked = sorted(self.bookings, key=lambda pod: (self.bookings[pod], pod))
+        rest = [w for w in self.waiting.values() if w.ask.pod not in self.bookings]
         if self.settings.shares:
             scores = {p: self._score(p, now) for p in {w.ask.project for w in rest}}
             rest.sort(key=lambda w: scores[w.ask.project])
-        return [*(self.waiting[pod] for pod in promised), *rest]
+        return [*(self.waiting[pod] for pod in booked), *rest]
 
     def _score(self, project: str, now: float) -> float:
         """Node-seconds used, weighted by age, divided by the share."""

@@ -19,7 +19,7 @@ from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF, UNKNOWN, QueueSettings
 
 MOST_MOMENTS = 16
-"""Ends of leases and promises that are tried for a start after the first one at which the leases alone leave room."""
+"""Ends of leases and bookings that are tried for a start after the first one at which the leases alone leave room."""
 
 Places = Callable[[Occupancy], Placement | Refusal]
 """Where an order would go, for all that it asks."""
@@ -57,13 +57,13 @@ class Shown:
         start: the order that starts now; the rest is then meaningless.
         why: pod -> why it keeps waiting; `place`: its position in the queue, from 1, unless its start was booked with
             the order.
-        promises: pod -> its booking.
+        bookings: pod -> its booking.
     """
 
     start: str | None = None
     why: dict[str, str] = field(default_factory=dict[str, str])
     place: dict[str, int] = field(default_factory=dict[str, int])
-    promises: dict[str, Keep] = field(default_factory=dict[str, Keep])
+    bookings: dict[str, Keep] = field(default_factory=dict[str, Keep])
 
 
 def look(
@@ -83,16 +83,16 @@ def look(
         wait: orders that get no new booking: another queue's turn is before theirs.
     """
     found = Shown()
-    promises = {p.name: p for p in book.promises}
-    ranked = _ranked(sharers, promises, settings, used)
+    bookings = {p.name: p for p in book.bookings}
+    ranked = _ranked(sharers, bookings, settings, used)
     found.place = {s.pod: n for n, s in enumerate((s for s in ranked if not s.fixed), start=1)}
     pods = {s.pod for s in sharers if not s.fixed}
-    floating = len(pods & {k.name for k in (*book.promises, *book.open)})
+    floating = len(pods & {k.name for k in (*book.bookings, *book.open)})
     for one in ranked:
         if one.until <= now:
             found.why[one.pod] = "its lease has ended"
             continue
-        kept = promises.get(one.pod)
+        kept = bookings.get(one.pod)
         due = one.not_before <= now and (not one.fixed or kept is None or kept.start <= now)
         if kept is not None and kept.end <= now:  # its nodes weren't released in all of that time
             kept, book = None, book.with_booking(one.pod, None)
@@ -100,7 +100,7 @@ def look(
             found.start = one.pod
             return found
         has = kept is not None or any(k.name == one.pod for k in book.open)
-        if not has and not one.fixed and (floating >= settings.promises or one.pod in wait):
+        if not has and not one.fixed and (floating >= settings.bookings or one.pod in wait):
             found.why[one.pod] = (
                 KEPT_OFF if due and _kept_off(one, book, health, now) else "waiting for capacity"
             )
@@ -113,7 +113,7 @@ def look(
             if kept is None:
                 found.why[one.pod] = KEPT_OFF if due and _kept_off(one, book, health, now) else UNKNOWN
                 continue
-        found.promises[one.pod] = kept
+        found.bookings[one.pod] = kept
         kept_off = kept.came is not None and due and _kept_off(one, book, health, now)
         found.why[one.pod] = KEPT_OFF if kept_off else _why(one, kept, now)
     return found
@@ -124,9 +124,9 @@ def earliest(one: Sharer, book: Book, health: Occupancy, begin: float, now: floa
 
     Only ends can make it fit. Those after which the leases alone are still in the way are skipped by bisection.
     """
-    ends = {k.gone(now) for k in book.leases} | {k.end for k in (*book.promises, *book.reservations)}
+    ends = {k.gone(now) for k in book.leases} | {k.end for k in (*book.bookings, *book.reservations)}
     moments = sorted(m for m in {begin, *ends} if begin <= m < one.until and m != FOREVER)
-    alone = replace(book, promises=(), reservations=())
+    alone = replace(book, bookings=(), reservations=())
 
     def has_room(at: float) -> bool:
         return _fits(one, alone, health, at, now, at_end=True) is not None
@@ -203,13 +203,13 @@ def _broken(kept: Keep, health: Occupancy) -> bool:
 
 def _ranked(
     sharers: Iterable[Sharer],
-    promises: Mapping[str, Keep],
+    bookings: Mapping[str, Keep],
     settings: QueueSettings,
     used: Mapping[str, float],
 ) -> list[Sharer]:
     def rank(one: Sharer) -> tuple[int, float, float, str]:
-        if one.pod in promises:
-            return 0, promises[one.pod].start, one.submitted, one.pod
+        if one.pod in bookings:
+            return 0, bookings[one.pod].start, one.submitted, one.pod
         score = used.get(one.project, 0.0) / settings.shares.get(one.project, 1.0) if settings.shares else 0.0
         return 1, score, one.submitted, one.pod
 

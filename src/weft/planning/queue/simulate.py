@@ -164,9 +164,9 @@ def _next_moment(
         moments.append(arrivals[next_arrival].submitted)
     if ends:
         moments.append(ends[0][0])
-    promise = queue.next_promise()
-    if promise is not None and promise > now:
-        moments.append(promise)
+    booking = queue.next_booking()
+    if booking is not None and booking > now:
+        moments.append(booking)
     if queue.settings.patience:
         tired = [w.submitted + queue.settings.patience for w in queue.waiting.values()]
         moments.append(min((t for t in tired if t > now), default=float("inf")))

@@ -43,11 +43,11 @@ class Turns:
         score = self._used.get(one.project, 0.0) / shares.get(one.project, 1.0) if shares else 0.0
         return score, one.submitted
 
-    def first(self, those: Sequence[Candidate], promises: Mapping[str, Keep]) -> Candidate | None:
+    def first(self, those: Sequence[Candidate], bookings: Mapping[str, Keep]) -> Candidate | None:
         """Of orders that could all start now: booked ones go first, by their starts."""
 
         def rank(one: Candidate) -> tuple[float, float, float]:
-            kept = promises.get(one.pod)
+            kept = bookings.get(one.pod)
             return (0.0, kept.start, 0.0) if kept else (1.0, *self.turn(one))
 
         return min(those, key=rank, default=None)
@@ -56,15 +56,16 @@ class Turns:
         self, queues: Mapping[Where, Sequence[Candidate]], book: Book
     ) -> list[tuple[Where, frozenset[str]]]:
         """The queues as they may book nodes, each with the orders that must leave that to the queues after it."""
-        promised = {k.name for k in book.promises}
+        with_booking = {k.name for k in book.bookings}
         opened = {k.name for k in book.open}
         heads: dict[Where, tuple[float, float]] = {}
         for where, those in queues.items():
-            booked = sum(not c.fixed and c.pod in promised | opened for c in those)
+            booked = sum(not c.fixed and c.pod in with_booking | opened for c in those)
             turns = [
                 self.turn(c)
                 for c in those
-                if c.pod not in promised and (c.fixed or c.pod in opened or booked < self._settings.promises)
+                if c.pod not in with_booking
+                and (c.fixed or c.pod in opened or booked < self._settings.bookings)
             ]
             heads[where] = min(turns, default=NEVER)
         ordered = sorted(queues, key=lambda where: heads[where])

@@ -16,7 +16,7 @@ class Waiting:
         duration: seconds, the longest it may run.
         until: when it ends at the latest, however late it starts.
         not_before: when it may start at the earliest.
-        fixed: its start was booked with the order; it doesn't count as one of the queue's `promises`.
+        fixed: its start was booked with the order; it doesn't count as one of the queue's `bookings`.
     """
 
     ask: Ask

@@ -29,7 +29,7 @@ def over_limit(
         return None
     held = {
         node
-        for keep in (*book.leases, *book.promises)
+        for keep in (*book.leases, *book.bookings)
         if keep.project == project and keep.name != exclude_pod and keep.overlaps(start, end)
         for node in keep.nodes
         if not is_slot(node)
