@@ -12,9 +12,10 @@ from tests.engine.house import House, impatient
 from tests.engine.test_killed import FateOfRequests, killed_at
 from weft.app.shown import shown
 from weft.engine.database import Database
+from weft.engine.machinekeeper import MachineKeeper
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
-from weft.model.errors import ConflictError, InputError, RefusedError
+from weft.model.errors import ConflictError, InputError, RefusedError, UnknownError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
@@ -300,6 +301,48 @@ def test_a_pod_gets_ready_without_having_been_degraded(house: House) -> None:
     said = [e.message for e in house.store.events(pod.id, 0) if e.type == "state"]
     assert not [m for m in said if m.startswith("DEGRADED")], said
     assert "READY" in said[-1]
+
+
+def test_a_machine_that_its_tenant_has_deployed_again_is_out_meanwhile(house: House) -> None:
+    """A rebuild by Nova: the server keeps its id and its place, and Ironic's agent runs on the machine."""
+    pod = house.ready(ORDER)
+    again, other = pod.nodes
+    machine = house.site.node_by_name[again].machine or ""
+    house.cloud.offers.busy[machine] = "Ironic has it in state deploying"
+    pod = visit(house, pod, 2)
+    assert members(house, pod) == ports(house, (other,))
+    assert pod.state is PodState.DEGRADED and "doesn't run the pod's server now" in pod.reason
+    assert len(house.cloud.servers) == 2  # nothing of the tenant's is taken away because of that
+    del house.cloud.offers.busy[machine]
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == ports(house, pod.nodes)
+
+
+def test_a_pod_is_looked_at_at_once_when_its_machine_is_deployed_again(house: House) -> None:
+    """READY pods have their turn once a minute; by then an agent may have booted."""
+    pod, keeper = house.ready(ORDER), MachineKeeper(house.database, lambda: house.world, lambda: house.site)
+    keeper.look()
+    assert not house.worker.run_once()
+    house.cloud.offers.busy[house.site.node_by_name[pod.nodes[0]].machine or ""] = "Ironic has it deploying"
+    keeper.look()
+    assert house.worker.run_once()
+    assert members(house, pod) == ports(house, pod.nodes[1:])
+    with house.database.statement() as tx:
+        due = tx.rows("wake_busy", nodes=list(pod.nodes[:1]))
+    assert not due, "it is known by now"
+
+
+def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(house: House) -> None:
+    house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=1)
+    with pytest.raises(UnknownError):
+        MachineKeeper(house.database, lambda: house.world, lambda: house.site).look()
+
+
+def test_a_machine_deployed_again_while_ironic_does_not_answer_stays_as_it_was(house: House) -> None:
+    pod = house.ready(ORDER)
+    house.cloud.offers.unreadable.add(house.site.node_by_name[pod.nodes[0]].machine or "")
+    pod = visit(house, pod, 2)
+    assert pod.state is PodState.DEGRADED and members(house, pod) == ports(house, pod.nodes)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])

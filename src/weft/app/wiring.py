@@ -26,6 +26,7 @@ from weft.engine.dispatcher import Dispatcher
 from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.ledger import FabricLedger
 from weft.engine.listener import Listener
+from weft.engine.machinekeeper import MachineKeeper
 from weft.engine.podkeys import DerivedKeys
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
@@ -174,9 +175,11 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
         sweeper = Sweeper(store, keeper.world, keeper.site, clock, sweeps, pulse)
         retention = Retention(database, keeper.site, pulse=pulse)
         tenants = TenantKeeper(database, keeper.world, keeper.site, pulse)
+        machines = MachineKeeper(database, keeper.world, keeper.site, pulse)
         if settings.worker:
             listener.add_follower(tenants)
             tenants.start()
+            machines.start()
             fabrics.start()
             sweeper.start()
             retention.start()
@@ -187,6 +190,7 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
                 retention.stop()
                 sweeper.stop()
                 fabrics.stop()
+                machines.stop()
                 tenants.stop()
             keeper.close()
     finally:

@@ -24,6 +24,7 @@ from weft.ports.occupants import OnHost
 
 OTHERS = "its host has something that doesn't belong to the pod"
 AWAY = "the pod's server isn't on its host"
+AGAIN = "its machine doesn't run the pod's server now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
             must find its own key there.
     """
     pod, records = held.pod, {r.key: r for r in held.resources()}
-    shares = pod.plan.order.nodes.sharing == "shared"
+    shares, follows = pod.plan.order.nodes.sharing == "shared", has_followers(records.values())
     nodes = whole_nodes(site, pod.plan.cloud, pod.held)
     seen = world.clouds[pod.plan.cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
     withheld: dict[str, str] = {}
@@ -76,7 +77,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
             unknown[node.name] = str(error)
             continue
         coming = [arriving or s.generation > pod.ready_generation for s in servers]
-        deployed = node.machine is None or all(s.state is RowState.SETTLED for s in servers)
+        deployed = not follows or all(s.state is RowState.SETTLED for s in servers)
         if shares:
             why, detail = _judge_shared(seen[node.nova_host], servers, own, coming)
         else:
@@ -151,7 +152,11 @@ def _judge(seen: OnHost, server: ResourceRecord | None, own: set[str], arriving:
     if seen.unknown or server is None:  # a spare has no server and no adapters in
         return "", ""
     coming = arriving and server.state is not RowState.SETTLED
-    if coming or any(o.nova for o in seen.occupants):
+    if coming:
+        return "", ""
+    if seen.busy:
+        return AGAIN, seen.busy
+    if any(o.nova for o in seen.occupants):
         return "", ""
     return AWAY, f"Nova doesn't show server {server.outside_id} on it"
 

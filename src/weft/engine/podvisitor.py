@@ -87,7 +87,7 @@ class PodVisitor(Visitor[HeldPod]):
     def _leave_first(self, held: HeldPod) -> Wait | None:
         """Adapters of machines that go leave the segment before the cleaning begins, which isn't the tenant's."""
         going = (r for r in held.resources() if r.kind is Kind.MACHINE and not r.wanted)
-        if all(r.is_nowhere for r in going):
+        if all(r.is_nowhere for r in going) or not has_followers(held.resources()):
             return None
         self._watch_nodes(held, arriving=held.pod.repair)
         return self._until_left(held)

@@ -620,6 +620,12 @@ UPDATE owner SET mend = false WHERE id = %(id)s;
 -- name: wake_owner
 UPDATE owner SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
 
+-- name: wake_busy
+-- Pods in use on these nodes, which are still members by what was last written down.
+UPDATE owner o SET woken = woken + 1, next_at = now() FROM node_hold h
+WHERE h.pod_id = o.id AND h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
+    AND o.state IN ('READY', 'DEGRADED') RETURNING o.id, h.node;
+
 -- name: end_leases
 -- Pods whose lease has ended become pods to release.
 UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now()

@@ -40,11 +40,14 @@ class OnHost:
         occupants: what was seen on it, sorted by id.
         unknown: why the list may be incomplete; empty: it is complete.
         down: why its nova-compute is considered down; empty: it is up.
+        busy: bare metal: what is done with the machine, so that something other than its server runs on it; empty:
+            nothing is.
     """
 
     occupants: tuple[Occupant, ...] = ()
     unknown: str = ""
     down: str = ""
+    busy: str = ""
 
 
 class Ended(StrEnum):
@@ -89,6 +92,13 @@ class Occupants(Protocol):
 
     def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
         """Each of these hosts -> what Nova and Placement report now; never raises if they are unreachable."""
+        ...
+
+    def busy(self) -> Mapping[str, str]:
+        """Bare-metal machine -> what is done with it, so that no pod's server runs on it; others are missing.
+
+        One question about all. Raises `UnknownError`.
+        """
         ...
 
     def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:

@@ -255,6 +255,10 @@ class FakeCloud(FakeNetworks):
         with self._lock:
             return {host: self._on_host(host) for host in hosts}
 
+    def busy(self) -> Mapping[str, str]:
+        self._call("occupants", None)
+        return dict(self.offers.busy)
+
     def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
         try:
             self._call("endings", None)
@@ -282,4 +286,8 @@ class FakeCloud(FakeNetworks):
         servers = {t.id: Occupant(t.id, "", True, True) for t in self.servers if host_of(t) == host}
         claims = {c: Occupant(c, placement=True) for c in self.offers.claims.get(host, ())}
         both = {**claims, **servers}
-        return OnHost(tuple(both[i] for i in sorted(both)), down="" if state == "up" else state)
+        return OnHost(
+            tuple(both[i] for i in sorted(both)),
+            down="" if state == "up" else state,
+            busy=self.offers.busy.get(host, ""),
+        )

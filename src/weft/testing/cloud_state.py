@@ -209,6 +209,8 @@ class Offers:
     """Nova host -> `up`, or why not."""
     claims: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Nova host -> consumers besides its servers that Placement has allocations of it for."""
+    busy: dict[str, str] = field(default_factory=dict[str, str])
+    """Machine -> what Ironic does with it."""
     unreadable: set[str] = field(default_factory=set[str])
     """Nova hosts of a cell that doesn't answer."""
     tokens: dict[str, Caller] = field(default_factory=dict[str, Caller])

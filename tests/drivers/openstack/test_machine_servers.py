@@ -136,7 +136,11 @@ def test_a_machines_servers_are_those_that_placement_has_on_it(rig: Rig) -> None
         rig.cloud.lies.append((path, Reply(200, {"hypervisor": row})))
         path = f"GET /placement/resource_providers/{row['id']}/allocations"
         rig.cloud.lies.append((path, Reply(200, {"allocations": on[str(row["id"])]})))
+    for machine, state in ((NODE, "active"), (OTHER, "deploying")):
+        node = {"uuid": machine, "provision_state": state}
+        rig.cloud.lies.append((f"GET /baremetal/v1/nodes/{machine}", Reply(200, node)))
     seen = rig.facts.on_hosts([NODE, OTHER])
+    assert (seen[NODE].busy, seen[OTHER].busy) == ("", "Ironic has it in state deploying")
     assert [(o.id, o.nova, o.placement) for o in seen[NODE].occupants] == [(SERVER, True, True)]
     assert [(o.id, o.nova, o.placement) for o in seen[OTHER].occupants] == [
         ("claim-3", False, True),
@@ -144,6 +148,20 @@ def test_a_machines_servers_are_those_that_placement_has_on_it(rig: Rig) -> None
     ]
     listed = rig.facts.servers_on_hosts()
     assert set(listed) == {NODE, OTHER}, "each machine is a host of its own"
+
+
+def test_a_machine_whose_use_ironic_does_not_tell_is_unknown(rig: Rig) -> None:
+    """Its adapters stay as they are; nothing says that its server runs on it, nor that it doesn't."""
+    row = {"id": "hyper-1", "hypervisor_hostname": NODE, "hypervisor_type": "ironic", "state": "up"}
+    row |= {"service": {"host": "metal1"}, "servers": [{"uuid": SERVER, "name": "one"}]}
+    rig.cloud.lies = [
+        ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": [row]})),
+        ("GET /compute/os-hypervisors/hyper-1", Reply(200, {"hypervisor": row})),
+        ("GET /placement/resource_providers/hyper-1/allocations", Reply(200, {"allocations": {SERVER: {}}})),
+        (f"GET /baremetal/v1/nodes/{NODE}", Reply(503, {})),
+    ]
+    seen = rig.facts.on_hosts([NODE])[NODE]
+    assert [o.id for o in seen.occupants] == [SERVER] and "503" in seen.unknown and not seen.busy
 
 
 def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:

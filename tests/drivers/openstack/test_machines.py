@@ -433,3 +433,19 @@ def test_an_answer_that_is_none_gives_nothing_back(rig: Rig, lie: Reply, what: s
         pass
     rig.ironic.lies = []
     assert rig.see(taken).there
+
+
+@pytest.mark.parametrize(
+    "state", ["deploying", "wait call-back", "cleaning", "rescue", "deploy failed", "deleting"]
+)
+def test_what_is_done_with_a_machine_is_told_of_it_and_of_all(rig: Rig, state: str) -> None:
+    rig.use()
+    assert rig.facts.busy() == {}
+    rig.node.update(provision_state=state)
+    assert rig.facts.busy() == {NODE: f"Ironic has it in state {state}"}
+
+
+def test_an_answer_without_nodes_says_nothing_of_what_is_done_with_them(rig: Rig) -> None:
+    rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"error": "proxy"}))]
+    with pytest.raises(UnknownError):
+        rig.facts.busy()

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter, ValidationError
 
 from weft.drivers.openstack.lookups import Lookups
-from weft.drivers.openstack.machine import machine_states
+from weft.drivers.openstack.machine import machine_states, uses
 from weft.drivers.openstack.networks import OpenStackNetworks
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.service import Json, Service
@@ -154,6 +154,9 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetwo
             return {**found, **machine_states(own, self._machines, self._site)}
         except OutsideError as error:  # the hosts of virtual machines are what they are
             return {**found, **dict.fromkeys(self._machines, f"unknown: {error.answer}")}
+
+    def busy(self) -> Mapping[str, str]:
+        return uses(self._sessions.own(), self._machines) if self._machines else {}
 
     def _check_flavor(
         self, project: Project, order: Order, name: str, counted: Flavor | None, image: Json

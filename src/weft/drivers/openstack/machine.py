@@ -210,6 +210,27 @@ def machine_states(own: Project, machines: Collection[str], site: str) -> Mappin
     return states
 
 
+def use_of(own: Project, machine: str) -> str:
+    """What Ironic does with a machine, such as `deploying`: its server doesn't run on it then. Empty: nothing.
+
+    A tenant's rebuild of its server is a deployment, too, which Nova doesn't ask weft about. Raises `UnknownError`.
+    """
+    return _use(read_node(own, machine))
+
+
+def uses(own: Project, machines: Collection[str]) -> Mapping[str, str]:
+    """The same of all machines with which something is done."""
+    params = {"fields": "uuid,provision_state"}
+    listed = own.baremetal.listing("list what is done with machines", "/v1/nodes", "nodes", params)
+    found = {str(node.get("uuid")): _use(node) for node in listed}
+    return {machine: use for machine in machines if (use := found.get(machine))}
+
+
+def _use(node: Json) -> str:
+    state = node.get("provision_state")
+    return "" if state in AT_REST else f"Ironic has it in state {state}"
+
+
 def unoffered(own: Project, machine: str) -> str | None:
     """Why Nova's scheduler would find no valid host for a server on a machine that Ironic has free; None: it wouldn't.
 

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION, place_of
+from weft.drivers.openstack.machine import use_of
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import OutsideError, UnknownError
@@ -127,7 +128,7 @@ class OpenStackOccupants:
             return OnHost(
                 unknown=f"Nova lists no hypervisor of host {host}: it has none, or its cell is down"
             )
-        own, seen, down = self._sessions.own(), dict[str, Occupant](), ""
+        own, seen, down, busy = self._sessions.own(), dict[str, Occupant](), "", ""
         try:
             for provider in ids:
                 row = _hypervisor(own, host, provider)
@@ -139,10 +140,12 @@ class OpenStackOccupants:
                     seen[consumer] = Occupant(
                         consumer, known.name if known else "", nova=known is not None, placement=True
                     )
+                if row.get("hypervisor_type") == "ironic":
+                    busy = use_of(own, host)
         except UNREADABLE as error:
             self._ids = {h: i for h, i in self._ids.items() if h != host}  # its id may have changed
             return OnHost(tuple(seen[i] for i in sorted(seen)), unknown=_sentence(error), down=down)
-        return OnHost(tuple(seen[i] for i in sorted(seen)), down=down)
+        return OnHost(tuple(seen[i] for i in sorted(seen)), down=down, busy=busy)
 
 
 def _hypervisor(own: Project, host: str, provider: str) -> Json:

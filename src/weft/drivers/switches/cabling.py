@@ -23,12 +23,14 @@ class Cabling:
         hosts: ids of hosts' ports, as sites name them.
         links: (end, end, whether it is a peer link).
         bundles: a bond's ends, for every end of it.
+        others: ends of what is cabled here and never in a segment: boot ports, BMCs.
     """
 
     switches: tuple[str, ...]
     hosts: frozenset[str]
     links: tuple[tuple[str, str, bool], ...] = ()
     bundles: Mapping[str, tuple[str, ...]] | None = None
+    others: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, site: Site, fabric: str, switching: Switching | None) -> Cabling:
@@ -38,7 +40,9 @@ class Cabling:
         if switching is None:
             return cls(names, hosts)
         links = tuple((k.a, k.b, k.peer) for k in switching.links)
-        return cls(names, hosts, links, {end: b.ports for b in switching.bundles for end in b.ports})
+        bundles = {end: b.ports for b in switching.bundles for end in b.ports}
+        others = frozenset(f"{i.switch}/{i.port}" for i in site.interfaces if i.port and i.switch in names)
+        return cls(names, hosts, links, bundles, others)
 
     def ends(self, port: str) -> tuple[str, ...]:
         """Ports that are configured together with this one: all ends of its bond."""

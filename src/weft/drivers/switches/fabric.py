@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from weft.drivers.segments import OneByOne, segment_of
-from weft.drivers.switches.cabling import Cabling
+from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
@@ -76,18 +76,11 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             snapshot = self.snapshot(STATUS_SECONDS)
         except UnknownError:
             return ()  # the status says so
-        missing = (
+        return tuple(
             f"switch {switch} has no port {port}, which the site names"
             for switch, state in sorted(snapshot.states.items())
             for port in sorted(self.cabling.ports(switch) - state.ports.keys())
         )
-        # An Open vSwitch port without a tag, and what networking-generic-switch leaves without ngs_port_default_vlan.
-        open_ports = (
-            f"host port {end} is a trunk of every VLAN: put it into the parking VLAN"
-            for end in sorted(self.cabling.member.keys() & snapshot.ends.keys())
-            if snapshot.ends[end].tagged == EVERY
-        )
-        return (*missing, *open_ports)
 
     # -- FabricDriver ------------------------------------------------------------------------------------------
 
@@ -106,10 +99,22 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         managers = [
             ManagerStatus(name=s, state=ManagerState.UNKNOWN, problems=(snapshot.unread[s],))
             if s in snapshot.unread
-            else ManagerStatus(name=s, state=ManagerState.MASTER)
+            else ManagerStatus(name=s, state=ManagerState.MASTER, problems=self._open_ports(s, snapshot))
             for s in sorted(self._sessions)
         ]
         return FabricStatus(fabric=self._fabric, managers=tuple(managers))
+
+    def _open_ports(self, switch: str, seen: EthernetSnapshot) -> tuple[str, ...]:
+        """An Open vSwitch port without a tag, and what networking-generic-switch leaves without ngs_port_default_vlan.
+
+        Of all ports that the site says something is cabled to, adapters, boot ports and BMCs alike.
+        """
+        named = self.cabling.member.keys() | self.cabling.others
+        return tuple(
+            f"host port {end} is a trunk of every VLAN: put it into the parking VLAN"
+            for end in sorted(named & seen.ends.keys())
+            if switch_of(end) == switch and seen.ends[end].tagged == EVERY
+        )
 
     def configured(self) -> Configured:
         return self.snapshot().configured

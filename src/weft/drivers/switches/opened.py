@@ -15,10 +15,10 @@ from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.nvue import Nvue
 from weft.drivers.switches.ovs import Ovs
 from weft.drivers.switches.sonic import Sonic
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Switch
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session, Switch
 from weft.model.errors import PermanentError
 from weft.model.resources import SegmentSpec
-from weft.model.site import Site, SwitchAccess, Switching
+from weft.model.site import Site, SwitchAccess
 from weft.ports.ledger import Ledger
 
 BY_INTERFACE = {"eos": Eos, "nvue": Nvue, "sonic": Sonic}
@@ -52,18 +52,23 @@ def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIR
             keys, file = switching.known_hosts, switching.credentials
             own = partial(credentials_for, access.name, file)
             return Generic(access, limits, cabling, wanted, ever, own, keys)
-        return _session(
-            access, switching, Limits(vlans, cabling.ports(access.name), switching.parking), confirm
-        )
+        limits = Limits(vlans, cabling.ports(access.name), switching.parking)
+        return session_of(access, switching.credentials, switching.ca, limits, confirm)
 
     driver = NeutronsFabric if switching.configured_by == "neutron" else EthernetFabric
     return driver(site, fabric, cabling, [one(a) for a in switching.switches], ledger)
 
 
-def _session(access: SwitchAccess, switching: Switching, limits: Limits, confirm: float) -> Switch:
+def session_of(
+    access: SwitchAccess, credentials: str | None, ca: str | None, limits: Limits, confirm: float
+) -> Session:
+    """The session of a switch that can be read back. Opens no connection yet.
+
+    Args:
+        credentials, ca: files, as in `Switching`.
+        confirm: seconds within which a change must be read back.
+    """
     if access.interface == "ovs":
         return Ovs(access.name, access.url, limits, confirm)
-    api = Api(
-        access.name, access.url, lambda: credentials_for(access.name, switching.credentials), switching.ca
-    )
+    api = Api(access.name, access.url, lambda: credentials_for(access.name, credentials), ca)
     return BY_INTERFACE[access.interface](access.name, api, limits, confirm)

@@ -38,8 +38,7 @@ class EthernetSnapshot(Snapshot):
         self.site, self.cabling, self.states, self.unread, self.names = site, cabling, states, unread, names
         self.told = told
         self._range = site.fabrics[fabric].segments
-        switching = site.fabrics[fabric].manager.switching
-        self.by_neutron = switching is not None and switching.configured_by == "neutron"
+        self.by_neutron = site.fabrics[fabric].is_neutrons
         read = {s: self._defined(s, state) for s, state in states.items()}
         super().__init__(fabric, began, Configured("", read, unread), self._ports)
 

@@ -84,6 +84,12 @@ class Fabric(Document):
     )
 
     @property
+    def is_neutrons(self) -> bool:
+        """Whether Neutron puts ports into segments, and weft only reads them."""
+        switching = self.manager.switching
+        return switching is not None and switching.configured_by == "neutron"
+
+    @property
     def words(self) -> FabricType:
         """Properties of the fabric's type: what segments are called, how their numbers are written."""
         return FABRIC_TYPES[self.type]

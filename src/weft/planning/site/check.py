@@ -64,7 +64,7 @@ def hints(site: Site) -> tuple[str, ...]:
                 found.append(
                     f"fabric {name} has no manager.switching: weft can plan on it, but can't configure its switches"
                 )
-            elif fabric.manager.switching.configured_by == "neutron":
+            elif fabric.is_neutrons:
                 found.append(
                     f"fabric {name}: Neutron's ML2 driver sets the VLANs on its switches; weft only reads them"
                 )

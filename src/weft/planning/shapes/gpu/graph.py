@@ -65,7 +65,7 @@ def podgraph(
         *access(order),
         *_machines(inside),
         *_ports(inside, allotment),
-        *_servers(inside, order, flavor),
+        *_servers(inside, order, flavor, order.fabric.rdma and not _follows(order, site, fabric)),
         *outside(inside, order, cloud, site.clouds[cloud]),
     ]
     homes = {Home.CLOUD: cloud, Home.FABRIC: fabric}
@@ -80,7 +80,7 @@ def _rdma(
     members = tuple(sorted(memberships(inside, kind, fabric), key=lambda m: m.port))
     number = allotment.numbers[SPACE + fabric]
     # A machine that is being deployed or cleaned runs what isn't the tenant's: it joins after that, and leaves before.
-    first = tuple(_server(m) for m in inside) if _bare_metal(order) else ()
+    first = tuple(_server(m) for m in inside) if _follows(order, site, fabric) else ()
     yield Wanted(SEGMENT, SegmentSpec(number=number, fabric_type=kind, members=members), first)
     rdma = NetworkSpec(
         physical_network=site.fabrics[fabric].physical_network,
@@ -101,6 +101,11 @@ def _machines(inside: Sequence[Member]) -> Iterator[Wanted]:
 
 def _bare_metal(order: Order) -> bool:
     return order.nodes.kind == "bare_metal"
+
+
+def _follows(order: Order, site: Site, fabric: str) -> bool:
+    """Whether members follow their servers. Where Neutron sets the VLANs, it does so as Ironic tells it."""
+    return _bare_metal(order) and not site.fabrics[fabric].is_neutrons
 
 
 def _machine(member: Member) -> str:
@@ -140,7 +145,8 @@ def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
             yield Wanted(key, rdma, (RDMA_NETWORK, RDMA_SUBNET), m.node.name)
 
 
-def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wanted]:
+def _servers(inside: Sequence[Member], order: Order, flavor: str, after_segment: bool) -> Iterator[Wanted]:
+    """Args: after_segment: a server must never see the fabric outside of its own segment."""
     has_key = order.access.ssh_key is not None or order.access.key_pair is not None
     key_pair = (KEY_PAIR,) if has_key else ()
     for m in inside:
@@ -154,7 +160,5 @@ def _servers(inside: Sequence[Member], order: Order, flavor: str) -> Iterator[Wa
             user_data=order.access.user_data,
             ports=ports,
         )
-        # The segment first: a server must never see the fabric outside of its own segment.
-        first = (SEGMENT,) if order.fabric.rdma else ()
-        first = (_machine(m),) if _bare_metal(order) else first
+        first = ((SEGMENT,) if after_segment else ()) + ((_machine(m),) if _bare_metal(order) else ())
         yield Wanted(_server(m), server, (*first, *key_pair, *ports), m.node.name)

@@ -9,7 +9,7 @@ from cryptography import x509
 
 from weft.model.fabrictypes import FabricKind
 from weft.model.ranges import Range
-from weft.model.site import Fabric, IpuMachine, IpuPod, Node, Site
+from weft.model.site import IpuMachine, IpuPod, Node, Site
 from weft.planning.site.ranges import MAX_VLAN
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
@@ -86,13 +86,8 @@ def _data(site: Site, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
             shown = value if isinstance(value, str) else f"{value.first} to {value.last}"
             yield (*path, field), shown, f"omitted: it is that of fabric {data.fabric}"
     # Neutron never binds the ports of IPU-Machines, so it would never put them in a VLAN.
-    switched = {n for n, f in site.fabrics.items() if f.type is FabricKind.ETHERNET and not _is_neutrons(f)}
+    switched = {n for n, f in site.fabrics.items() if f.type is FabricKind.ETHERNET and not f.is_neutrons}
     yield from known((*path, "fabric"), data.fabric, switched, "Ethernet fabrics whose VLANs weft sets")
-
-
-def _is_neutrons(fabric: Fabric) -> bool:
-    switching = fabric.manager.switching
-    return switching is not None and switching.configured_by == "neutron"
 
 
 def _rnic(machine: IpuMachine, site: Site, path: Path) -> Iterator[WrongValue]:

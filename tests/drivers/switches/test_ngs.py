@@ -1,0 +1,170 @@
+"""weft's drivers behind networking-generic-switch: loaded by that library, on the imitated vendors' interfaces."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("networking_generic_switch")
+from networking_generic_switch.devices import device_manager
+from networking_generic_switch.exceptions import GenericSwitchException
+
+from weft.drivers.switches.opened import session_of
+from weft.drivers.switches.switch import Limits, Session
+from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans
+from weft.model.ranges import Range
+from weft.model.site import SwitchAccess
+from weftlab.switches import leaf_spine
+from weftlab.switches.front import Front
+from weftlab.switches.fronts import Fronts
+from weftlab.switches.plan import Speaks
+
+PROVISIONING, CLEANING, TENANT, PARKING = 2901, 2902, 301, 4000
+NETWORK = str(uuid.UUID(int=7))
+
+
+class Neutrons:
+    """One leaf as Neutron has it, and a session of its own to look at it and to be another hand."""
+
+    def __init__(self, folder: Path, speaks: Speaks) -> None:
+        plan = leaf_spine(speaks, leaves=1, spines=1, hosts_each=3)
+        self.fronts = Fronts(folder, plan, None)
+        self.front: Front = self.fronts.by_name["leaf1"]
+        switch = plan.by_name["leaf1"]
+        self.ports = [switch.port(n) for n in (1, 2, 3)]
+        [cable] = plan.cables
+        self.link = next(switch.port(e.number) for e in (cable.a, cable.b) if e.switch == "leaf1")
+        self.section = {
+            "device_type": "weft",
+            "weft_interface": speaks,
+            "weft_url": self.fronts.urls["leaf1"],
+            "weft_credentials": str(self.fronts.credentials),
+            "weft_ca": str(self.fronts.ca),
+            "ngs_port_default_vlan": str(PARKING),
+            "ngs_trunk_ports": self.link,
+            "ngs_physical_networks": "physnet1",
+        }
+        self.switch: Any = device_manager(dict(self.section), "leaf1")
+        limits = Limits(Range(first=2, last=4094), frozenset((*self.ports, self.link)), PARKING)
+        access = SwitchAccess.model_validate(
+            {"name": "leaf1", "interface": speaks, "url": self.section["weft_url"]}
+        )
+        self.eyes: Session = session_of(
+            access, str(self.fronts.credentials), str(self.fronts.ca), limits, 1.0
+        )
+
+    def seen(self, port: int) -> PortVlans:
+        return self.eyes.read().ports[self.ports[port]]
+
+    def put(self, port: int, edit: PortEdit, define: int | None = None) -> None:
+        """Another hand."""
+        batch = Batch({define: "other"} if define else {}, ports={self.ports[port]: edit})
+        self.eyes.change(lambda state: batch)
+
+    def close(self) -> None:
+        self.eyes.close()
+        self.fronts.close()
+
+
+@pytest.fixture(params=["eos", "nvue", "sonic"])
+def leaf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Neutrons]:
+    made = Neutrons(tmp_path, request.param)
+    yield made
+    made.close()
+
+
+def test_a_machines_port_goes_through_its_vlans_in_turn(leaf: Neutrons) -> None:
+    """As Ironic has it: out of one network before it comes into the next, and parked in between."""
+    port, other = leaf.ports[0], leaf.seen(1)
+    for number in (PROVISIONING, TENANT, CLEANING):
+        leaf.switch.add_network(number, NETWORK)
+        leaf.switch.plug_port_to_network(port, number)
+        assert leaf.seen(0) == PortVlans(number)
+        assert number in leaf.eyes.read().ports[leaf.link].tagged
+        leaf.switch.delete_port(port, number)
+        assert leaf.seen(0) == PortVlans(None)
+    assert leaf.seen(1) == other  # nobody asked for anything there
+
+
+def test_a_port_that_was_a_trunk_of_others_vlans_is_one_of_nothing_but_its_own(leaf: Neutrons) -> None:
+    leaf.put(0, PortEdit(add=frozenset({TENANT + 1}), trunk=True), define=TENANT + 1)
+    leaf.switch.add_network(TENANT, NETWORK)
+    leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
+    assert leaf.seen(0) == PortVlans(TENANT)
+
+
+def test_what_is_told_late_or_twice_takes_no_port_out_of_its_new_network(leaf: Neutrons) -> None:
+    port = leaf.ports[0]
+    for number in (PROVISIONING, TENANT):
+        leaf.switch.add_network(number, NETWORK)
+    leaf.switch.plug_port_to_network(port, PROVISIONING)
+    leaf.switch.plug_port_to_network(port, TENANT)
+    leaf.switch.plug_port_to_network(port, TENANT)
+    leaf.switch.delete_port(port, PROVISIONING)
+    assert leaf.seen(0) == PortVlans(TENANT)
+    leaf.switch.delete_port(port, TENANT)
+    leaf.switch.delete_port(port, TENANT)
+    assert leaf.seen(0) == PortVlans(None)
+
+
+def test_a_networks_vlan_leaves_the_links_with_it(leaf: Neutrons) -> None:
+    for number in (TENANT, CLEANING):
+        leaf.switch.add_network(number, NETWORK)
+    leaf.switch.del_network(TENANT, NETWORK)
+    state = leaf.eyes.read()
+    assert state.ports[leaf.link].tagged & {TENANT, CLEANING} == {CLEANING}
+    assert TENANT not in state.vlans and CLEANING in state.vlans
+
+
+def test_neutron_hears_of_a_switch_that_does_not_answer(leaf: Neutrons) -> None:
+    """Its binding fails, and Ironic's deployment with it: no machine is powered on."""
+    leaf.front.faults.down = True
+    with pytest.raises(GenericSwitchException, match="switch leaf1"):
+        leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
+    assert leaf.switch.vlan_has_ports(TENANT)  # unknown is no reason to remove it
+
+
+def test_a_port_that_is_not_there_or_is_a_link_is_named(leaf: Neutrons) -> None:
+    before = leaf.eyes.read().ports
+    for port, why in (("Ethernet999", "Ethernet999"), (leaf.link, "is a link")):
+        with pytest.raises(GenericSwitchException, match=why):
+            leaf.switch.plug_port_to_network(port, TENANT)
+    assert leaf.eyes.read().ports == before
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"ngs_port_default_vlan": None}, "ngs_port_default_vlan = nothing.*trunk of every VLAN"),
+        ({"ngs_port_default_vlan": "0"}, "ngs_port_default_vlan = 0: allowed is the parking VLAN"),
+        ({"weft_interface": "junos"}, "weft_interface = junos: allowed is one of eos"),
+        ({"weft_url": "http://10.0.0.1"}, "weft_url = http://10.0.0.1"),
+        ({"weft_url": None}, "weft_url = nothing"),
+    ],
+)
+def test_a_section_that_is_not_complete_is_refused_at_the_start(
+    tmp_path: Path, change: dict[str, str | None], why: str
+) -> None:
+    given = {
+        "device_type": "weft",
+        "weft_interface": "eos",
+        "weft_url": "https://10.0.0.1",
+        "ngs_port_default_vlan": "4000",
+    } | change
+    with pytest.raises(GenericSwitchException, match=why):
+        device_manager({k: v for k, v in given.items() if v is not None}, "leaf1")
+
+
+def test_what_these_drivers_do_not_do_is_told(leaf: Neutrons) -> None:
+    for asked in (
+        lambda: leaf.switch.plug_port_to_network(leaf.ports[0], TENANT, mtu=9000),
+        lambda: leaf.switch.plug_port_to_network(leaf.ports[0], TENANT, trunk_details={"sub_ports": []}),
+        lambda: leaf.switch.add_security_group(object()),
+        lambda: leaf.switch.plug_switch_to_network(5000, TENANT),
+    ):
+        with pytest.raises(GenericSwitchException):
+            asked()

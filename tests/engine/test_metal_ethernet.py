@@ -1,0 +1,202 @@
+"""Bare-metal machines on Ethernet: whose VLAN their switch ports are in, from deployment to cleaning."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.house import House
+from tests.engine.test_ethernet_life import ethernet, ports, released, visits
+from tests.engine.test_metal import ORDER, site, sized
+from tests.engine.test_neutrons_fabric import Ml2Cloud, by_neutron
+from weft.engine.database import Database
+from weft.engine.ledger import FabricLedger
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.resources import Kind, MachineSpec, Outcome, Resource, ServerSpec
+from weft.model.site import Site
+from weft.ports.resources import Scope
+from weft.testing.cloud import FakeCloud, Fault
+from weft.testing.cloud_state import FakeFlavor
+from weft.testing.ethernet import FakeEthernet, FakeNeutrons, PortConfig
+from weftlab.metal.machines import FLAVOR
+
+pytestmark = pytest.mark.database
+PROVISIONING, CLEANING = 3001, 3002
+"""VLANs of Ironic's own networks, outside of weft's range."""
+
+
+class MetalHouse(House):
+    fake: FakeEthernet | FakeNeutrons
+
+
+class MetalMl2(Ml2Cloud):
+    """Its Neutron has machines' ports in the networks that Ironic asks for, one after the other."""
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        for resource in wanted:
+            if isinstance(resource.spec, ServerSpec):
+                self._set(resource.node, PROVISIONING)
+        return super().create(scope, wanted, ids)
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        for resource in wanted:
+            if isinstance(resource.spec, ServerSpec):
+                self._set(resource.node, CLEANING)
+        done = super().delete(scope, wanted, ids)
+        for resource in wanted:
+            if isinstance(resource.spec, MachineSpec) and not done[resource.key].error:
+                self._set(resource.node, None)
+        return done
+
+
+def furnish(house: MetalHouse, found: Site, cloud: FakeCloud) -> None:
+    house.site, house.cloud = found, cloud
+    cloud.offers.images.add("tiny")
+    cloud.offers.flavors[FLAVOR] = FakeFlavor(96, 1_048_576)
+    cloud.offers.hosts |= {n.machine: "up" for n in found.nodes if n.machine is not None}
+    ledger = FabricLedger(house.database, "ib0", found.fabrics["ib0"].words)
+    made = (FakeNeutrons if found.fabrics["ib0"].is_neutrons else FakeEthernet)(found, "ib0", ledger)
+    house.fake = made
+    house.world = replace(
+        house.world,
+        resources={"lab": cloud, "ib0": made},
+        fabrics={"ib0": made},
+        clouds={"lab": cloud},
+    )
+    house.store.apply_site(found, "test")
+
+
+@pytest.fixture
+def house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[MetalHouse]:
+    """weft's own drivers set the VLANs."""
+    monkeypatch.setattr("tests.engine.house.small_site", site)
+    house = MetalHouse(database, database_url)
+    furnish(house, ethernet(house.site), house.cloud)
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def neutrons(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[MetalHouse]:
+    """Neutron sets them, as Ironic asks it to."""
+    monkeypatch.setattr("tests.engine.house.small_site", site)
+    house = MetalHouse(database, database_url)
+    cloud = MetalMl2(seed=1, name="lab", latency=0.0)
+    furnish(house, by_neutron(house.site), cloud)
+    assert isinstance(house.fake, FakeNeutrons)
+    cloud.fabric, cloud.site = house.fake, house.site
+    yield house
+    house.close()
+
+
+def untagged(house: MetalHouse, port: str) -> int | None:
+    switch, _, name = port.partition("/")
+    return house.fake.switches[switch].config.ports[name].access
+
+
+def told_at(house: MetalHouse, monkeypatch: pytest.MonkeyPatch, verb: str) -> list[tuple[str, int | None]]:
+    """Kind of what is asked for, and the VLAN of its machine's port at that moment."""
+    seen: list[tuple[str, int | None]] = []
+    do = getattr(house.cloud, verb)
+
+    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+        for r in wanted:
+            if r.kind in (Kind.SERVER, Kind.MACHINE):
+                [port] = [h.port_id for h in house.site.node_by_name[r.node].hcas_on("ib0")]
+                seen.append((r.kind, untagged(house, port)))
+        return do(scope, wanted, ids)
+
+    monkeypatch.setattr(house.cloud, verb, told)
+    return seen
+
+
+def test_by_weft_a_port_is_parked_while_its_machine_is_deployed_and_cleaned(
+    house: MetalHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed, cleaned = told_at(house, monkeypatch, "create"), told_at(house, monkeypatch, "delete")
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    pod = visits(house, house.order(ORDER), 6)
+    number = pod.plan.segment
+    assert len(house.cloud.servers) == 2 and number not in house.fake.snapshot().ports_in
+    for server in house.cloud.servers:
+        server.stuck = ""
+    pod = house.run(pod, PodState.READY)
+    assert {untagged(house, p) for p in ports(house, pod)} == {number}
+    house.release(pod)
+    assert released(house, pod).receipt.clean
+    assert {v for _, v in deployed} == {None} and {v for _, v in cleaned} == {None}
+    assert {k for k, _ in cleaned} == {Kind.SERVER, Kind.MACHINE}
+
+
+def test_by_neutron_a_port_goes_through_ironics_networks_in_turn_and_is_read_back(
+    neutrons: MetalHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleaned = told_at(neutrons, monkeypatch, "delete")
+    pod = neutrons.ready(ORDER)
+    number = pod.plan.segment
+    assert {untagged(neutrons, p) for p in ports(neutrons, pod)} == {number}
+    assert neutrons.service.audit(neutrons.operator).findings == ()
+    neutrons.release(pod)
+    receipt = released(neutrons, pod).receipt
+    assert receipt.clean and sum(i.plane == "switch port" for i in receipt.items) == 2
+    assert (Kind.SERVER, number) in cleaned and (Kind.MACHINE, CLEANING) in cleaned
+    assert {untagged(neutrons, p) for p in ports(neutrons, pod)} == {None}
+    assert [s.config.revision for s in neutrons.fake.switches.values()] == [0] * len(neutrons.fake.switches)
+
+
+def test_by_neutron_machines_come_one_by_one_and_none_is_taken_for_a_stranger(neutrons: MetalHouse) -> None:
+    """The second is in its VLAN before the first is ACTIVE: the pod's number isn't somebody else's because of that."""
+    neutrons.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    pod = visits(neutrons, neutrons.order(ORDER), 6)
+    number = pod.plan.segment
+    for server in neutrons.cloud.servers:
+        server.stuck = ""
+    pod = neutrons.run(pod, PodState.READY)
+    assert pod.plan.segment == number
+
+
+def test_by_neutron_a_pod_shrinks_and_grows(neutrons: MetalHouse) -> None:
+    pod = neutrons.ready(ORDER)
+    neutrons.service.apply_pod(neutrons.request(), "train", sized(1))
+    pod = visits(neutrons, pod, 8)
+    assert pod.state is PodState.READY and len(pod.nodes) == 1
+    assert neutrons.fake.snapshot().ports_in[pod.plan.segment or 0] == frozenset(ports(neutrons, pod))
+    neutrons.service.apply_pod(neutrons.request(), "train", sized(2))
+    pod = visits(neutrons, pod, 8)
+    assert pod.state is PodState.READY and len(pod.nodes) == 2
+
+
+def test_by_neutron_a_port_that_stays_in_the_tenants_vlan_gives_no_machine_back(neutrons: MetalHouse) -> None:
+    pod = neutrons.ready(ORDER)
+    assert isinstance(neutrons.cloud, MetalMl2)
+    neutrons.cloud.deaf = True
+    neutrons.release(pod)
+    assert visits(neutrons, pod, 8).state is PodState.RELEASING
+    assert set(neutrons.store.capacity().holds) >= set(pod.nodes)
+
+
+@pytest.mark.parametrize("who", ["house", "neutrons"])
+def test_a_port_that_is_a_trunk_of_every_vlan_is_in_the_audit(
+    who: str, request: pytest.FixtureRequest
+) -> None:
+    """Of a machine that nobody has: what networking-generic-switch leaves without a default VLAN."""
+    chosen: MetalHouse = request.getfixturevalue(who)
+    [port, *_] = [h.port_id for n in chosen.site.nodes if n.machine for h in n.hcas_on("ib0")]
+    switch, _, name = port.partition("/")
+    chosen.fake.switches[switch].config.ports[name] = PortConfig(None, set(range(1, 4095)))
+    said = [f.what for f in chosen.service.audit(chosen.operator).findings]
+    assert [s for s in said if f"host port {port} is a trunk of every VLAN" in s], said
+
+
+def test_an_order_of_no_fabric_takes_machines_too(house: MetalHouse) -> None:
+    document = ORDER.model_dump(mode="json") | {"fabric": "none"}
+    pod = house.ready(Order.model_validate(document))
+    house.release(pod)
+    assert released(house, pod).receipt.clean
