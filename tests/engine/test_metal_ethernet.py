@@ -70,7 +70,7 @@ def furnish(house: MetalHouse, found: Site, cloud: FakeCloud) -> None:
         fabrics={"ib0": made},
         clouds={"lab": cloud},
     )
-    house.store.apply_site(found, "test")
+    house.store.activate_site(found, "test")
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ class MachineKeeper(Periodic):
         """
         world, errors = self._world(), list[WeftError]()
         nodes = {n.machine: n for n in self._site().nodes if n.machine is not None}
-        for cloud in sorted({n.cloud for n in nodes.values() if n.cloud in world.clouds}):
+        for cloud in sorted({n.cloud for n in nodes.values() if n.cloud is not None} & world.clouds.keys()):
             try:
                 busy = world.clouds[cloud].busy()
             except WeftError as error:
