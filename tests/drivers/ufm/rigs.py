@@ -86,14 +86,17 @@ class Booked(UfmDriver):
 
 
 class Pair(httpx.BaseTransport):
-    """One address of the pair; the one that isn't active refuses connections."""
+    """One address of the pair; the one that isn't active refuses connections, or answers as `standby` says."""
 
     def __init__(self, rig: UfmRig, address: str) -> None:
         self._rig, self._address = rig, address
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if self._rig.active != self._address:
-            raise httpx.ConnectError("Connection refused", request=request)
+            if self._rig.standby is None:
+                raise httpx.ConnectError("Connection refused", request=request)
+            status, text = self._rig.standby
+            return httpx.Response(status, headers={"Location": "/"}, text=text, request=request)
         self._rig.sent.append(request)
         self._rig.before(request)
         try:
@@ -161,6 +164,8 @@ class UfmRig:
         self.ufm.set_pkeys(self._give_token)
         self.before: Callable[[httpx.Request], None] = lambda _: None
         """Called before a request reaches UFM."""
+        self.standby: tuple[int, str] | None = None
+        """Status and text with which the web server of a node without UFM answers everything; None: there is none."""
         self.active, self.sent, self.book = ADDRESSES[0], list[httpx.Request](), Book()
         self.agents = self.fabric.managers if agents else ()
         self.driver = self.another_driver()

@@ -6,6 +6,7 @@ import logging
 import ssl
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.drivers.opensm.rigs import FABRIC, scope
@@ -238,6 +239,67 @@ def test_the_other_address_is_asked_when_the_first_is_gone(rig: UfmRig) -> None:
     assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
     states = {m.name: m.state for m in rig.driver.status().managers}
     assert states == {"ufm1.lab": ManagerState.STANDBY, "ufm2.lab": ManagerState.MASTER}
+
+
+STANDBYS = [
+    (404, "<html>Not Found</html>"),
+    (404, "{}"),
+    (200, "<html>It works!</html>"),
+    (200, "{}"),
+    (200, "[]"),
+    (302, ""),
+    (401, "Unauthorized"),
+    (403, "Forbidden"),
+    (500, "Internal Server Error"),
+]
+"""What a web server says on a node whose UFM doesn't run."""
+
+
+@pytest.mark.parametrize("standby", STANDBYS, ids=str)
+@pytest.mark.parametrize("authentication", ["token", "session"])
+def test_a_standby_whose_web_server_answers_is_passed_over(
+    tmp_path: Path, standby: tuple[int, str], authentication: str
+) -> None:
+    """UFM is known by its version. The first address is a node without it, from the beginning or after a failover."""
+    rig = UfmRig(tmp_path, authentication=authentication)
+    rig.standby, rig.active = standby, ADDRESSES[1]
+    wanted = segment(KEY, rig.ports()[:2])
+    assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    rig.active = ADDRESSES[0]
+    rig.ufm.failover()
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    states = {m.name: m.state for m in rig.driver.status().managers}
+    assert states == {"ufm1.lab": ManagerState.MASTER, "ufm2.lab": ManagerState.STANDBY}
+    rig.active = ADDRESSES[1]
+    rig.ufm.failover()
+    rig.driver.delete(scope(), [wanted], {})
+    assert KEY not in rig.ufm.pkeys
+    assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.ABSENT
+
+
+@pytest.mark.parametrize("standby", STANDBYS, ids=str)
+def test_a_web_server_without_ufm_proves_nothing(tmp_path: Path, standby: tuple[int, str]) -> None:
+    """Its 404 is no absence, and a deletion that it answers isn't done; it says so while no address has UFM."""
+    rig = UfmRig(tmp_path)
+    wanted = segment(KEY, rig.ports()[:2])
+    rig.driver.create(scope(), [wanted], {})
+    before = rig.driver.snapshot()
+
+    def dies(request: httpx.Request) -> None:
+        """After the listing was read, before the deletion."""
+        if request.method == "DELETE":
+            rig.active = ""
+            raise httpx.ConnectError("Connection refused", request=request)
+
+    rig.standby, rig.before = standby, dies
+    with pytest.raises(UnknownError):
+        rig.driver.delete(scope(), [wanted], {})
+    assert KEY in rig.ufm.pkeys and rig.active == ""
+    for ask in (rig.driver.snapshot, lambda: rig.driver.clean(spec(wanted), before)):
+        with pytest.raises(UnknownError):
+            ask()
+    assert not rig.driver.status().known
 
 
 def test_a_session_is_begun_anew_at_the_other_address(tmp_path: Path) -> None:

@@ -273,6 +273,23 @@ def test_done_is_not_believed_until_it_is_shown(rig: UfmRig) -> None:
     assert seen(rig, wanted).status is Status.SETTLED
 
 
+def test_members_that_ufm_leaves_out_are_named(rig: UfmRig) -> None:
+    """It answers 200 and has fewer than it was sent, or others: whoever reads that knows which."""
+    ports = rig.ports()
+    wanted = segment(KEY, ports[:3])
+
+    def spoil(request: httpx.Request) -> None:
+        if request.method == "GET" and request.url.path.endswith("0x101"):
+            rig.foreign(KEY, {ports[0]: "full", ports[1]: "limited", ports[7]: "full"})
+
+    rig.before = spoil
+    with pytest.raises(TemporaryError) as caught:
+        create(rig, wanted)
+    said = str(caught.value)
+    assert f"{ports[1]} is limited member, wanted full; {ports[2]} is no member, wanted full" in said
+    assert f"{ports[7]} is full member, wanted none" in said and ports[0] not in said
+
+
 def test_a_stale_listing_is_no_proof_of_absence(rig: UfmRig) -> None:
     """UFM answers with what was before the partition: its ports' own tables have the key."""
     rig.ufm.plant({"stale": True})

@@ -13,8 +13,16 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from weft.drivers.ufm.jobs import follow, job_of
-from weft.drivers.ufm.partitions import PKEYS, Listing, UfmPartition, read_listing, read_one, set_body
-from weft.drivers.ufm.rest import Answer, Rest
+from weft.drivers.ufm.partitions import (
+    PKEYS,
+    Listing,
+    UfmPartition,
+    difference,
+    read_listing,
+    read_one,
+    set_body,
+)
+from weft.drivers.ufm.rest import VERSION, Answer, Rest
 from weft.drivers.ufm.versions import Version, parse_version, text_of, why_not_change
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.fabrictypes import Mode
@@ -53,7 +61,7 @@ class Changer:
         known = self._version
         if known and known[1] == self._rest.active and time.monotonic() - known[0] < max_age:
             return known[2]
-        document = self._rest.get("/app/ufm_version")
+        document = self._rest.get(VERSION)
         told = cast(dict[str, object], document) if isinstance(document, dict) else {}
         version = parse_version(str(told.get("ufm_release_version")))
         if version is None:
@@ -110,7 +118,7 @@ class Changer:
                 f"{PKEYS}/",
                 body,
                 fence,
-                lambda p: p is not None and p.members == members,
+                members,
                 number,
             )
 
@@ -132,7 +140,7 @@ class Changer:
             return
         asked, key = f"take P_Key {format_pkey(number)} away", format_pkey(number)
         self._check_version(asked)
-        self._done(asked, "DELETE", f"{PKEYS}/{key}", None, fence, lambda p: p is None, number)
+        self._done(asked, "DELETE", f"{PKEYS}/{key}", None, fence, {}, number)
 
     def _check_version(self, asked: str) -> None:
         version = self.version(VERSION_SECONDS)
@@ -146,7 +154,7 @@ class Changer:
         path: str,
         body: object,
         fence: Callable[[], None],
-        as_wanted: Callable[[UfmPartition | None], bool],
+        members: Mapping[int, Mode],
         number: int,
     ) -> None:
         """Request it, follow it, and read it back; that also decides about a lost answer."""
@@ -158,24 +166,25 @@ class Changer:
                 follow(self._rest, job, asked, self._job_seconds)
         except TemporaryError as error:
             failed = error
-        shown = self._shows(number, as_wanted, 0.0 if failed else self._proof_seconds)
-        if shown:
+        differs = self._differs(number, members, 0.0 if failed else self._proof_seconds)
+        if not differs:
             if failed:
                 log.warning("%s: done, although: %s", asked, failed)
             return
         if failed:
             raise failed
-        said = f"it said that it is done, and doesn't show it after {self._proof_seconds:.0f} s"
+        said = f"it said that it is done, and doesn't show it after {self._proof_seconds:.0f} s: {differs}"
         raise TemporaryError(asked, "UFM", said)
 
-    def _shows(self, number: int, as_wanted: Callable[[UfmPartition | None], bool], seconds: float) -> bool:
+    def _differs(self, number: int, members: Mapping[int, Mode], seconds: float) -> str:
+        """What UFM shows otherwise even after so many seconds; empty: nothing."""
         end, nap = time.monotonic() + seconds, _FIRST_NAP
-        while not as_wanted(self.one(number)):
+        while differs := difference(self.one(number), members):
             if time.monotonic() + nap > end:
-                return False
+                break
             time.sleep(nap)
             nap = min(2 * nap, _LONGEST_NAP)
-        return True
+        return differs
 
 
 def _job(answer: Answer, asked: str) -> str | None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from weft.model.fabrictypes import Mode
-from weft.model.ids import DEFAULT_PKEY, format_pkey, parse_guid, parse_pkey
+from weft.model.ids import DEFAULT_PKEY, format_guid, format_pkey, parse_guid, parse_pkey
 from weft.model.resources import SegmentSpec
 
 PKEYS = "/resources/pkeys"
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,21 @@ def set_body(number: int, members: Mapping[int, Mode], current: UfmPartition | N
     else:
         body["memberships"] = modes
     return body
+
+
+def difference(found: UfmPartition | None, members: Mapping[int, Mode]) -> str:
+    """How a partition differs from these members, in words; empty: not at all. Without members there is none."""
+    if not members:
+        return "it is still there" if found else ""
+    if found is None:
+        return "it is not there"
+    given = found.members
+    wrong = [g for g in sorted(members.keys() | given.keys()) if members.get(g) is not given.get(g)]
+    more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    words = [
+        f"{format_guid(g)} is {given.get(g, 'no')} member, wanted {members.get(g, 'none')}" for g in wrong
+    ]
+    return "; ".join(words[:_SHOWN]) + more
 
 
 def members_of(spec: SegmentSpec) -> dict[int, Mode]:

@@ -1,8 +1,10 @@
 """UFM's REST API: one request at a time to whichever address is active, authenticated, over verified TLS.
 
-A standby doesn't listen, and a UFM that is starting answers 502: then the next address is tried. Where a request may
-have been executed although its answer was lost, the outcome is unknown, and reading back decides. Only JSON counts as
-an answer: UFM and proxies in front of it also answer 200 with an HTML page.
+A standby doesn't listen, and a UFM that is starting answers 502: then the next address is tried. So it is where another
+web server answers on a node without UFM: an address is believed once it has told UFM's version, and asked for it again
+after each answer that may not be UFM's. Where a request may have been executed although its answer was lost, the result
+is unknown, and reading back decides. Only JSON counts as an answer: UFM and proxies in front of it also answer 200 with
+an HTML page.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 30.0
 SILENT_SECONDS = 15.0
 """A UFM that let a question run out of time isn't waited for again so soon."""
 MAX_ANSWER = 256 << 20
+VERSION = "/app/ufm_version"
 _AWAY = frozenset({502, 503, 504})
 _SHOWN = 200
 
@@ -71,6 +74,8 @@ class Rest:
         self._made_of: tuple[int, ...] = ()
         self._credentials: tuple[int, Credentials] | None = None
         self._silent: dict[str, tuple[float, str]] = {}
+        self._proved = ""
+        """The address that told UFM's version, as long as all its answers are UFM's."""
         self.active = manager.addresses[0] if manager.addresses else ""
         """Where the last answer came from."""
 
@@ -101,21 +106,44 @@ class Rest:
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _ask(self, method: str, path: str, body: object, query: Mapping[str, str]) -> Answer:
-        asked, failed = f"{method} {path}", list[str]()
+        asked, failed, refused = f"{method} {path}", list[str](), list[UnknownError]()
         addresses = sorted(self._manager.addresses, key=lambda a: a != self.active)
         for address in addresses:
             try:
-                status, headers, content = self._signed(address, method, path, body, query)
+                if address != self._proved:
+                    self._prove(address)
+                answer = self._signed(address, method, path, body, query)
+                if _is_doubtful(method, answer[0], answer[2]):
+                    self._prove(address)
             except _AwayError as error:
                 failed.append(f"{address}: {error}")
                 if error.maybe_done and method != "GET":
                     break
                 continue
-            answer = self._read(asked, status, headers, content)
+            except UnknownError as error:  # access denied, maybe by a node that UFM doesn't run on
+                self._proved = ""
+                refused.append(error)
+                continue
             self.active = address
-            return answer
+            return self._read(asked, *answer)
+        if refused:
+            raise refused[0]
         said = "; ".join(failed) or "the site names no address"
         raise self._unknown(asked, said, "start UFM, or the network to it")
+
+    def _prove(self, address: str) -> None:
+        """That UFM runs there. Raises `_AwayError` if something else answers, `UnknownError` for access denied."""
+        self._proved = ""
+        status, _, content = self._signed(address, "GET", VERSION, None, {})
+        if status == 403:
+            raise self._not_let_in(f"GET {VERSION}", f"status 403 of {address}: {self._shown(content)}")
+        try:
+            document = json.loads(content) if status == 200 else None
+        except ValueError:
+            document = None
+        if not isinstance(document, dict) or "ufm_release_version" not in document:
+            raise _AwayError(f"no version of UFM, but status {status}: {self._shown(content)}")
+        self._proved = address
 
     def _signed(
         self, address: str, method: str, path: str, body: object, query: Mapping[str, str]
@@ -126,14 +154,14 @@ class Rest:
             credentials = self._current_credentials(afresh=attempt == 2)
             signed = self._sign_in.headers(address, credentials, partial(self._answered, address))
             if signed is None:
-                raise self._not_let_in("sign in", "the user or the password is refused")
+                raise self._not_let_in("sign in", f"{address} refuses the user or the password")
             status, headers, content = self._answered(
                 address, method, f"{self._prefix}{path}", body, query, signed
             )
             if not needs_signing_in(status, content):
                 return status, headers, content
             self._sign_in.forget(address)
-        raise self._not_let_in(asked, f"status {status}: {self._shown(content)}")
+        raise self._not_let_in(asked, f"status {status} of {address}: {self._shown(content)}")
 
     def _answered(self, address: str, *question: Any) -> tuple[int, httpx.Headers, bytes]:
         """Answered by UFM itself, not by a proxy in front of one that is down."""
@@ -255,6 +283,13 @@ class Rest:
     def _not_let_in(self, asked: str, said: str) -> WeftError:
         then = "correct weft's credentials for UFM; what is on the fabric is unknown until then"
         return UnknownError(asked, self._who, f"access denied: {said}", then, delay=60.0, alarming=True)
+
+
+def _is_doubtful(method: str, status: int, content: bytes) -> bool:
+    """Whether any web server could have said that: that nothing is there, a page, an empty document."""
+    if method == "GET" and status == 200:
+        return content[:1] not in (b"{", b"[") or len(content.strip()) <= len("{}")
+    return status in (403, 404) or (method == "GET" and status == 500)
 
 
 class _AwayError(Exception):
