@@ -21,6 +21,7 @@ class TenantPort:
         pci_slot: PCI address of the device on that host, by Nova; empty: it has none.
         client_ids: DHCP client identifiers, which its owner may change at any time.
         server: that has it; empty: none. Its owner may change that, too.
+        has_address: without one Neutron lets only few drivers bind it.
     """
 
     id: str
@@ -32,6 +33,7 @@ class TenantPort:
     pci_slot: str = ""
     client_ids: tuple[str, ...] = ()
     server: str = ""
+    has_address: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ def port(**more: Any) -> dict[str, Any]:
         "device_id": "",
         "device_owner": "",
         "extra_dhcp_opts": [],
+        "fixed_ips": [{"ip_address": "198.18.0.5"}],
     }
     return {**row, **{f"binding:{k}": v for k, v in binding.items()}, **more}
 
@@ -69,6 +70,8 @@ def test_a_port_as_neutron_shows_it(cloud: tuple[TinyCloud, OpenStackFacts]) -> 
         PORT, "p", "7c:fe:90:29:26:52", "baremetal", "other", "gpu01", "0000:0c:00.0", ("ff:01", "ff:02")
     )
     assert found.ports == (wanted,) and facts.port_now(PORT, TEAM_B) == wanted
+    tiny.things["ports"] = [port(fixed_ips=[])]
+    assert [p.has_address for n in facts.networks_on("ibnet") for p in n.ports] == [False]
 
 
 @pytest.mark.parametrize(

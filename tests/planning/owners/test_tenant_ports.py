@@ -148,7 +148,8 @@ def test_a_network_without_ports_has_no_members() -> None:
         # Unbound again, host and client-id cleared: no DELETE was ever sent of it.
         (bare(vif_type="unbound", host="", client_ids=()), "not bound"),
         (pf(vif_type="hostdev_physical", host=""), "not bound"),
-        (bare(vif_type="binding_failed"), "could not bind"),
+        (bare(vif_type="binding_failed"), "could not bind it"),
+        (bare(vif_type="binding_failed", has_address=False), "give its network a subnet"),
         (vf(vif_type="hostdev_physical"), "a direct port counts as hw_veb or ib_hostdev"),
         (pf(vif_type="other"), "counts as hostdev_physical or ib_hostdev"),
         (vf(vif_type="ovs"), "bound as ovs"),

@@ -7,6 +7,7 @@ from weft.app.sayings.forms import OPERATORS, forms, told
 _WHY = forms(
     "it is not bound to a host",
     "Neutron could not bind it",
+    "Neutron could not bind it, since it has no address: give its network a subnet, and create it again",
     "Nova has not said which PCI device it has (binding:profile pci_slot)",
     "it has no DHCP option client-id, which names the adapter of a bare-metal node",
     "its DHCP options client-id name different adapters",

@@ -23,7 +23,7 @@ _NETWORK = ("id", "name", "project_id", "description", _TYPE, _PLACE, _NUMBER)
 _HOST, _VNIC, _VIF, _PROFILE = "binding:host_id", "binding:vnic_type", "binding:vif_type", "binding:profile"
 _PORT = (
     *("id", "name", "network_id", "mac_address", "device_id", "device_owner"),
-    *(_HOST, _VNIC, _VIF, _PROFILE, "extra_dhcp_opts"),
+    *(_HOST, _VNIC, _VIF, _PROFILE, "extra_dhcp_opts", "fixed_ips"),
 )
 _SERVERS = "compute:"
 _CLIENT_ID = ("client-id", "61")
@@ -123,4 +123,5 @@ def _port(row: Json) -> TenantPort:
         str(profile.get("pci_slot") or ""),
         tuple(str(o.get("opt_value") or "") for o in named),
         str(row["device_id"] or "") if str(row["device_owner"] or "").startswith(_SERVERS) else "",
+        bool(row["fixed_ips"]),
     )

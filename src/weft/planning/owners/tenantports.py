@@ -31,6 +31,10 @@ _BOUND: Mapping[str, frozenset[str]] = {
     "baremetal": frozenset({"other"}),
 }
 """Type of port that has an adapter or a function -> types of binding under which it has it."""
+_NO_ADDRESS = (
+    "Neutron could not bind it, since it has no address: give its network a subnet, and create it again"
+)
+"""Neutron binds such ports with drivers of connectivity `l2` alone; networking-mlnx's isn't one."""
 _MAC = re.compile("[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 SEGMENT = "segment"
 """Key of a network's only resource."""
@@ -208,7 +212,7 @@ def _out_of_range(port: TenantPort, number: int, mine: Range) -> PlannedPort:
 def _unbound(port: TenantPort) -> str:
     """Why the cloud doesn't say that it has a device; empty: it does."""
     if port.vif_type == "binding_failed":
-        return "Neutron could not bind it"
+        return "Neutron could not bind it" if port.has_address else _NO_ADDRESS
     if not port.host or port.vif_type in ("", "unbound"):
         return "it is not bound to a host"
     if port.vif_type not in _BOUND[port.vnic_type]:
