@@ -17,8 +17,15 @@ from starlette.exceptions import HTTPException
 from starlette.types import ExceptionHandler
 
 import weft
-from weft.api import capacity, networks, operator, pods, versions
-from weft.api.documents import AbandonRequest, ExtendRequest, Problem, QuarantineRequest, RepairRequest
+from weft.api import capacity, networks, operator, pods, siteresources, versions
+from weft.api.documents import (
+    AbandonRequest,
+    ApplySiteRequest,
+    ExtendRequest,
+    Problem,
+    QuarantineRequest,
+    RepairRequest,
+)
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
 from weft.api.waiting import WaitingRoom
@@ -74,7 +81,8 @@ def create_app(
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
     app.state.waiting = WaitingRoom()
-    for router in (versions.router, pods.router, capacity.router, networks.router, operator.router, *more):
+    own = (versions, pods, capacity, networks, siteresources, operator)
+    for router in (*(one.router for one in own), *more):
         app.include_router(router)
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))
     app.add_exception_handler(HTTPException, cast(ExceptionHandler, _on_http_error))
@@ -147,7 +155,14 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        operators = (SiteDocument, PartsQuestion, RepairRequest, QuarantineRequest, Reservation)
+        operators = (
+            SiteDocument,
+            PartsQuestion,
+            RepairRequest,
+            QuarantineRequest,
+            Reservation,
+            ApplySiteRequest,
+        )
         bodies = (Order, ExtendRequest, AbandonRequest, *operators)
         _, definitions = models_json_schema(
             [(model, "validation") for model in bodies], ref_template="#/components/schemas/{model}"

@@ -86,6 +86,15 @@ class QuarantineRequest(Document):
     reason: str = Field(min_length=1, max_length=500, description="Why the node is taken out of service.")
 
 
+class ApplySiteRequest(Document):
+    """Body of POST /v1/site/apply."""
+
+    adopt: bool = Field(
+        default=False,
+        description="Take what is there already, by MAC address, name or CIDR, instead of making it.",
+    )
+
+
 class InputProblem(Document):
     """One invalid value in a problem document."""
 

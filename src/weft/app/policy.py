@@ -150,6 +150,22 @@ _RULES = (
         "/v1/site",
         "PUT",
     ),
+    _documented(
+        "site:plan",
+        _OPERATOR_READS,
+        "Compare what the site needs in its clouds with what is there; see what was applied.",
+        "/v1/site/plan",
+    ),
+    _documented(
+        "site:apply", "rule:operator", "Make what the site needs in its clouds.", "/v1/site/apply", "POST"
+    ),
+    _documented(
+        "site:destroy",
+        "rule:operator",
+        "Remove what was applied of the site, or end a removal that can't finish.",
+        "/v1/site/destroy",
+        "POST",
+    ),
     _documented("nodes:list", _OPERATOR_READS, "List nodes and who holds them.", "/v1/nodes"),
     _documented(
         "nodes:quarantine",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.engine.capacity import Capacity
-from weft.engine.records import PodRecord, RowState, ShownPod, ShownResource
+from weft.engine.records import PodRecord, ResourceRecord, RowState, ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
 from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import FabricStatus
@@ -108,6 +108,21 @@ def _resource(one: ShownResource) -> ResourceView:
         differences=one.differences,
         started_at=one.started_at,
         finished_at=one.finished_at,
+    )
+
+
+def record_view(record: ResourceRecord) -> ResourceView:
+    return ResourceView(
+        key=record.key,
+        kind=str(record.kind),
+        name=record.resource.name,
+        where=record.resource.where,
+        state=record.state,
+        id=record.outside_id,
+        reason=record.reason,
+        differences=record.differences,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
     )
 
 

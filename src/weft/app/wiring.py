@@ -33,6 +33,7 @@ from weft.engine.reconciler import Reconciler
 from weft.engine.retention import Retention
 from weft.engine.settings import LoopSettings
 from weft.engine.signing import Signer
+from weft.engine.siteowner import applied_site
 from weft.engine.store import Store
 from weft.engine.sweep import Sweeper, SweepSettings
 from weft.engine.tenantkeeper import TenantKeeper, tenant_network
@@ -132,7 +133,8 @@ class Parts:
 
     def worker(self) -> Worker:
         loop = LoopSettings(pods_at_once=self.settings.workers)
-        wants: Wants = {"network": tenant_network(self.store.database)}
+        database = self.store.database
+        wants: Wants = {"network": tenant_network(database), "site": applied_site(database)}
         reconciler = Reconciler(
             self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop, wants
         )

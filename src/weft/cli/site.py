@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from weft.cli import place, siteenroll, siteimport
+from weft.cli import place, siteenroll, siteimport, siteresources
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "Default: the active one",
     )
     leaf(commands, "show", _show, "show the active site and its fabrics")
+    siteresources.add_site_commands(commands)
     siteimport.add_site_commands(commands)
     siteenroll.add_site_commands(commands)
     place.add_site_commands(commands)

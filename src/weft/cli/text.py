@@ -21,12 +21,25 @@ def plan(value: Json) -> str:
         found = Plan.model_validate(value)
         return (plan_text(found) if found.change is None else change_text(found)).rstrip()
     except ValidationError:
-        raise PermanentError(
-            "show the plan",
-            "weft's API",
-            "the server's plan has fields this client doesn't know",
-            "use --json",
-        ) from None
+        raise _newer() from None
+
+
+def site_plan(value: Json) -> str:
+    """What the site needs in its clouds, against what is there."""
+    from pydantic import ValidationError
+
+    from weft.model.siteplan import SitePlan
+    from weft.planning.site.plantext import site_plan_text
+
+    try:
+        return site_plan_text(SitePlan.model_validate(value)).rstrip()
+    except ValidationError:
+        raise _newer() from None
+
+
+def _newer() -> PermanentError:
+    said = "the server's plan has fields this client doesn't know"
+    return PermanentError("show the plan", "weft's API", said, "use --json")
 
 
 def change(value: Json) -> list[str]:

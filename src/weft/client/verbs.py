@@ -191,6 +191,29 @@ class Client:
         except NotFoundError:
             return 0
 
+    def plan_site(self, adopt: bool = False) -> Json:
+        """Reads all that the site has in its clouds: give it time."""
+        return self._ask("GET", "/v1/site/plan" + ("?adopt=true" if adopt else ""), extra_time=600)
+
+    def apply_site(self, adopt: bool = False) -> Json:
+        """The plan that is now carried out; `site_resources` shows how far it is."""
+        return self._ask("POST", "/v1/site/apply", {"adopt": adopt}, extra_time=600)
+
+    def site_resources(self) -> Json:
+        return self._ask("GET", "/v1/site/resources")
+
+    def site_events(self, after: int = 0) -> list[Json]:
+        return self._ask("GET", f"/v1/site/events?after={after}")["events"]
+
+    def destroy_site(self) -> Json:
+        return self._ask("POST", "/v1/site/destroy")
+
+    def abandon_site(self, reason: str) -> Json:
+        return self._ask("POST", "/v1/site/abandon", {"reason": reason})
+
+    def site_receipt(self) -> Json:
+        return self._ask("GET", "/v1/site/receipt")
+
     def compare_fabric(self, fabric: str | None = None) -> Json:
         return self._ask("GET", "/v1/site/differences" + _fabric(fabric), extra_time=120)
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from uuid import UUID
 
+from weft.engine.auditsite import audit_site
 from weft.engine.auditwire import WireAudit
 from weft.engine.findings import Findings, about, after_repair, identity
 from weft.engine.intruders import clear_pod, clear_strays, intruders
@@ -115,6 +116,9 @@ class Auditor:
         self._sick = set()
         self._read_live(outside)
         self._check_live()
+        for owner, records in self._live.values():
+            if owner.kind == "site" and owner.wanted == "present":
+                audit_site(owner, records, self._world, self._found)
         self._check_nodes()
         self._check_marked(outside, confirmed)
         self._check_traces()

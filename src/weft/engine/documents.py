@@ -19,13 +19,16 @@ from weft.model import earlier
 from weft.model.base import Document
 from weft.model.order import Order
 from weft.model.plan import Plan
-from weft.model.resources import Resource
+from weft.model.resources import Graph, Resource
 from weft.model.site import Site
 from weft.model.versions import FIELD, Fields, Parts, Step, newest, upcast
 
 D = TypeVar("D", bound=Document)
 
-PARTS: Parts = {Plan: ((("order",), Order), (("graph", "resources", "*"), Resource))}
+PARTS: Parts = {
+    Plan: ((("order",), Order), (("graph", "resources", "*"), Resource)),
+    Graph: ((("resources", "*"), Resource),),
+}
 """Which documents are nested in which."""
 
 

@@ -18,7 +18,7 @@ from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import Look, Tools, Visitor, news_of, not_ready, seen_again
 from weft.engine.waits import Wait
 from weft.engine.walker import Walker
-from weft.engine.wants import Wants
+from weft.engine.wants import Wanted, Wants
 from weft.model.errors import PermanentError, WeftError
 from weft.model.pod import Aspect, Cause, Phase, is_true
 from weft.model.problem import unread
@@ -41,10 +41,10 @@ class OwnerVisitor(Visitor[Held]):
         left: Wait | None = None
         trouble: WeftError | None = None
         try:
-            graph = self._graph(held)
-            left = self._let_go(held, graph)
-            if self._follow(held, graph, gone=left is None):
-                left = self._let_go(held, graph)
+            wanted = self._wanted(held)
+            left = self._let_go(held, wanted.graph)
+            if self._follow(held, wanted, gone=left is None):
+                left = self._let_go(held, wanted.graph)
         except WeftError as error:
             if held.phase is Phase.BUILDING:
                 raise
@@ -109,7 +109,7 @@ class OwnerVisitor(Visitor[Held]):
 
     # -- what is wanted -----------------------------------------------------------------------------------------
 
-    def _graph(self, held: Held) -> Graph:
+    def _wanted(self, held: Held) -> Wanted:
         want = self._wants.get(held.owner.kind)
         if want is None:
             then = "upgrade the workers, or release it"
@@ -118,7 +118,7 @@ class OwnerVisitor(Visitor[Held]):
             )
         return want(held.owner, held.site, held.world)
 
-    def _follow(self, held: Held, graph: Graph, gone: bool) -> bool:
+    def _follow(self, held: Held, wanted: Wanted, gone: bool) -> bool:
         """The rows become what is wanted now, in one transaction with the numbers that it takes. Whether any changed.
 
         Args:
@@ -126,12 +126,13 @@ class OwnerVisitor(Visitor[Held]):
         """
         rows = {r.key: r for r in held.resources()}
         known = {k: Known(r.resource, r.wanted, r.is_nowhere and (r.wanted or gone)) for k, r in rows.items()}
-        news = follow(known, graph)
+        news = follow(known, wanted.graph)
         if news:
-            self._write(held, news, graph)
+            self._write(held, news, wanted)
         return bool(news)
 
-    def _write(self, held: Held, news: Follow, graph: Graph) -> None:
+    def _write(self, held: Held, news: Follow, wanted: Wanted) -> None:
+        graph = wanted.graph
         position = {r.key: i for i, r in enumerate(graph.resources)}
         site, owner_id = held.site, held.owner.id
         with held.next_generation() as (tx, generation):
@@ -145,6 +146,8 @@ class OwnerVisitor(Visitor[Held]):
                 tx.run("insert_changed_resource", kind=resource.kind, **values(resource))
             for resource in news.again:
                 tx.run("want_resource_again", at=tx.now(), **values(resource))
+            for key in (r.key for r in (*news.added, *news.again) if r.key in wanted.adopted):
+                tx.run("adopt_resource", owner_id=owner_id, key=key, outside_id=wanted.adopted[key])
             for resource in news.changed:
                 tx.run("change_resource", at=tx.now(), **values(resource))
             for key in news.removed:

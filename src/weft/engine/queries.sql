@@ -1143,6 +1143,10 @@ SELECT key, state, expunged FROM resource WHERE owner_id = %(owner_id)s;
 INSERT INTO resource (owner_id, key, kind, position, document, generation)
 VALUES (%(owner_id)s, %(key)s, %(kind)s, %(position)s, %(document)s, %(generation)s);
 
+-- name: adopt_resource
+-- It is there already, made by somebody else: it is looked for by its id, and its mark is one of the differences.
+UPDATE resource SET outside_id = %(outside_id)s, state = 'creating' WHERE owner_id = %(owner_id)s AND key = %(key)s;
+
 -- name: change_resource
 -- It stays, and is wanted otherwise: what was settled is looked at again.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s,
@@ -1243,6 +1247,32 @@ FROM fabric_status ORDER BY fabric;
 -- name: tell_tenant_networks
 -- The cloud has said that something changed: whoever keeps tenants' networks looks.
 SELECT pg_notify('weft_event', 'tenant networks');
+
+-- name: newest_site_owner
+-- The owner of a site's resources, also one that was released.
+SELECT * FROM ONLY owner WHERE kind = 'site' AND site = %(site)s ORDER BY created_at DESC, id LIMIT 1;
+
+-- name: site_wish
+SELECT * FROM site_wish WHERE owner_id = %(owner_id)s;
+
+-- name: set_site_wish
+-- Unless a newer generation of the site was applied meanwhile; no row then.
+INSERT INTO site_wish (owner_id, generation, graph, adopted, applied_at, applied_by)
+VALUES (%(owner_id)s, %(generation)s, %(graph)s, %(adopted)s, %(at)s, %(by)s)
+ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = excluded.graph,
+    adopted = site_wish.adopted || excluded.adopted, applied_at = excluded.applied_at, applied_by = excluded.applied_by
+WHERE site_wish.generation <= excluded.generation RETURNING owner_id;
+
+-- name: pods_on_networks
+-- Live pods with ports on networks of the site, by the networks' names.
+SELECT DISTINCT p.name, r.document -> 'spec' ->> 'site_network' AS network FROM resource r JOIN pod p ON p.id = r.owner_id
+WHERE p.state <> 'RELEASED' AND r.kind = 'port' AND r.document -> 'spec' ->> 'site_network' = ANY(%(networks)s)
+ORDER BY p.name;
+
+-- name: prune_site_wishes
+DELETE FROM site_wish WHERE owner_id IN (
+    SELECT w.owner_id FROM site_wish w JOIN ONLY owner o ON o.id = w.owner_id
+    WHERE o.state = 'RELEASED' AND o.released_at < %(before)s LIMIT %(limit)s);
 
 -- name: prune_tenant_networks
 DELETE FROM tenant_network WHERE owner_id IN (

@@ -113,6 +113,7 @@ class Kind(AnyKind):
             one="network",
             many="networks",
             shown=_fields("physical_network segment port_security"),
+            in_place=_fields("port_security mtu shared_with external"),
             quota="networks",
         ),
     )
@@ -123,7 +124,7 @@ class Kind(AnyKind):
             one="subnet",
             many="subnets",
             shown=_fields("network cidr gateway dhcp pool"),
-            in_place=_fields("gateway"),
+            in_place=_fields("gateway gateway_address dhcp pool dns"),
             quota="subnets",
         ),
     )
@@ -146,7 +147,7 @@ class Kind(AnyKind):
             many="security groups",
             shown=_fields("ssh_from ingress"),
             shown_of_site=_fields(""),
-            in_place=_fields("ssh_from ingress"),
+            in_place=_fields("ssh_from ingress egress shared_with"),
             quota="security groups",
         ),
     )
@@ -181,6 +182,7 @@ class Kind(AnyKind):
             many="ports",
             shown=_fields("network subnet address mac vnic_type security_groups"),
             shown_of_site=_fields("network subnet vnic_type security_groups"),
+            in_place=_fields("security_groups dns_name"),
             quota="ports",
             keeps_node=True,
         ),

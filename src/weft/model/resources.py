@@ -22,6 +22,7 @@ from weft.model.errors import WeftError
 from weft.model.kinds import AnyKind, Kind, kind_named, kind_of
 from weft.model.owner import Owner
 from weft.model.specs import (
+    Egress,
     FloatingIPSpec,
     Ingress,
     KeyPairSpec,
@@ -45,6 +46,7 @@ from weft.model.specs import (
 __all__ = [
     "AnyKind",
     "Difference",
+    "Egress",
     "FloatingIPSpec",
     "Graph",
     "Ingress",

@@ -68,22 +68,34 @@ class SegmentSpec(Spec):
 
 
 class NetworkSpec(Spec):
-    """A VLAN provider network, that of a fabric with the number of the fabric's segment; or a self-service network, of
-    which Neutron picks type and number."""
+    """A VLAN provider network, that of a fabric with the number of the fabric's segment; an untagged provider network
+    (flat); or a self-service network, of which Neutron picks type and number."""
 
     kind: Literal["network"] = "network"
     physical_network: str | None = Field(
         default=None, description="Physical network in Neutron; null: a self-service network."
     )
-    segment: int | None = Field(default=None, description="VLAN; null: a self-service network.")
+    segment: int | None = Field(
+        default=None,
+        description="VLAN; null: a self-service network, or the untagged one of `physical_network`.",
+    )
     port_security: bool = Field(
         description="False on RDMA networks: security groups don't reach a passed-through HCA."
     )
+    mtu: int | None = Field(
+        default=None, description="Largest IP packet in bytes; null: as Neutron picks it."
+    )
+    shared_with: tuple[str, ...] = Field(
+        default=(), description="Ids of the projects that may have ports on it, sorted; an RBAC policy each."
+    )
+    external: bool = Field(default=False, description="Routers may have their gateway there.")
 
     def summary(self) -> str:
-        if self.segment is None:
+        if self.physical_network is None:
             return "self-service network"
-        return f"segment {self.segment} on {self.physical_network}"
+        where = "untagged" if self.segment is None else f"segment {self.segment}"
+        shared = f", shared with {len(self.shared_with)} projects" if self.shared_with else ""
+        return f"{where} on {self.physical_network}{shared}"
 
 
 class SubnetSpec(Spec):
@@ -91,14 +103,21 @@ class SubnetSpec(Spec):
     network: str = Field(description="Key of the network.")
     cidr: str
     gateway: bool = Field(description="Whether the first address is a gateway (a router will have it).")
+    gateway_address: str | None = Field(
+        default=None, description="Address of the gateway, if it has another."
+    )
     dhcp: bool
+    dns: tuple[str, ...] | None = Field(
+        default=None, description="Name servers, in the order in which DHCP names them; null: any."
+    )
     pool: tuple[str, str] | None = Field(
         default=None,
         description="First and last address that the cloud itself may allocate (DHCP ports); null: no limit.",
     )
 
     def summary(self) -> str:
-        dhcp, gateway = ("DHCP" if self.dhcp else "no DHCP"), ("gateway" if self.gateway else "no gateway")
+        dhcp = "DHCP" if self.dhcp else "no DHCP"
+        gateway = "gateway" if self.gateway or self.gateway_address else "no gateway"
         return f"{self.cidr}, {dhcp}, {gateway}"
 
     def inside(self) -> str:
@@ -130,19 +149,39 @@ class Ingress(Document):
     source: str = Field(description="CIDR.")
 
 
+class Egress(Document):
+    """IPv4 traffic that a security group allows out."""
+
+    protocol: Literal["tcp", "udp", "icmp"]
+    port: int | None = Field(default=None, description="Destination port; null: all of the protocol.")
+    to: str = Field(description="CIDR.")
+
+
 class SecurityGroupSpec(Spec):
-    """SSH from the given networks, further ingress rules, everything within the group, everything outbound."""
+    """SSH from the given networks, further ingress rules; everything within the group and everything outbound, unless
+    the group is closed."""
 
     kind: Literal["security_group"] = "security_group"
     ssh_from: tuple[str, ...] = Field(description="CIDRs, sorted.")
     ingress: tuple[Ingress, ...] = Field(default=(), description="Further allowed ingress traffic.")
+    egress: tuple[Egress, ...] | None = Field(
+        default=None,
+        description="Everything that is allowed out, and then nothing is within the group; null: the group is open "
+        "inside and outbound.",
+    )
+    shared_with: tuple[str, ...] = Field(
+        default=(), description="Ids of the projects whose ports may have it, sorted; an RBAC policy each."
+    )
 
     def summary(self) -> str:
+        if self.egress is not None:
+            return f"closed: {len(self.ingress)} rules in, {len(self.egress)} out"
         more = f", and {len(self.ingress)} rules by role" if self.ingress else ""
         return f"SSH from {', '.join(self.ssh_from) or 'the pod only'}{more}"
 
     def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
-        return {"security group rules": RULES_OF_A_GROUP + len(self.ssh_from) + len(self.ingress)}
+        base = RULES_OF_A_GROUP if self.egress is None else len(self.egress)
+        return {"security group rules": base + len(self.ssh_from) + len(self.ingress)}
 
 
 class KeyPairSpec(Spec):
@@ -191,10 +230,12 @@ class PortSpec(Spec):
         default=(), description="Keys of security groups; empty: port security is off."
     )
     host: str = Field(description="Nova host that it must finally be bound to; empty: not of a server.")
+    dns_name: str | None = Field(default=None, description="Host name in the cloud's DNS; null: none.")
 
     def summary(self) -> str:
         device = f" (virtual function {self.function})" if self.function else ""
-        return f"{self.address}, {self.vnic_type}{device}" + (f", {self.mac}" if self.mac else "")
+        named = f", {self.dns_name}" if self.dns_name else ""
+        return f"{self.address}, {self.vnic_type}{device}" + (f", {self.mac}" if self.mac else "") + named
 
 
 class FloatingIPSpec(Spec):

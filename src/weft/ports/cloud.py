@@ -10,6 +10,7 @@ from typing import Protocol
 from weft.model.order import Order
 from weft.model.resources import Graph
 from weft.model.site import Flavor
+from weft.ports.existing import ExistingThings
 from weft.ports.networks import Networks
 from weft.ports.occupants import Occupants
 from weft.ports.tenantnetworks import TenantNetworks
@@ -62,7 +63,7 @@ class QuotaRow:
     wanted: int
 
 
-class CloudFacts(Occupants, Networks, TenantNetworks, Witnesses, Protocol):
+class CloudFacts(Occupants, Networks, TenantNetworks, Witnesses, ExistingThings, Protocol):
     """What must be known about a cloud before anything is created, and about its hosts and networks at all times."""
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:

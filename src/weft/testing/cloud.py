@@ -28,17 +28,14 @@ from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
 from weft.ports.witness import Witness
-from weft.testing.cloud_networks import FakeNetworks
+from weft.testing.cloud_existing import SERVICE_PROJECT, FakeExisting
 from weft.testing.cloud_rules import host_of, refusal_of_creation, used_quota
-from weft.testing.cloud_state import IMMUTABLE, Fault, caller, wanted_fields
+from weft.testing.cloud_state import IMMUTABLE, Fault, Thing, caller, wanted_fields
 
 __all__ = ["SERVICE_PROJECT", "FakeCloud", "Fault"]
 
-SERVICE_PROJECT = "service"
-"""Project of what is the site's own."""
 
-
-class FakeCloud(FakeNetworks):
+class FakeCloud(FakeExisting):
     """`ResourceDriver`, `Identity` and `CloudFacts` in one; see the module. Thread-safe."""
 
     # -- people ----------------------------------------------------------------------------------------------
@@ -99,7 +96,7 @@ class FakeCloud(FakeNetworks):
                 return Outcome(same[0].id) if same else self._refused("create", resource, refusal)
             thing = self._put(resource.kind, resource.name, project, scope.mark(resource.key), fields)
             self._spoil(thing, resource)
-            return Outcome(thing.id)
+            return Outcome(thing.id, self._forget_name(thing))
 
         return self._each("create", wanted, one)
 
@@ -122,9 +119,17 @@ class FakeCloud(FakeNetworks):
                 return Outcome(error=TemporaryError(asked, f"fake cloud {self.name}", in_use))
             thing.fields.update(fields)
             thing.mark = scope.mark(resource.key)
-            return Outcome(thing.id)
+            return Outcome(thing.id, self._forget_name(thing))
 
         return self._each("update", wanted, one)
+
+    def _forget_name(self, thing: Thing) -> PermanentError | None:
+        """As a Neutron without a domain of its own for names."""
+        if self.offers.keeps_names or not thing.fields.get("dns_name"):
+            return None
+        asked = f"give port {thing.name} the host name {thing.fields['dns_name']}"
+        thing.fields["dns_name"] = None
+        return PermanentError(asked, f"fake cloud {self.name}", "it forgot it", "set dns_domain")
 
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import IPv4Network
 
 from weft.model.resources import AnyKind, Kind
 from weft.model.specs import RULES_OF_A_GROUP
@@ -129,6 +130,18 @@ def _port(
         there = (other.fields.get("network"), other.fields.get("site_network"), other.fields.get("address"))
         if there == where:
             return f"HTTP 409: address {fields['address']} is in use by {other.name}"
+        if fields.get("mac") and (there[:2], other.fields.get("mac")) == (where[:2], fields["mac"]):
+            return f"HTTP 409: MAC address {fields['mac']} is in use by {other.name}"
+    return None
+
+
+def _subnet(
+    name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
+) -> str | None:
+    block = IPv4Network(str(fields["cidr"]))
+    for other in (s for s in same if s.fields.get("network") == fields["network"]):
+        if IPv4Network(str(other.fields["cidr"])).overlaps(block):
+            return f"HTTP 400: {block} overlaps {other.fields['cidr']} of {other.name}"
     return None
 
 
@@ -162,6 +175,7 @@ def _external(
 _RULES: Mapping[AnyKind, _Rule] = {
     Kind.NETWORK: _network,
     Kind.PORT: _port,
+    Kind.SUBNET: _subnet,
     Kind.SERVER: _server,
     Kind.KEY_PAIR: _key_pair,
     Kind.ROUTER: _external,

@@ -19,7 +19,7 @@ from weft.ports.cloud import Caller
 IMMUTABLE: Mapping[AnyKind, frozenset[str]] = {
     Kind.NETWORK: frozenset({"physical_network", "segment"}),
     Kind.SUBNET: frozenset({"network", "cidr"}),
-    Kind.PORT: frozenset({"network", "subnet", "address", "vnic_type", "host"}),
+    Kind.PORT: frozenset({"network", "subnet", "address", "vnic_type", "host", "mac"}),
     Kind.FLOATING_IP: frozenset({"external_network"}),
     Kind.KEY_PAIR: frozenset({"public_key"}),
     Kind.SERVER: frozenset({"host", "flavor", "image", "key_pair", "user_data", "ports"}),
@@ -31,7 +31,6 @@ REFERENCES = frozenset({"network", "subnet", "subnets", "security_groups", "port
 
 
 NEVER_WANTED: Mapping[AnyKind, Mapping[str, object]] = {
-    Kind.NETWORK: {"shared_with": ()},
     Kind.PORT: {"address_pairs": ()},
 }
 """What a tenant can put on what is the pod's, and no spec ever wants."""
@@ -207,6 +206,8 @@ class Offers:
     """Nova host -> PCI addresses of its virtual functions, those that Nova takes first at the front."""
     hosts: dict[str, str] = field(default_factory=lambda: {f"gpu{n:02d}": "up" for n in range(1, 17)})
     """Nova host -> `up`, or why not."""
+    keeps_names: bool = True
+    """Whether names of ports in DNS are kept: a Neutron without a domain of its own forgets them."""
     claims: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Nova host -> consumers besides its servers that Placement has allocations of it for."""
     busy: dict[str, str] = field(default_factory=dict[str, str])

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
+from weft.drivers.openstack.existing import OpenStackExisting
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.machine import machine_states, uses
 from weft.drivers.openstack.networks import OpenStackNetworks
@@ -43,7 +44,9 @@ _NOVA = {
 }
 
 
-class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetworks, OpenStackWitness):
+class OpenStackFacts(
+    OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetworks, OpenStackWitness, OpenStackExisting
+):
     """`CloudFacts`.
 
     Args:
@@ -63,6 +66,7 @@ class OpenStackFacts(OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetwo
         OpenStackNetworks.__init__(self, sessions)
         OpenStackTenantNetworks.__init__(self, sessions)
         OpenStackWitness.__init__(self, sessions)
+        OpenStackExisting.__init__(self, sessions)
         self._external = external_network
         self._machines, self._site = frozenset(machines), site
         self._lookups = Lookups()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
 
 from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.errors import Answer
-from weft.drivers.openstack.networks import shares_of
+from weft.drivers.openstack.networks import add_share, set_shares, shared_projects
 from weft.drivers.openstack.neutron import NeutronKind, ports_by
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import OutsideError, PermanentError, TakenError
+from weft.model.errors import OutsideError, PermanentError, TakenError, WeftError
 from weft.model.resources import Kind, NetworkSpec, Outcome, Resource, SubnetSpec
 
 SHARED = "weft:shared_with"
@@ -24,7 +24,7 @@ class Networks(NeutronKind):
     nothing is said to Neutron and whatever it picked is a fact."""
 
     kind = Kind.NETWORK
-    updatable = frozenset({"mark", "port_security", "shared_with"})
+    updatable = frozenset({"mark", "port_security", "shared_with", "mtu", "external"})
     collection, item = "networks", "network"
     fields = (
         "provider:physical_network",
@@ -32,53 +32,81 @@ class Networks(NeutronKind):
         "provider:network_type",
         "port_security_enabled",
         "mtu",
+        "router:external",
     )
 
     def body(self, call: Call, resource: Resource) -> Json:
         spec = resource.spec
         assert isinstance(spec, NetworkSpec)
-        provider = {
-            "provider:network_type": "vlan",
+        provider: Json = {
+            "provider:network_type": "flat" if spec.segment is None else "vlan",
             "provider:physical_network": spec.physical_network,
-            "provider:segmentation_id": spec.segment,
+            **({} if spec.segment is None else {"provider:segmentation_id": spec.segment}),
         }
         return {
-            **(provider if spec.segment is not None else {}),
+            **(provider if spec.physical_network is not None else {}),
             "port_security_enabled": spec.port_security,
+            **({} if spec.mtu is None else {"mtu": spec.mtu}),
+            # By default only administrators may say it, of either value.
+            **({"router:external": True} if spec.external else {}),
         }
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         spec = resource.spec
         assert isinstance(spec, NetworkSpec)
-        return {"port_security_enabled": spec.port_security} if "port_security" in fields else {}
+        every = {
+            "port_security": ("port_security_enabled", spec.port_security),
+            "mtu": ("mtu", spec.mtu),
+            "external": ("router:external", spec.external),
+        }
+        return dict(every[name] for name in sorted(fields & every.keys()))
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         spec = resource.spec
         assert isinstance(spec, NetworkSpec)
         provider = {
-            "type": "vlan",
+            "type": "flat" if spec.segment is None else "vlan",
             "physical_network": spec.physical_network,
             "segment": spec.segment,
         }
         return {
-            **(provider if spec.segment is not None else {"overlay": True}),
+            **(provider if spec.physical_network is not None else {"overlay": True}),
             "port_security": spec.port_security,
-            "shared_with": frozenset[str](),
+            "shared_with": frozenset(spec.shared_with),
+            "external": spec.external,
+            **({} if spec.mtu is None else {"mtu": spec.mtu}),
         }
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         """Self-service networks one by one: each answer says what Neutron picked."""
-        picked = [r for r in wanted if isinstance(r.spec, NetworkSpec) and r.spec.segment is None]
+        picked = [r for r in wanted if isinstance(r.spec, NetworkSpec) and r.spec.physical_network is None]
         outcomes = super().create(call, [r for r in wanted if r not in picked])
         for resource in picked:
             outcomes |= super().create(call, [resource])
+        return outcomes | self._share(call, wanted, outcomes)
+
+    @staticmethod
+    def _share(call: Call, wanted: Sequence[Resource], made: Mapping[str, Outcome]) -> dict[str, Outcome]:
+        """Let those projects have ports on new networks that may; what fails is found as a difference, too."""
+        outcomes: dict[str, Outcome] = {}
+        for resource in wanted:
+            outcome, spec = made.get(resource.key, Outcome()), resource.spec
+            assert isinstance(spec, NetworkSpec)
+            if outcome.id is None or outcome.error is not None:
+                continue
+            try:
+                for project in spec.shared_with:
+                    call.scope.fence()
+                    add_share(call.project, "network", outcome.id, resource.name, project)
+            except WeftError as error:
+                outcomes[resource.key] = Outcome(outcome.id, error)
         return outcomes
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
         """A VLAN of Neutron's choice may be anybody's: one that the site keeps closed, or that a fabric will need."""
         spec = resource.spec
         assert isinstance(spec, NetworkSpec)
-        if spec.segment is None and not _overlay(raw):
+        if spec.physical_network is None and not _overlay(raw):
             raise PermanentError(
                 f"create network {resource.name}",
                 "network",
@@ -95,6 +123,8 @@ class Networks(NeutronKind):
             # A cloud without the port security extension doesn't have the field.
             "port_security": row.raw.get("port_security_enabled", True),
             "shared_with": row.raw[SHARED],
+            "external": bool(row.raw.get("router:external")),
+            "mtu": row.raw.get("mtu"),
         }
 
     def facts(self, row: Row) -> dict[str, object]:
@@ -110,19 +140,15 @@ class Networks(NeutronKind):
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
         """Projects that they are shared with: their owner can let other projects put ports on them."""
-        shares = shares_of(call.project, [row.id for row in rows]) if rows else []
-        with_whom: dict[str, set[str]] = {row.id: set() for row in rows}
-        for share in shares:
-            with_whom.setdefault(share["object_id"], set()).add(share["target_tenant"])
-        return [replace(row, raw={**row.raw, SHARED: frozenset(with_whom[row.id])}) for row in rows]
+        with_whom = shared_projects(call.project, [row.id for row in rows], "network")
+        return [replace(row, raw={**row.raw, SHARED: with_whom[row.id]}) for row in rows]
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         super().repair(call, resource, row, fields)
-        if "shared_with" not in fields:
-            return
-        for share in shares_of(call.project, [row.id]):
-            asked = f"remove the share of network {resource.name} with project {share['target_tenant']}"
-            call.project.network.ask(asked, "DELETE", f"/rbac-policies/{share['id']}", ok=(404,))
+        if "shared_with" in fields:
+            spec = resource.spec
+            assert isinstance(spec, NetworkSpec)
+            set_shares(call.project, "network", row.id, resource.name, spec.shared_with)
 
     def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
         try:
@@ -134,12 +160,13 @@ class Networks(NeutronKind):
 
 
 class Subnets(NeutronKind):
-    """IPv4 subnets; the gateway is the first address, and set only if a router will have it."""
+    """IPv4 subnets; the gateway is the first address, unless the spec says another, and set only if a router will have
+    it."""
 
     kind = Kind.SUBNET
-    updatable = frozenset({"mark", "gateway", "dhcp", "pool"})
+    updatable = frozenset({"mark", "gateway", "dhcp", "pool", "dns"})
     collection, item = "subnets", "subnet"
-    fields = ("network_id", "cidr", "gateway_ip", "enable_dhcp", "allocation_pools")
+    fields = ("network_id", "cidr", "gateway_ip", "enable_dhcp", "allocation_pools", "dns_nameservers")
 
     def body(self, call: Call, resource: Resource) -> Json:
         spec = resource.spec
@@ -153,6 +180,8 @@ class Subnets(NeutronKind):
         }
         if spec.pool is not None:
             body["allocation_pools"] = [{"start": spec.pool[0], "end": spec.pool[1]}]
+        if spec.dns:
+            body["dns_nameservers"] = list(spec.dns)
         return body
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
@@ -165,6 +194,8 @@ class Subnets(NeutronKind):
             body["enable_dhcp"] = spec.dhcp
         if "pool" in fields and spec.pool is not None:
             body["allocation_pools"] = [{"start": spec.pool[0], "end": spec.pool[1]}]
+        if "dns" in fields:
+            body["dns_nameservers"] = list(spec.dns or ())
         return body
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
@@ -178,6 +209,8 @@ class Subnets(NeutronKind):
         }
         if spec.pool is not None:
             fields["pool"] = (f"{spec.pool[0]}-{spec.pool[1]}",)
+        if spec.dns is not None:
+            fields["dns"] = spec.dns
         return fields
 
     def seen(self, call: Call, row: Row) -> Fields:
@@ -188,6 +221,7 @@ class Subnets(NeutronKind):
             "gateway": row.raw.get("gateway_ip"),
             "dhcp": row.raw["enable_dhcp"],
             "pool": tuple(f"{p['start']}-{p['end']}" for p in pools),
+            "dns": tuple(row.raw.get("dns_nameservers") or ()),
         }
 
     def facts(self, row: Row) -> dict[str, object]:
@@ -203,4 +237,6 @@ def _overlay(raw: Json) -> bool:
 
 
 def _gateway(spec: SubnetSpec) -> str | None:
+    if spec.gateway_address is not None:
+        return spec.gateway_address
     return str(next(IPv4Network(spec.cidr).hosts())) if spec.gateway else None

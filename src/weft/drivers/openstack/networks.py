@@ -17,6 +17,7 @@ from weft.ports.networks import OnNetwork
 
 FRESH = 15.0
 """Seconds that a listing of segments is cached: a number taken since then is detected at creation."""
+IDS_IN_A_URL = 80
 _THE_CLOUDS = "network:"
 """Ports of the cloud's own agents (DHCP, metadata) come and go with the network."""
 
@@ -106,11 +107,47 @@ class OpenStackNetworks:
         ]
 
 
-def shares_of(project: Project, networks: Collection[str]) -> list[Json]:
-    """Neutron's RBAC policies for these networks created by a project."""
-    return project.network.listing(
-        "list shares of the pod's networks",
-        "/rbac-policies",
-        "rbac_policies",
-        {"object_type": "network", "object_id": sorted(networks)},
-    )
+def shares_of(project: Project, shared: Collection[str], kind: str = "network") -> list[Json]:
+    """Neutron's RBAC policies for these networks, or other things, created by a project."""
+    found: list[Json] = []
+    for start in range(0, len(shared), IDS_IN_A_URL):
+        ids = sorted(shared)[start : start + IDS_IN_A_URL]
+        params = {"object_type": kind, "object_id": ids}
+        found += project.network.listing(f"list shares of {kind}s", "/rbac-policies", "rbac_policies", params)
+    return found
+
+
+def shared_projects(project: Project, shared: Collection[str], kind: str) -> dict[str, frozenset[str]]:
+    """Id of a thing -> projects that it is shared with. What makes a network external is no share of it."""
+    found: dict[str, set[str]] = {one: set() for one in shared}
+    for share in shares_of(project, shared, kind) if shared else ():
+        if share.get("action") != "access_as_external":
+            found.setdefault(share["object_id"], set()).add(share["target_tenant"])
+    return {one: frozenset(projects) for one, projects in found.items()}
+
+
+def set_shares(project: Project, kind: str, thing_id: str, name: str, wanted: Collection[str]) -> None:
+    """Share it with exactly these projects. Raises the error: of a network with ports of a project on it, its share
+    can't be taken back.
+    """
+    there = [s for s in shares_of(project, [thing_id], kind) if s.get("action") != "access_as_external"]
+    for target in sorted(set(wanted) - {s["target_tenant"] for s in there}):
+        add_share(project, kind, thing_id, name, target)
+    for share in there:
+        if share["target_tenant"] not in wanted:
+            asked = f"remove the share of {kind} {name} with project {share['target_tenant']}"
+            project.network.ask(asked, "DELETE", f"/rbac-policies/{share['id']}", ok=(404,))
+
+
+def add_share(project: Project, kind: str, thing_id: str, name: str, target: str) -> None:
+    """Fine if it is there already."""
+    policy = {
+        "object_type": kind,
+        "object_id": thing_id,
+        "action": "access_as_shared",
+        "target_tenant": target,
+    }
+    asked = f"share {kind} {name} with project {target}"
+    answer = project.network.ask(asked, "POST", "/rbac-policies", json={"rbac_policy": policy}, ok=(409,))
+    if answer.status == 409 and answer.error_type != "DuplicatePolicy":
+        raise project.network.error(asked, answer)

@@ -10,14 +10,13 @@ from weft.drivers.openstack.base import Call, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.errors import QUOTA, Answer
 from weft.drivers.openstack.service import Json, Params
 from weft.drivers.openstack.session import Project
-from weft.model.errors import TemporaryError
+from weft.model.errors import TemporaryError, WeftError
 from weft.model.mark import Mark
 from weft.model.resources import Outcome, Resource, Status
 
 ALWAYS = ("id", "name", "description", "project_id", "created_at")
 BATCH = 100
 """Resources of one bulk creation: Neutron makes all or none of them, in one answer's time."""
-IDS_IN_A_URL = 80
 
 
 class NeutronKind(KindDriver):
@@ -87,9 +86,11 @@ class NeutronKind(KindDriver):
         if "mark" in fields:
             body["description"] = call.text(resource.key)
         if body:
-            call.project.network.ask(
-                f"update {self.item} {resource.name}", "PUT", f"{self.path}/{row.id}", json={self.item: body}
-            )
+            asked = f"update {self.item} {resource.name}"
+            answer = call.project.network.ask(asked, "PUT", f"{self.path}/{row.id}", json={self.item: body})
+            error = self.dropped(resource, call.project.network.part(asked, answer, self.item, reading=False))
+            if error is not None:
+                raise error
 
     def remove(self, project: Project, row: Row) -> None:
         asked, path = f"delete {self.item} {row.name}", f"{self.path}/{row.id}"
@@ -100,6 +101,10 @@ class NeutronKind(KindDriver):
             if isinstance(error, TemporaryError) and users:
                 raise TemporaryError(asked, error.of, f"{error.answer}; in use by {users}", error.then)
             raise error
+
+    def dropped(self, resource: Resource, raw: Json) -> WeftError | None:
+        """What the service accepted and then didn't do, by its own answer."""
+        return None
 
     def users(self, project: Project, row: Row) -> str:
         """Who still uses it, in short, or an empty string: a tenant may have put things of its own on it."""
@@ -132,10 +137,15 @@ class NeutronKind(KindDriver):
             # Neutron answers in the order of the request; the mark makes sure of it. What isn't in the answer has no
             # outcome: it is looked for.
             made = answer.body.get(self.collection)
-            by_mark = (
-                {raw.get("description"): raw.get("id") for raw in made} if isinstance(made, list) else {}
+            by_mark: dict[str, Json] = (
+                {raw.get("description"): raw for raw in made} if isinstance(made, list) else {}
             )
-            return {r.key: Outcome(by_mark[text]) for r in wanted if (text := call.text(r.key)) in by_mark}
+            there = {r.key: raw for r in wanted if (raw := by_mark.get(call.text(r.key))) is not None}
+            return {
+                r.key: Outcome(there[r.key].get("id"), self.dropped(r, there[r.key]))
+                for r in wanted
+                if r.key in there
+            }
         if answer.error_type in QUOTA:
             error = call.project.network.error(asked, answer)
             return {r.key: Outcome(error=error) for r in wanted}
@@ -155,6 +165,8 @@ class NeutronKind(KindDriver):
                 return self._made_before(call, resource, asked, answer)
             raw = call.project.network.part(asked, answer, self.item, reading=False)
             self.created(call, resource, raw)
+            if (error := self.dropped(resource, raw)) is not None:
+                raise error
             return str(raw["id"])
 
         return outcomes_of(call, wanted, one) if wanted else {}

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, Row
-from weft.drivers.openstack.neutron import IDS_IN_A_URL, NeutronKind
+from weft.drivers.openstack.networks import IDS_IN_A_URL
+from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json, Params
 from weft.drivers.openstack.session import Project
+from weft.model.errors import PermanentError, WeftError
 from weft.model.resources import FloatingIPSpec, Kind, PortSpec, Resource, Status
 
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
@@ -45,7 +47,7 @@ class Ports(NeutronKind):
     """Ports are created unbound; Neutron binds them on the server's host when Nova boots it."""
 
     kind = Kind.PORT
-    updatable = frozenset({"mark", "security_groups", "address_pairs"})
+    updatable = frozenset({"mark", "security_groups", "address_pairs", "dns_name"})
     collection, item = "ports", "port"
     fields = (
         "network_id",
@@ -62,6 +64,7 @@ class Ports(NeutronKind):
         "binding:host_id",
         "binding:profile",
         "binding:vif_details",
+        "dns_name",
     )
 
     def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Params:
@@ -117,6 +120,8 @@ class Ports(NeutronKind):
             body["port_security_enabled"] = False
         if spec.mac is not None:
             body["mac_address"] = spec.mac
+        if spec.dns_name is not None:
+            body["dns_name"] = spec.dns_name
         return body
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
@@ -128,7 +133,23 @@ class Ports(NeutronKind):
             body["port_security_enabled"] = bool(spec.security_groups)
         if "address_pairs" in fields:
             body["allowed_address_pairs"] = []
+        if "dns_name" in fields:
+            body["dns_name"] = spec.dns_name
         return body
+
+    def dropped(self, resource: Resource, raw: Json) -> WeftError | None:
+        """Neutron takes a name and forgets it, unless it has a domain of its own for names."""
+        spec = resource.spec
+        assert isinstance(spec, PortSpec)
+        if spec.dns_name is None or raw.get("dns_name") == spec.dns_name:
+            return None
+        return PermanentError(
+            f"give port {resource.name} the host name {spec.dns_name}",
+            "network",
+            f"Neutron accepted it and kept {raw.get('dns_name') or 'none'}",
+            "set dns_domain in neutron.conf to the cloud's own domain (not openstacklocal), and an extension driver "
+            "such as dns_domain_ports in ml2_conf.ini",
+        )
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         spec = resource.spec
@@ -149,6 +170,8 @@ class Ports(NeutronKind):
             fields["tenant_reach"] = "none"
         if spec.mac is not None:
             fields["mac"] = spec.mac
+        if spec.dns_name is not None:
+            fields["dns_name"] = spec.dns_name
         if spec.vnic_type in _VIFS:
             fields["vif"] = _VIFS[spec.vnic_type]
         return fields
@@ -165,6 +188,7 @@ class Ports(NeutronKind):
             "address_pairs": frozenset(p["ip_address"] for p in raw.get("allowed_address_pairs") or ()),
             "security_groups": frozenset(raw["security_groups"]) if secured else "no port security",
             "mac": raw["mac_address"],
+            "dns_name": raw.get("dns_name") or None,
         }
         if REACH in raw:
             fields["tenant_reach"] = raw[REACH]

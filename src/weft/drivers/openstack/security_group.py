@@ -1,17 +1,22 @@
-"""Security groups: SSH from given networks, everything within the group, everything outbound; exactly that."""
+"""Security groups: SSH from given networks, everything within the group, everything outbound; exactly that. Closed ones
+allow what their rules say and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, Row
+from weft.drivers.openstack.networks import add_share, set_shares, shared_projects
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
-from weft.model.resources import Ingress, Kind, Resource, SecurityGroupSpec
+from weft.model.resources import Egress, Ingress, Kind, Resource, SecurityGroupSpec
 
 Rule = tuple[tuple[str, object], ...]
 """A rule without its id: sorted pairs, so that rules compare as sets."""
 INSIDE = "everything within the group and outbound"
+SHARED = "weft:shared_with"
+"""Field that `prepare` adds to a row of the site's own: ids of the projects that it is shared with."""
 COMPARED = (
     "direction",
     "ethertype",
@@ -28,7 +33,7 @@ class SecurityGroups(NeutronKind):
     """The rules of a new group depend on the cloud's template, so they are made exact afterwards."""
 
     kind = Kind.SECURITY_GROUP
-    updatable = frozenset({"mark", "ssh_from", "rules"})
+    updatable = frozenset({"mark", "ssh_from", "rules", "shared_with"})
     collection, item = "security_groups", "security_group"
     bulk = False
     fields = ("security_group_rules",)
@@ -38,6 +43,10 @@ class SecurityGroups(NeutronKind):
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
         self._make_exact(call, resource, self.row(raw))
+        spec = resource.spec
+        assert isinstance(spec, SecurityGroupSpec)
+        for project in spec.shared_with:
+            add_share(call.project, "security_group", raw["id"], resource.name, project)
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         return {}
@@ -46,13 +55,26 @@ class SecurityGroups(NeutronKind):
         super().repair(call, resource, row, fields)
         if fields & {"ssh_from", "rules"}:
             self._make_exact(call, resource, row)
+        if "shared_with" in fields:
+            spec = resource.spec
+            assert isinstance(spec, SecurityGroupSpec)
+            set_shares(call.project, "security_group", row.id, resource.name, spec.shared_with)
+
+    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+        """Whom the site's own are shared with; what a tenant does with its pods' groups is its own affair."""
+        if call.scope.owner.kind != "site":
+            return rows
+        with_whom = shared_projects(call.project, [row.id for row in rows], "security_group")
+        return [replace(row, raw={**row.raw, SHARED: with_whom[row.id]}) for row in rows]
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         spec = resource.spec
         assert isinstance(spec, SecurityGroupSpec)
+        further = {_words(rule) for rule in _further(spec)}
         return {
             "ssh_from": frozenset(spec.ssh_from),
-            "rules": frozenset({INSIDE, *(_words(_ingress_rule(i)) for i in spec.ingress)}),
+            "rules": frozenset(further if spec.egress is not None else {INSIDE, *further}),
+            "shared_with": frozenset(spec.shared_with),
         }
 
     def seen(self, call: Call, row: Row) -> Fields:
@@ -60,9 +82,14 @@ class SecurityGroups(NeutronKind):
         ssh = frozenset(str(dict(r)["remote_ip_prefix"]) for r in rules if _is_ssh(r))
         others = {r for r in rules if not _is_ssh(r)}
         base = set(_base_rules(row.id))
-        told = {_words(r) for r in others - base} | {f"missing: {_words(r)}" for r in base - others}
-        # The rules that every group has are one word, unless some are missing.
-        return {"ssh_from": ssh, "rules": frozenset(told if base - others else {INSIDE, *told})}
+        told = {_words(r) for r in others - base}
+        # The rules that every open group has are one word, unless some are missing.
+        if base <= others:
+            told.add(INSIDE)
+        elif base & others:
+            told |= {f"missing: {_words(r)}" for r in base - others}
+        shared = {"shared_with": row.raw[SHARED]} if SHARED in row.raw else {}
+        return {"ssh_from": ssh, "rules": frozenset(told), **shared}
 
     def facts(self, row: Row) -> dict[str, object]:
         return {"rules": len(row.raw["security_group_rules"])}
@@ -72,9 +99,9 @@ class SecurityGroups(NeutronKind):
         assert isinstance(spec, SecurityGroupSpec)
         network = call.project.network
         should = {
-            *_base_rules(row.id),
+            *(_base_rules(row.id) if spec.egress is None else ()),
             *(_ssh_rule(cidr) for cidr in spec.ssh_from),
-            *(_ingress_rule(i) for i in spec.ingress),
+            *_further(spec),
         }
         missing = sorted(should - set(_rules_of(row)), key=str)
         if missing:
@@ -119,14 +146,19 @@ def _ssh_rule(cidr: str) -> Rule:
     )
 
 
-def _ingress_rule(wanted: Ingress) -> Rule:
+def _further(spec: SecurityGroupSpec) -> Iterable[Rule]:
+    return map(_traffic_rule, (*spec.ingress, *(spec.egress or ())))
+
+
+def _traffic_rule(wanted: Ingress | Egress) -> Rule:
+    inward = isinstance(wanted, Ingress)
     raw: Json = {
-        "direction": "ingress",
+        "direction": "ingress" if inward else "egress",
         "ethertype": "IPv4",
         "protocol": wanted.protocol,
         "port_range_min": wanted.port,
         "port_range_max": wanted.port,
-        "remote_ip_prefix": wanted.source,
+        "remote_ip_prefix": wanted.source if inward else wanted.to,
     }
     return _rule(raw)
 

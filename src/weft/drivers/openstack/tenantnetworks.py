@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from weft.drivers.openstack.neutron import IDS_IN_A_URL, default_group
+from weft.drivers.openstack.networks import IDS_IN_A_URL
+from weft.drivers.openstack.neutron import default_group
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError

@@ -33,7 +33,7 @@ from weft.model.views.pods import (
     ResourceView,
     ServerView,
 )
-from weft.model.views.site import FabricComparison, Health, NodeView, SiteView
+from weft.model.views.site import FabricComparison, Health, NodeView, SiteResources, SiteView
 
 __all__ = [
     "FIRST_NETWORKS",
@@ -64,6 +64,7 @@ __all__ = [
     "PodView",
     "ResourceView",
     "ServerView",
+    "SiteResources",
     "SiteView",
     "SoonIpusView",
     "SoonView",

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabric import FabricDifference, FabricStatus
+from weft.model.pod import PodState
+from weft.model.views.pods import ResourceView
 
 
 class NodeView(Document):
@@ -53,3 +55,19 @@ class Health(Document):
 
     ready: bool
     checks: dict[str, str] = Field(description="Component -> `ok`, or what is wrong.")
+
+
+class SiteResources(Document):
+    """What was applied of a site, and how far it is true."""
+
+    id: str = Field(description="Id of its owner; another one after each `destroy`.")
+    site: str
+    generation: int = Field(description="Generation of the site that was applied.")
+    applied_at: datetime
+    applied_by: str
+    state: PodState
+    reason: str = Field(default="", description="Why it is in this state, in one sentence.")
+    since: datetime
+    done: bool = Field(description="Everything that was applied is there, as it was last read.")
+    resources: tuple[ResourceView, ...] = ()
+    has_receipt: bool = False

@@ -114,9 +114,11 @@ def _addresses(site: Site) -> Iterator[WrongValue]:
         for field in ("rnic_address", "bmc_address", "gw_address"):
             address = str(getattr(machine, field))
             of(pod.cloud if pod else None).first.setdefault(address, f"{machine.name} ({field})")
-            network = _network_at(site, pod.cloud if pod else None, getattr(machine, field))
+            network = network_at(site, pod.cloud if pod else None, getattr(machine, field))
             if network is not None:
-                yield from _free(getattr(machine, field), network, ("ipu_machines", number, field))
+                yield from _free(
+                    getattr(machine, field), site.networks[network], ("ipu_machines", number, field)
+                )
     for i, one in enumerate(site.interfaces):
         network = site.networks.get(one.network)
         if network is None:
@@ -127,9 +129,10 @@ def _addresses(site: Site) -> Iterator[WrongValue]:
         yield from _free(one.address, network, path)
 
 
-def _network_at(site: Site, cloud: str | None, address: IPv4Address) -> SiteNetwork | None:
-    of_cloud = (n for n in site.networks.values() if n.cloud == cloud)
-    return next((n for n in of_cloud if any(address in s.addresses for s in n.subnets.values())), None)
+def network_at(site: Site, cloud: str | None, address: IPv4Address) -> str | None:
+    """Name of the site's network in a cloud that has this address; None: it describes none."""
+    of_cloud = (item for item in site.networks.items() if item[1].cloud == cloud)
+    return next((k for k, n in of_cloud if any(address in s.addresses for s in n.subnets.values())), None)
 
 
 def _fits(one: Interface, network: SiteNetwork, path: Path) -> Iterator[WrongValue]:

@@ -1,0 +1,72 @@
+"""What the site needs in its clouds: plan, apply, destroy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from weft.api.asking import Backend, SmallBody, answer, body_schema, document, may
+from weft.api.documents import AbandonRequest, ApplySiteRequest, EventList
+from weft.app.verbs import Request
+from weft.model.receipt import SignedReceipt
+from weft.model.siteplan import SitePlan
+from weft.model.views import SiteResources
+
+router = APIRouter(prefix="/v1/site", tags=["operators"])
+
+
+@router.get("/plan", response_model=SitePlan)
+def plan_site(
+    request: Annotated[Request, may("site:plan")],
+    verbs: Backend,
+    adopt: Annotated[
+        bool, Query(description="Take what is there already, by MAC address, name or CIDR.")
+    ] = False,
+) -> Response:
+    """Compare what the active site needs in its clouds with what is there; changes nothing."""
+    return answer(verbs.plan_site(request, adopt))
+
+
+@router.post("/apply", response_model=SitePlan, status_code=202, openapi_extra=body_schema(ApplySiteRequest))
+def apply_site(request: Annotated[Request, may("site:apply")], verbs: Backend, body: SmallBody) -> Response:
+    """Make it so, in the background. The answer is the plan; 409 if something of others' is in the way."""
+    return answer(verbs.apply_site(request, document(ApplySiteRequest, body).adopt), 202)
+
+
+@router.get("/resources", response_model=SiteResources)
+def site_resources(request: Annotated[Request, may("site:plan")], verbs: Backend) -> Response:
+    """What was applied last, and how far it is true."""
+    return answer(verbs.site_resources(request))
+
+
+@router.get("/events", response_model=EventList)
+def site_events(
+    request: Annotated[Request, may("site:plan")],
+    verbs: Backend,
+    after: Annotated[int, Query(ge=0, description="Only events with a higher sequence number.")] = 0,
+) -> Response:
+    """What happened to the site's resources."""
+    return answer(EventList(events=tuple(verbs.site_events(request, after))))
+
+
+@router.post("/destroy", response_model=SiteResources, status_code=202)
+def destroy_site(request: Annotated[Request, may("site:destroy")], verbs: Backend) -> Response:
+    """Remove everything that was applied, in the background; then there is a signed receipt."""
+    return answer(verbs.destroy_site(request), 202)
+
+
+@router.post(
+    "/abandon", response_model=SiteResources, status_code=202, openapi_extra=body_schema(AbandonRequest)
+)
+def abandon_site(
+    request: Annotated[Request, may("site:destroy")], verbs: Backend, body: SmallBody
+) -> Response:
+    """End a removal that can't finish; its receipt is never clean."""
+    return answer(verbs.abandon_site(request, document(AbandonRequest, body).reason), 202)
+
+
+@router.get("/receipt", response_model=SignedReceipt)
+def site_receipt(request: Annotated[Request, may("site:plan")], verbs: Backend) -> Response:
+    """The signed receipt of what was destroyed last."""
+    return answer(verbs.site_receipt(request))

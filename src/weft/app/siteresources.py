@@ -1,0 +1,144 @@
+"""The verbs about what a site needs in its clouds: plan, apply, destroy."""
+
+from __future__ import annotations
+
+from weft.app.desk import Desk
+from weft.app.show import record_view
+from weft.app.verbs import Request
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.siteowner import Wish, apply_wish, site_owner, wish_of
+from weft.engine.siteplan import PlannedSite, SitePlanner, followed
+from weft.model.errors import ConflictError, NotFoundError
+from weft.model.pod import PodState
+from weft.model.receipt import SignedReceipt
+from weft.model.resources import Kind
+from weft.model.siteplan import SitePlan
+from weft.model.views import EventView, SiteResources
+from weft.planning.words import some
+
+SHOWN = 5
+"""Conflicts that an error names."""
+
+
+class SiteResourceVerbs(Desk):
+    """Of operators; see `weft.app.verbs`."""
+
+    def plan_site(self, request: Request, adopt: bool = False) -> SitePlan:
+        """The active site against its clouds; changes nothing.
+
+        Args:
+            adopt: what is there already, by MAC address, name or CIDR, would be taken instead of made.
+        """
+        self._policy.check("site:plan", request.caller)
+        return self._planned(adopt).plan
+
+    def apply_site(self, request: Request, adopt: bool = False) -> SitePlan:
+        """What the loop now does; nothing, if everything is as the site says.
+
+        Raises `ConflictError` if something of others' is in the way: nothing is changed then.
+        """
+        with self._logged(request, "site apply", "adopting" if adopt else "the active site"):
+            self._policy.check("site:apply", request.caller)
+            planned = self._planned(adopt)
+            plan = planned.plan
+            if plan.conflicts:
+                said = "; ".join(c.what for c in plan.conflicts[:SHOWN])
+                more = len(plan.conflicts) - SHOWN
+                rest = f"; and {more} more (weft site plan names them all)" if more > 0 else ""
+                raise ConflictError(f"{some(len(plan.conflicts), 'thing')} in the way: {said}{rest}")
+            if plan.nothing and self._is_applied(planned):
+                return plan
+            by = request.caller.user_name
+            apply_wish(self._store.database, plan.site, plan.generation, planned.graph, planned.adopted, by)
+            return plan
+
+    def site_resources(self, request: Request) -> SiteResources:
+        """What was applied last, also after it was destroyed. Raises `NotFoundError` if nothing ever was."""
+        self._policy.check("site:plan", request.caller)
+        return self._resources(*self._applied())
+
+    def site_events(self, request: Request, after: int = 0) -> list[EventView]:
+        """Events with a sequence above `after`."""
+        self._policy.check("site:plan", request.caller)
+        return self._store.events(self._applied()[0].id, after)
+
+    def destroy_site(self, request: Request) -> SiteResources:
+        """Remove everything that was applied; a receipt follows.
+
+        Raises `ConflictError` while live pods have ports on networks of it.
+        """
+        with self._logged(request, "site destroy", "everything that was applied"):
+            self._policy.check("site:destroy", request.caller)
+            owner, wish = self._applied()
+            if owner.state is PodState.RELEASED:
+                raise NotFoundError(f"nothing of site {owner.name} is applied")
+            self._check_unused(wish)
+            self._store.release(owner.id, f"destroy requested by {request.caller.user_name}")
+            return self._resources(*self._applied())
+
+    def abandon_site(self, request: Request, reason: str) -> SiteResources:
+        """End a removal as it is: its receipt is never clean."""
+        with self._logged(request, "site abandon", reason[:255]):
+            self._policy.check("site:destroy", request.caller)
+            owner, _ = self._applied()
+            if not self._store.abandon(owner.id, request.caller.user_name, reason):
+                raise ConflictError(f"the resources of site {owner.name} aren't being destroyed")
+            return self._resources(*self._applied())
+
+    def site_receipt(self, request: Request) -> SignedReceipt:
+        self._policy.check("site:plan", request.caller)
+        owner, _ = self._applied()
+        receipt = self._store.receipt(owner.id)
+        if receipt is None:
+            raise NotFoundError(f"there is no receipt: the resources of site {owner.name} are {owner.state}")
+        return receipt
+
+    def _planned(self, adopt: bool) -> PlannedSite:
+        return SitePlanner(self._store, self._keeper.world(), self._store.site()).plan(adopt)
+
+    def _is_applied(self, planned: PlannedSite) -> bool:
+        """Whether applying it again would change no row; the number of the generation alone is no reason to."""
+        if not planned.graph.resources:
+            return True
+        try:
+            owner, wish = self._applied()
+        except NotFoundError:
+            return False
+        return owner.state is PodState.READY and wish.graph == planned.graph
+
+    def _applied(self) -> tuple[OwnerRecord, Wish]:
+        site = self._store.site().site.name
+        with self._store.database.transaction() as tx:
+            owner = site_owner(tx, site)
+            wish = wish_of(tx, owner.id) if owner is not None else None
+        if owner is None or wish is None:
+            raise NotFoundError(f"nothing of site {site} was ever applied: weft site apply")
+        return owner, wish
+
+    def _check_unused(self, wish: Wish) -> None:
+        networks = [r.name for r in wish.graph.resources if r.kind is Kind.NETWORK]
+        with self._store.database.statement() as tx:
+            rows = tx.rows("pods_on_networks", networks=networks)
+        if rows:
+            said = ", ".join(f"{row['name']} on {row['network']}" for row in rows[:SHOWN])
+            more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+            raise ConflictError(f"pods use networks of the site: {said}{more}; release them first")
+
+    def _resources(self, owner: OwnerRecord, wish: Wish) -> SiteResources:
+        records = self._store.resources(owner.id)
+        return SiteResources(
+            id=str(owner.id),
+            site=owner.name,
+            generation=wish.generation,
+            applied_at=wish.applied_at,
+            applied_by=wish.applied_by,
+            state=owner.state,
+            reason=owner.reason,
+            since=owner.since,
+            done=owner.state is PodState.READY
+            and not owner.repair
+            and owner.changed_at is None
+            and followed(records, wish.graph),
+            resources=tuple(record_view(r) for r in records),
+            has_receipt=self._store.receipt(owner.id) is not None,
+        )

@@ -1,0 +1,188 @@
+"""`weft site plan|apply|resources|events|destroy|abandon|receipt`: what the site needs in its clouds."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from weft.cli.common import Subparsers, client_of, fields, leaf, say, seconds, table, warn, write_json
+from weft.model.errors import TemporaryError
+
+if TYPE_CHECKING:
+    from weft.client import Client
+
+Json = dict[str, Any]
+POLL = 0.5
+"""Seconds between looks while waiting."""
+TIMEOUT = 1800.0
+
+
+def add_site_commands(commands: Subparsers) -> None:
+    plan = leaf(
+        commands, "plan", _plan, "compare what the active site needs in its clouds with what is there"
+    )
+    _adopting(plan)
+    apply = leaf(commands, "apply", _apply, "make what the active site needs in its clouds")
+    _adopting(apply)
+    _waiting(apply, "until everything is there")
+    leaf(
+        commands,
+        "resources",
+        _resources,
+        "show what was applied, and how far it is true; exit 1 unless all is",
+    )
+    events = leaf(commands, "events", _events, "show what happened to the site's resources")
+    events.add_argument(
+        "--after", metavar="N", type=int, default=0, help="only events after this sequence number"
+    )
+    destroy = leaf(
+        commands, "destroy", _destroy, "remove what was applied from the clouds; ends with a receipt"
+    )
+    _waiting(destroy, "until everything is seen gone")
+    abandon = leaf(
+        commands, "abandon", _abandon, "end a removal that can't finish; its receipt is never clean"
+    )
+    abandon.add_argument("--reason", required=True, metavar="TEXT", help="why; it is in the receipt")
+    leaf(commands, "receipt", _receipt, "fetch the signed receipt of what was destroyed last")
+
+
+def _adopting(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--adopt",
+        action="store_true",
+        help="take what is there already, by MAC address, name or CIDR; it is weft's from then on",
+    )
+
+
+def _waiting(parser: argparse.ArgumentParser, until: str) -> None:
+    parser.add_argument("--wait", action="store_true", help=f"wait {until}, with progress")
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=TIMEOUT,
+        help="with --wait: give up waiting after this time (default %(default)g); the work goes on",
+    )
+
+
+def _plan(args: argparse.Namespace) -> int:
+    """1: something is in the way."""
+    answer = client_of(args).plan_site(args.adopt)
+    _tell_plan(args, answer)
+    return int(bool(answer["conflicts"]))
+
+
+def _apply(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    answer = client.apply_site(args.adopt)
+    if not args.json:
+        say(_plan_text(answer).replace("Nothing was changed.", "It is carried out now."))
+    if not args.wait:
+        if args.json:
+            write_json(answer)
+        return 0
+    if not answer["resources"] and not answer["steps"]:
+        return 0
+    return _wait(args, client, lambda view: view["done"])
+
+
+def _destroy(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    view = client.destroy_site()
+    if args.wait:
+        return _wait(args, client, lambda view: view["state"] == "RELEASED")
+    _tell(args, view)
+    return 0
+
+
+def _abandon(args: argparse.Namespace) -> int:
+    _tell(args, client_of(args).abandon_site(args.reason))
+    return 0
+
+
+def _resources(args: argparse.Namespace) -> int:
+    view = client_of(args).site_resources()
+    if args.json:
+        write_json(view)
+        return int(not view["done"])
+    _summary(view)
+    rows = [r for r in view["resources"] if r["state"] != "absent"]
+    if rows:
+        say("\n".join(["", *table(("key", "name", "where", "state", "id", "reason"), rows)]))
+    return int(not view["done"])
+
+
+def _events(args: argparse.Namespace) -> int:
+    found = client_of(args).site_events(args.after)
+    if args.json:
+        write_json(found)
+    else:
+        say("\n".join(table(("sequence", "at", "type", "message"), found)))
+    return 0
+
+
+def _receipt(args: argparse.Namespace) -> int:
+    from weft.cli.receipt import show_receipt
+
+    signed = client_of(args).site_receipt()
+    if args.json:
+        write_json(signed)
+    else:
+        show_receipt(signed)
+    return int(not signed["receipt"]["clean"])
+
+
+def _wait(args: argparse.Namespace, client: Client, over: Callable[[Json], bool]) -> int:
+    """Follow it to its end, an event a line. The API may be restarted meanwhile."""
+    deadline, after = time.monotonic() + args.timeout, 0
+    while True:
+        view: Json | None = None
+        try:
+            view = client.site_resources()
+            for event in client.site_events(after):
+                after = event["sequence"]
+                if not args.json and event["type"] in ("state", "error", "alarm", "receipt"):
+                    say(f"{event['type']}: {event['message']}")
+        except TemporaryError as error:
+            warn(f"weft: {error}")
+        if view is not None and over(view):
+            _tell(args, view)
+            return 0
+        if time.monotonic() >= deadline:
+            reason = f"{view['state']}: {view['reason']}" if view else "weft's API doesn't answer"
+            warn(f"weft: not done after {args.timeout:g} s ({reason}); it goes on")
+            if args.json and view is not None:
+                write_json(view)
+            return 1
+        time.sleep(POLL)
+
+
+def _tell_plan(args: argparse.Namespace, answer: Json) -> None:
+    if args.json:
+        write_json(answer)
+    else:
+        say(_plan_text(answer))
+
+
+def _plan_text(answer: Json) -> str:
+    from weft.cli import text
+
+    return text.site_plan(answer)
+
+
+def _tell(args: argparse.Namespace, view: Json) -> None:
+    if args.json:
+        write_json(view)
+    else:
+        _summary(view)
+
+
+def _summary(view: Json) -> None:
+    there = sum(r["state"] != "absent" for r in view["resources"])
+    names = ("site", "generation", "applied_at", "applied_by", "state", "reason", "since")
+    pairs = [*((name.replace("_", " "), view.get(name)) for name in names), ("resources", there)]
+    say("\n".join(fields(pairs)))
+    if view["has_receipt"]:
+        say("weft site receipt shows what was read when it was removed")

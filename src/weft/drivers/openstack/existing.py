@@ -1,0 +1,158 @@
+"""What is in a cloud already that is like what a site wants there.
+
+Everything is read with a token of the service user's own project, which sees networks of all projects and all ports on
+networks of its own (docs/operating-roles.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from ipaddress import IPv4Network
+
+from weft.drivers.openstack.networks import IDS_IN_A_URL
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project, Sessions
+from weft.model.mark import Mark
+from weft.model.resources import Kind, NetworkSpec, PortSpec, Resource, SubnetSpec
+from weft.ports.existing import Existing, NamedPort
+
+Found = dict[str, list[Existing]]
+ALWAYS = ("id", "name", "description", "project_id")
+
+
+class OpenStackExisting:
+    """`ExistingThings`. Thread-safe."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._existing_of = sessions
+
+    def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
+        left = [r for r in wanted if r.key not in ids]
+        if not left:
+            return {}
+        look = _Look(self._existing_of.own(), dict(ids))
+        look.networks([r for r in left if r.kind is Kind.NETWORK])
+        look.subnets([r for r in left if r.kind is Kind.SUBNET])
+        look.ports([r for r in left if r.kind is Kind.PORT])
+        look.named([r for r in left if r.kind is Kind.ROUTER], "routers")
+        look.named([r for r in left if r.kind is Kind.SECURITY_GROUP], "security_groups")
+        return {key: found for key, found in look.found.items() if found}
+
+    def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
+        fields = ("id", "network_id", "project_id", "dns_name", "device_owner")
+        own = self._existing_of.own()
+        project, rows = own.network.signed_in_project(), _on(own, "ports", networks, fields)
+        return [
+            NamedPort(
+                row["id"],
+                row["network_id"],
+                row["project_id"],
+                str(row.get("dns_name") or "").lower(),
+                row["project_id"] == project,
+                row["device_owner"],
+            )
+            for row in rows
+        ]
+
+
+class _Look:
+    """One look; networks come first, since others are on them.
+
+    Attributes:
+        ids: key -> id, of networks also those of what could be adopted.
+    """
+
+    def __init__(self, own: Project, ids: dict[str, str]) -> None:
+        self._own, self._ids = own, ids
+        self._project = own.network.signed_in_project()
+        self.found: Found = {}
+
+    def networks(self, wanted: Sequence[Resource]) -> None:
+        if not wanted:
+            return
+        place, number, of_type = (
+            f"provider:{part}" for part in ("physical_network", "segmentation_id", "network_type")
+        )
+        params = {"fields": (*ALWAYS, place, number, of_type)}
+        rows = self._own.network.listing("list the networks of all projects", "/networks", "networks", params)
+        for resource in wanted:
+            spec = resource.spec
+            assert isinstance(spec, NetworkSpec)
+            where = (spec.physical_network, spec.segment)
+            for row in rows:
+                here = (row.get(place), row.get(number)) == where and row.get(of_type) in ("vlan", "flat")
+                if here:
+                    vlan = "untagged" if spec.segment is None else f"VLAN {spec.segment}"
+                    self._add(resource, row, f"{vlan} of {spec.physical_network}")
+                elif row["name"] == resource.name and row["project_id"] == self._project:
+                    self._add(resource, row, f"the name {resource.name}", same=False)
+            same = [one for one in self.found.get(resource.key, ()) if one.same]
+            if len(same) == 1:
+                self._ids[resource.key] = same[0].id
+
+    def subnets(self, wanted: Sequence[Resource]) -> None:
+        specs = [
+            (r, r.spec) for r in wanted if isinstance(r.spec, SubnetSpec) and r.spec.network in self._ids
+        ]
+        networks = {self._ids[spec.network] for _, spec in specs}
+        rows = _on(self._own, "subnets", networks, (*ALWAYS, "network_id", "cidr", "ip_version"))
+        for resource, spec in specs:
+            block = IPv4Network(spec.cidr)
+            for row in rows:
+                if row["network_id"] != self._ids[spec.network] or row["ip_version"] != 4:
+                    continue
+                if row["cidr"] == spec.cidr:
+                    self._add(resource, row, f"the CIDR {spec.cidr}")
+                elif IPv4Network(row["cidr"]).overlaps(block):
+                    self._add(resource, row, f"overlapping addresses ({row['cidr']})", same=False)
+
+    def ports(self, wanted: Sequence[Resource]) -> None:
+        specs = [(r, r.spec) for r in wanted if isinstance(r.spec, PortSpec) and r.spec.network in self._ids]
+        networks = {self._ids[spec.network] for _, spec in specs}
+        fields = (*ALWAYS, "network_id", "mac_address", "fixed_ips", "dns_name")
+        rows: dict[str, list[Json]] = {}
+        for row in _on(self._own, "ports", networks, fields):
+            rows.setdefault(row["network_id"], []).append(row)
+        mine = set(self._ids.values())
+        for resource, spec in specs:
+            for row in rows.get(self._ids[spec.network], ()):
+                if row["id"] in mine:
+                    continue
+                if row["mac_address"].lower() == spec.mac:
+                    self._add(resource, row, f"the MAC address {spec.mac}")
+                elif any(f["ip_address"] == spec.address for f in row["fixed_ips"]):
+                    self._add(resource, row, f"the address {spec.address}", same=False)
+                elif spec.dns_name and str(row.get("dns_name") or "").lower() == spec.dns_name:
+                    self._add(resource, row, f"the host name {spec.dns_name}", same=False)
+
+    def named(self, wanted: Sequence[Resource], collection: str) -> None:
+        if not wanted:
+            return
+        path, params = "/" + collection.replace("_", "-"), {"project_id": self._project, "fields": ALWAYS}
+        rows = self._own.network.listing(f"list {collection}", path, collection, params)
+        for resource in wanted:
+            for row in (row for row in rows if row["name"] == resource.name):
+                self._add(resource, row, f"the name {resource.name}")
+
+    def _add(self, resource: Resource, row: Json, like: str, same: bool = True) -> None:
+        one = Existing(
+            id=row["id"],
+            name=row["name"],
+            project_id=row["project_id"],
+            like=like,
+            own=row["project_id"] == self._project,
+            same=same,
+            mark=Mark.parse(row.get("description") or ""),
+        )
+        self.found.setdefault(resource.key, []).append(one)
+
+
+def _on(own: Project, collection: str, networks: Collection[str], fields: Sequence[str]) -> list[Json]:
+    """Rows on these networks."""
+    ids = sorted(networks)
+    found: list[Json] = []
+    for start in range(0, len(ids), IDS_IN_A_URL):
+        params = {"network_id": ids[start : start + IDS_IN_A_URL], "fields": fields}
+        asked = f"list {collection} on the site's networks"
+        found += own.network.listing(asked, f"/{collection}", collection, params)
+    return found

@@ -1,0 +1,71 @@
+"""The audit of the site's own networks: who has taken the name of a piece of hardware, and who is where no tenant may
+be. What is found is told and not removed: it is somebody else's.
+
+Neutron lets any two ports have one name, and who may have ports on a shared network may name one after the filer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.engine.findings import Findings, about
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.records import ResourceRecord
+from weft.engine.world import World
+from weft.model.errors import WeftError
+from weft.model.kinds import Kind
+from weft.model.specs import NetworkSpec, PortSpec
+from weft.ports.existing import NamedPort
+
+_THE_CLOUDS = "network:"
+"""Ports of the cloud's own agents (DHCP, routers)."""
+
+
+def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: World, found: Findings) -> None:
+    for cloud in sorted({r.resource.where for r in records} & world.clouds.keys()):
+        mine = [r for r in records if r.resource.where == cloud and r.outside_id]
+        networks = {str(r.outside_id): r for r in mine if r.kind is Kind.NETWORK}
+        specs = [(r, r.resource.spec) for r in mine]
+        names = {
+            (spec.network, spec.dns_name): r
+            for r, spec in specs
+            if isinstance(spec, PortSpec) and spec.dns_name
+        }
+        own = {r.outside_id for r in mine}
+        try:
+            ports = world.clouds[cloud].ports_on(list(networks))
+        except WeftError as error:
+            found.add("unknown", "port", cloud, owner.name, str(error), **about(owner.owner, owner.name))
+            continue
+        found.checked[f"ports on the site's networks in {cloud}"] = len(ports)
+        for port in ports:
+            if port.id in own:
+                continue
+            network = networks[port.network]
+            named = names.get((network.key, port.dns_name))
+            what = _named(port, named) or _stranger(port, network)
+            if what:
+                said = "nothing: it isn't weft's; ask its project, or remove it by hand"
+                whose = about(owner.owner, owner.name)
+                found.add("foreign", Kind.PORT, cloud, port.id, what, id=port.id, repair=said, **whose)
+
+
+def _named(port: NamedPort, mine: ResourceRecord | None) -> str:
+    if mine is None:
+        return ""
+    return (
+        f"project {port.project_id} has given it the host name {port.dns_name}, which is that of {mine.key}: what "
+        "resolves there is chance"
+    )
+
+
+def _stranger(port: NamedPort, network: ResourceRecord) -> str:
+    """On a network that the site shares with nobody, or not with its project."""
+    spec = network.resource.spec
+    assert isinstance(spec, NetworkSpec)
+    if port.own or port.device_owner.startswith(_THE_CLOUDS):
+        return ""
+    if spec.external or port.project_id in spec.shared_with:
+        return ""
+    where = network.resource.name
+    return f"a port of project {port.project_id} on network {where}, which the site doesn't share with it"

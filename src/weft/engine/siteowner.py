@@ -1,0 +1,107 @@
+"""The owner of what a site needs in its clouds: what an operator applied of it is what is wanted of it.
+
+The graph is stored when it is applied, so that nothing happens in a cloud that nobody was shown before: another
+generation of the site may be active long before it is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import read, written
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.ownerstore import make_owner
+from weft.engine.unreadable import READING, unreadable
+from weft.engine.wants import Want
+from weft.engine.world import World
+from weft.model.errors import ConflictError, PermanentError
+from weft.model.resources import Graph
+from weft.model.site import Site
+
+NO_PROJECT = ""
+"""What the site's own owner makes is in the project of weft's service user, whose id each cloud knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was applied.
+
+    Attributes:
+        generation: of the site.
+        adopted: key -> id of what was there already.
+    """
+
+    generation: int
+    graph: Graph
+    adopted: Mapping[str, str]
+    applied_at: datetime
+    applied_by: str
+
+    @classmethod
+    def of(cls, row: Row) -> Wish:
+        """Raises `UnreadableError`."""
+        try:
+            graph = read(Graph, row["graph"])
+        except READING as error:
+            raise unreadable("what was applied of the site", error) from error
+        return cls(row["generation"], graph, row["adopted"], row["applied_at"], row["applied_by"])
+
+
+def site_owner(tx: Tx, site: str) -> OwnerRecord | None:
+    """The newest owner of a site's resources, also one that was released; None: nothing was ever applied."""
+    row = tx.row("newest_site_owner", site=site)
+    return None if row is None else OwnerRecord.of(row)
+
+
+def wish_of(tx: Tx, owner_id: UUID) -> Wish | None:
+    row = tx.row("site_wish", owner_id=owner_id)
+    return None if row is None else Wish.of(row)
+
+
+def apply_wish(
+    database: Database, site: str, generation: int, graph: Graph, adopted: Mapping[str, str], by: str
+) -> UUID:
+    """Write down what is wanted from now on, and wake who makes it; the owner's id.
+
+    Raises `ConflictError` if it is being destroyed, or a newer generation was applied meanwhile.
+    """
+    with database.transaction() as tx:
+        known = site_owner(tx, site)
+        if known is None or known.state == "RELEASED":
+            owner_id = UUID(make_owner(tx, "site", site, NO_PROJECT, site, by).id)
+        elif known.wanted == "absent":
+            raise ConflictError(f"the resources of site {site} are being destroyed: wait until that is done")
+        else:
+            owner_id = known.id
+        values = {"generation": generation, "graph": written(graph), "adopted": Jsonb(dict(adopted))}
+        if tx.row("set_site_wish", owner_id=owner_id, at=tx.now(), by=by, **values) is None:
+            raise ConflictError(f"a newer generation of site {site} than {generation} was applied meanwhile")
+        message = f"generation {generation} of the site applied by {by}"
+        tx.run("insert_event", owner_id=owner_id, at=tx.now(), type="apply", message=message, key=None)
+        # What differs though the wish for it is the same is looked at now, and not in some minutes.
+        tx.run("request_repair", id=owner_id)
+        tx.run("notify", owner_id=str(owner_id))
+    return owner_id
+
+
+def applied_site(database: Database) -> Want[Wish]:
+    """What is wanted of an owner of kind site: as it was applied."""
+
+    def look(owner: OwnerRecord, world: World) -> Wish:
+        with database.statement() as tx:
+            wish = wish_of(tx, owner.id)
+        if wish is None:
+            then = "apply the site again, or destroy it"
+            raise PermanentError("find what is wanted", str(owner), "the database has no record of it", then)
+        return wish
+
+    def graph(owner: OwnerRecord, site: Site, seen: Wish) -> Graph:
+        return seen.graph
+
+    return Want(look, graph, lambda seen: seen.adopted)

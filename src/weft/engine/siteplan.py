@@ -1,0 +1,141 @@
+"""Compares the active site with its clouds: reads everything it has there, and what of others' is in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.records import ResourceRecord
+from weft.engine.siteowner import NO_PROJECT, site_owner
+from weft.engine.siteparts import SiteRecord
+from weft.engine.store import Store
+from weft.engine.world import World
+from weft.model.errors import ConflictError, UnknownError
+from weft.model.owner import Owner
+from weft.model.resources import Graph, Observed, Resource
+from weft.model.siteplan import SitePlan
+from weft.planning.owners.follow import Known, follow
+from weft.planning.site.changes import adoptable, conflicts, site_steps
+from weft.planning.site.graph import site_graph
+from weft.ports.existing import Existing
+from weft.ports.resources import Scope
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSite:
+    """A plan with what applying it needs.
+
+    Attributes:
+        adopted: key -> id of what it adopts.
+    """
+
+    plan: SitePlan
+    graph: Graph
+    adopted: Mapping[str, str]
+
+
+class SitePlanner:
+    """One plan; changes nothing."""
+
+    def __init__(self, store: Store, world: World, record: SiteRecord) -> None:
+        self._store, self._world, self._record = store, world, record
+
+    def plan(self, adopt: bool = False) -> PlannedSite:
+        """Args: adopt: what is there already, by MAC address, name or CIDR, is taken instead of made.
+
+        Raises `ConflictError` while the site's resources are being destroyed, `UnknownError`, `PermanentError`.
+        """
+        record, graph = self._record, site_graph(self._record.site)
+        owner = self._owner()
+        records = {r.key: r for r in self._store.resources(owner.id)} if owner else {}
+        scope = owner.scope if owner else _nobody(record.site.name)
+        ids = {key: r.outside_id for key, r in records.items() if r.outside_id and not r.is_nowhere}
+        there = [r.resource for r in records.values() if not r.is_nowhere]
+        seen = self._find(scope, there, ids)
+        ids = {key: seen[key].id for key in seen if seen[key].there}
+        existing = self._existing(graph, ids)
+        adopted = adoptable(existing, owner.owner if owner else None) if adopt else {}
+        taken = [r for r in graph.resources if r.key in adopted]
+        seen |= self._find(scope, taken, {**ids, **adopted})
+        known = owner.owner if owner else None
+        plan = SitePlan(
+            site=record.site.name,
+            generation=record.generation,
+            resources=len(graph.resources),
+            steps=site_steps(_known(records.values()), graph, seen, adopted),
+            conflicts=tuple(conflicts(graph, existing, adopted, seen, known)),
+        )
+        return PlannedSite(plan, graph, adopted)
+
+    def _owner(self) -> OwnerRecord | None:
+        """The live one."""
+        name = self._record.site.name
+        with self._store.database.transaction() as tx:
+            owner = site_owner(tx, name)
+        if owner is None or owner.state == "RELEASED":
+            return None
+        if owner.wanted == "absent":
+            raise ConflictError(f"the resources of site {name} are being destroyed: wait until that is done")
+        return owner
+
+    def _find(self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> dict[str, Observed]:
+        """As its own driver sees each, all clouds at the same time."""
+        by_place: dict[str, list[Resource]] = {}
+        for resource in wanted:
+            by_place.setdefault(resource.where, []).append(resource)
+
+        def look(where: str) -> Mapping[str, Observed]:
+            batch = by_place[where]
+            found = self._world.driver(where).find(scope, batch, ids)
+            if missing := [r.name for r in batch if r.key not in found]:
+                raise UnknownError(
+                    f"look for {', '.join(missing[:3])}", where, "the driver returned no result"
+                )
+            return found
+
+        found: dict[str, Observed] = {}
+        for part in _at_once(look, sorted(by_place)):
+            found |= part
+        return found
+
+    def _existing(self, graph: Graph, ids: Mapping[str, str]) -> dict[str, Sequence[Existing]]:
+        """What is like what isn't there yet."""
+        places = sorted({r.where for r in graph.resources})
+
+        def look(where: str) -> Mapping[str, Sequence[Existing]]:
+            self._world.driver(where)  # says what is wrong if the site has no such cloud
+            wanted = [r for r in graph.resources if r.where == where]
+            return self._world.clouds[where].alike(wanted, ids)
+
+        found: dict[str, Sequence[Existing]] = {}
+        for part in _at_once(look, places):
+            found |= part
+        return found
+
+
+def _at_once(look: Callable[[str], T], places: Sequence[str]) -> list[T]:
+    if len(places) < 2:
+        return [look(place) for place in places]
+    with ThreadPoolExecutor(len(places), thread_name_prefix="site-plan") as pool:
+        return list(pool.map(look, places))
+
+
+def _known(records: Iterable[ResourceRecord]) -> dict[str, Known]:
+    """What was taken away isn't waited for: a plan says what is to be done, not when."""
+    return {r.key: Known(r.resource, r.wanted, r.is_nowhere) for r in records}
+
+
+def followed(records: Iterable[ResourceRecord], graph: Graph) -> bool:
+    """Whether the rows are those of this graph."""
+    return not follow(_known(records), graph)
+
+
+def _nobody(site: str) -> Scope:
+    """Of a site of which nothing was applied: nothing bears such a mark."""
+    return Scope(site, Owner("site", str(UUID(int=0))), site, NO_PROJECT)

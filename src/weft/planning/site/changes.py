@@ -1,0 +1,157 @@
+"""The difference between what a site needs in its clouds and what is there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from weft.model.change import SpecChange
+from weft.model.owner import Owner
+from weft.model.resources import Graph, Observed, Resource
+from weft.model.siteplan import SiteAction, SiteConflict, SiteStep
+from weft.planning.owners.follow import Known, follow
+from weft.ports.existing import Existing
+
+FIXED = frozenset(
+    {"type", "physical_network", "segment", "network", "subnet", "cidr", "address", "mac", "vnic_type"}
+)
+"""Fields of what is there, as drivers report them, that can't be changed in place: such a thing can't be adopted."""
+
+
+def site_steps(
+    rows: Mapping[str, Known], graph: Graph, seen: Mapping[str, Observed], adopted: Mapping[str, str]
+) -> tuple[SiteStep, ...]:
+    """What would be done, in the order of the graph; what goes comes last.
+
+    Args:
+        seen: key -> what was observed; of keys without a row that of what would be adopted.
+        adopted: key -> id of what would be adopted.
+    """
+    news = follow(rows, graph)
+    removed, changed = set(news.removed), {r.key: r for r in news.changed}
+    steps: list[SiteStep] = []
+    for resource in graph.resources:
+        key, found = resource.key, seen.get(resource.key)
+        if key in removed:
+            steps.append(_step("recreate", resource, found, _specs(rows[key].resource, resource)))
+        elif key in adopted:
+            steps.append(_step("adopt", resource, found, _differences(key, found), adopted[key]))
+        elif found is None or not found.there:
+            steps.append(_step("create", resource, None))
+        elif fields := (*_specs(rows[key].resource, changed.get(key)), *_differences(key, found)):
+            # What differs already, and is to be otherwise too, is one change.
+            last = {f.field: f for f in fields}
+            steps.append(_step("change", resource, found, tuple(last.values())))
+    wanted = graph.by_key()
+    gone = [rows[key].resource for key in news.removed if key not in wanted]
+    return (*steps, *(_step("remove", r, seen.get(r.key)) for r in reversed(gone)))
+
+
+def adoptable(existing: Mapping[str, Sequence[Existing]], owner: Owner | None) -> dict[str, str]:
+    """Key -> id of what may be adopted: one thing alone is like it, the same, and in the service user's project."""
+    return {
+        key: same[0].id
+        for key, found in existing.items()
+        if len(found) == 1 and (same := [e for e in found if e.same and e.own and _unmarked(e, owner)])
+    }
+
+
+def conflicts(
+    graph: Graph,
+    existing: Mapping[str, Sequence[Existing]],
+    adopted: Mapping[str, str],
+    seen: Mapping[str, Observed],
+    owner: Owner | None,
+) -> Iterator[SiteConflict]:
+    """What is in the way, of all keys.
+
+    Args:
+        adopted: key -> id of what is to be adopted; empty: nothing is.
+        owner: of the site's resources; what bears its mark is a lost answer's, and its own.
+    """
+    could = adoptable(existing, owner)
+    for resource in graph.resources:
+        key = resource.key
+        if key in adopted:
+            fixed = [d for d in (seen[key].differences if key in seen else ()) if d.field in FIXED]
+            if fixed:
+                said = ", ".join(f"its {d.field} is {d.observed}, not {d.wanted}" for d in fixed)
+                what = f"{_named(resource, existing[key][0])} can't be adopted: {said}, which can't be changed in place"
+                yield SiteConflict(key=key, id=adopted[key], what=what)
+            continue
+        for one in existing.get(key, ()):
+            if one.mark is not None and one.mark.owner == owner:
+                continue
+            yield SiteConflict(
+                key=key,
+                id=one.id,
+                what=f"{_named(resource, one)} has {one.like}: {_then(one, key in could, owner)}",
+                adoptable=key in could,
+            )
+
+
+def _then(one: Existing, could: bool, owner: Owner | None) -> str:
+    if one.mark is not None and not _unmarked(one, owner):
+        return f"it is weft's own, of {one.mark.owner} of site {one.mark.site}: release that first"
+    if could:
+        return "adopt it with --adopt, or remove it"
+    if one.same and not one.own:
+        return "it is in another project than that of weft's service user, so weft can't adopt it: remove it"
+    return "remove it, or describe another"
+
+
+def _unmarked(one: Existing, owner: Owner | None) -> bool:
+    return one.mark is None or one.mark.owner == owner
+
+
+def _named(resource: Resource, one: Existing) -> str:
+    name = f" {one.name!r}" if one.name else ""
+    return f"{resource.kind.row.one}{name} {one.id} of project {one.project_id}"
+
+
+def _step(
+    action: SiteAction,
+    resource: Resource,
+    found: Observed | None,
+    fields: Sequence[SpecChange] = (),
+    thing_id: str | None = None,
+) -> SiteStep:
+    return SiteStep(
+        action=action,
+        key=resource.key,
+        kind=str(resource.kind),
+        name=resource.name,
+        where=resource.where,
+        what=resource.spec.summary(),
+        id=thing_id or (found.id if found is not None and found.there else None),
+        fields=tuple(fields),
+    )
+
+
+def _specs(before: Resource, after: Resource | None) -> tuple[SpecChange, ...]:
+    if after is None:
+        return ()
+    return tuple(
+        SpecChange(key=after.key, field=name, was=_text(was), becomes=_text(value))
+        for name, value in after.spec
+        if (was := getattr(before.spec, name, None)) != value
+    )
+
+
+def _differences(key: str, found: Observed | None) -> tuple[SpecChange, ...]:
+    return tuple(
+        SpecChange(key=key, field=d.field, was=d.observed, becomes=d.wanted)
+        for d in (found.differences if found is not None else ())
+        if d.field != "mark"
+    )
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case tuple():
+            return ", ".join(str(v) for v in value) or "none"  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        case _:
+            return str(value)

@@ -1,0 +1,221 @@
+"""What a site needs in its clouds before any pod, as a graph: its networks, routers, security groups, and a port for
+each piece of hardware. Pure: equal sites give equal graphs.
+
+Names are those of the site: people, and pods (the gateways' network), find networks by them. Source of the security
+groups: Graphcore's reference design for OpenStack, 4.2.4, whose tables name traffic by role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+
+from weft.model.ids import Mac
+from weft.model.resources import (
+    Egress,
+    Graph,
+    Ingress,
+    NetworkSpec,
+    PortSpec,
+    Resource,
+    RouterSpec,
+    SecurityGroupSpec,
+    Spec,
+    SubnetSpec,
+)
+from weft.model.site import Site, SiteNetwork, SiteSubnet, SubnetRole
+from weft.planning.shapes.graph import in_order
+from weft.planning.site.hardware import network_at
+
+SSH, DNS, HTTPS, SNMP, TRAPS, SYSLOG, RPC, NFS, EXPORTER = 22, 53, 443, 161, 162, 514, 111, 2049, 9100
+_FILTERED: tuple[SubnetRole, ...] = ("bmc", "gateway", "infrastructure", "management", "storage")
+"""Roles with a group each; that of `management` is open inside and outbound, the others are closed."""
+_FOR_TENANTS = frozenset[SubnetRole]({"management", "storage"})
+"""Roles whose groups are shared with the projects that see the network."""
+
+
+def site_graph(site: Site) -> Graph:
+    """Of a site that was checked."""
+    return Graph(resources=in_order(_resources(site)))
+
+
+def _resources(site: Site) -> Iterator[Resource]:
+    for name, network in site.networks.items():
+        yield from _network(site, name, network)
+    yield from _groups(site)
+    for leg in legs(site):
+        yield leg.resource(site)
+
+
+# -- networks ------------------------------------------------------------------------------------------------------
+
+
+def _network(site: Site, name: str, network: SiteNetwork) -> Iterator[Resource]:
+    cloud = cloud_of(network)
+    key = f"network/{name}"
+    roles = {subnet.role for subnet in network.subnets.values()}
+    spec = NetworkSpec(
+        physical_network=network.physical_network,
+        segment=network.vlan,
+        # The reference design filters nothing on the data network: passed-through adapters can't be filtered.
+        port_security="data" not in roles,
+        mtu=network.mtu,
+        shared_with=tuple(sorted(network.shared_with)),
+        external="external" in roles,
+    )
+    yield _made(key, name, cloud, spec)
+    for subnet, one in network.subnets.items():
+        yield _made(f"subnet/{name}/{subnet}", f"{name}-{subnet}", cloud, _subnet(key, one), key)
+    routed = [subnet for subnet, one in network.subnets.items() if one.nat]
+    if routed:
+        yield _router(site, name, cloud, routed)
+
+
+def _subnet(network: str, one: SiteSubnet) -> SubnetSpec:
+    return SubnetSpec(
+        network=network,
+        cidr=str(one.addresses),
+        gateway=False,
+        gateway_address=None if one.gateway is None else str(one.gateway),
+        dhcp=one.dhcp,
+        pool=None if one.pool is None else (str(one.pool.first), str(one.pool.last)),
+        dns=tuple(str(address) for address in one.dns),
+    )
+
+
+def _router(site: Site, name: str, cloud: str, routed: Sequence[str]) -> Resource:
+    """One a network: what it connects reaches each other anyway."""
+    external = site.clouds[cloud].external_network
+    assert external is not None, "nat is only possible with an external network"
+    subnets = tuple(f"subnet/{name}/{subnet}" for subnet in routed)
+    own = site.networks.get(external)
+    first = (f"network/{external}",) if own is not None and cloud_of(own) == cloud else ()
+    spec = RouterSpec(external_network=external, subnets=subnets)
+    needs = (*first, *((f"subnet/{external}/{s}" for s in own.subnets) if first and own else ()), *subnets)
+    return _made(f"router/{name}", f"{site.name}-{name}", cloud, spec, *dict.fromkeys(needs))
+
+
+# -- hardware ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """An interface of hardware on one of the site's networks.
+
+    Attributes:
+        key: of its port, such as `port/m1/bmc`.
+        network: name in the site.
+    """
+
+    key: str
+    device: str
+    network: str
+    mac: Mac
+    address: IPv4Address
+    host_name: str
+
+    def resource(self, site: Site) -> Resource:
+        """Its port: unbound, since binding is the cloud's own services', and not filtered: nothing could."""
+        network = site.networks[self.network]
+        subnet = next(name for name, one in network.subnets.items() if self.address in one.addresses)
+        spec = PortSpec(
+            network=f"network/{self.network}",
+            subnet=f"subnet/{self.network}/{subnet}",
+            address=str(self.address),
+            mac=self.mac,
+            vnic_type="normal",
+            host="",
+            dns_name=self.host_name,
+        )
+        needs = (spec.network, spec.subnet)
+        made = _made(self.key, self.host_name, cloud_of(network), spec, *needs)
+        return made.model_copy(update={"node": self.device})
+
+
+def legs(site: Site) -> Iterator[Leg]:
+    """Interfaces of the table `interfaces`, and those of IPU-Machines whose network the site describes.
+
+    An RNIC's network is its pod's, which has its port, unless the site describes one for it.
+    """
+    for one in site.interfaces:
+        key = f"port/{one.device}/{one.name}"
+        yield Leg(key, one.device, one.network, one.mac, one.address, one.host_name)
+    for machine in site.ipu_machines:
+        pod = site.ipu_pods.get(machine.ipu_pod)
+        for name in ("bmc", "gw", "rnic"):
+            mac, address = getattr(machine, f"{name}_mac"), getattr(machine, f"{name}_address")
+            network = network_at(site, pod.cloud if pod else None, address)
+            if network is not None:
+                host_name = f"{machine.name}-{name}".lower()
+                yield Leg(f"port/{machine.name}/{name}", machine.name, network, mac, address, host_name)
+
+
+# -- security groups -----------------------------------------------------------------------------------------------
+
+
+def _groups(site: Site) -> Iterator[Resource]:
+    """One for each role whose interfaces of servers are filtered."""
+    for cloud in sorted(site.clouds):
+        mine = {name: n for name, n in site.networks.items() if cloud_of(n) == cloud}
+        for role in _FILTERED:
+            having = {n: net for n, net in mine.items() if any(s.role == role for s in net.subnets.values())}
+            if not having:
+                continue
+            shared = having.values() if role in _FOR_TENANTS else ()
+            projects = {p for n in shared for p in n.shared_with}
+            subnets = [s for n in having.values() for s in n.subnets.values() if s.role == role]
+            spec = _group(site, role, having, subnets, tuple(sorted(projects)))
+            key = f"security_group/{cloud}/{role}" if len(site.clouds) > 1 else f"security_group/{role}"
+            yield _made(key, f"{site.name}-{role}", cloud, spec)
+
+
+def _group(
+    site: Site,
+    role: SubnetRole,
+    networks: dict[str, SiteNetwork],
+    subnets: Sequence[SiteSubnet],
+    projects: tuple[str, ...],
+) -> SecurityGroupSpec:
+    blocks = sorted({str(s.addresses) for s in subnets})
+    if role == "management":
+        return SecurityGroupSpec(ssh_from=tuple(blocks), shared_with=projects)
+    if role == "storage":
+        return SecurityGroupSpec(
+            ssh_from=(), egress=tuple(_to_storage(site, networks, blocks)), shared_with=projects
+        )
+    out = [Egress(protocol="icmp", to=b) for b in blocks]
+    out += [Egress(protocol="tcp", port=port, to=b) for b in blocks for port in _tcp(site, role)]
+    servers = sorted({str(address) for s in subnets for address in s.dns})
+    out += [Egress(protocol=p, port=DNS, to=f"{s}/32") for s in servers for p in ("tcp", "udp")]
+    logs = [Ingress(protocol="udp", port=SYSLOG, source=b) for b in blocks]
+    if role == "infrastructure":
+        out += [Egress(protocol="udp", port=SNMP, to=b) for b in blocks]
+        logs += [Ingress(protocol="udp", port=TRAPS, source=b) for b in blocks]
+    return SecurityGroupSpec(ssh_from=(), ingress=tuple(logs), egress=tuple(out))
+
+
+def _tcp(site: Site, role: SubnetRole) -> Sequence[int]:
+    """Ports that whoever manages hardware reaches there."""
+    if role == "gateway":
+        return (SSH, EXPORTER, *sorted({m.agent_port for m in site.ipu_machines}))
+    return (SSH, HTTPS)
+
+
+def _to_storage(site: Site, networks: dict[str, SiteNetwork], blocks: Sequence[str]) -> Iterator[Egress]:
+    """NFS to the filers that the site describes, or to any address there."""
+    filers = {d.name for d in site.devices if d.kind == "storage"}
+    there = sorted(f"{i.address}/32" for i in site.interfaces if i.device in filers and i.network in networks)
+    for address in there or blocks:
+        yield Egress(protocol="tcp", port=NFS, to=address)
+        yield Egress(protocol="tcp", port=RPC, to=address)
+        yield Egress(protocol="udp", port=RPC, to=address)
+
+
+def cloud_of(network: SiteNetwork) -> str:
+    assert network.cloud is not None, "a checked site names it"
+    return network.cloud
+
+
+def _made(key: str, name: str, cloud: str, spec: Spec, *needs: str) -> Resource:
+    return Resource(key=key, name=name, where=cloud, owner="site", needs=needs, spec=spec)

@@ -1,0 +1,64 @@
+"""Port: what is in a cloud already that is like a wanted resource, whoever made it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from weft.model.mark import Mark
+from weft.model.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """One that is in the way of a wanted resource, or can be adopted in its place.
+
+    Attributes:
+        like: in what it is like it, such as `VLAN 13 of physnet1`.
+        own: it is in the project of weft's service user, which may change and remove it.
+        same: it is the same thing, by MAC address, name or CIDR; otherwise it is only in the way.
+        mark: weft's mark on it.
+    """
+
+    id: str
+    name: str
+    project_id: str
+    like: str
+    own: bool
+    same: bool = True
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPort:
+    """A port on a network with its name in the cloud's DNS.
+
+    Attributes:
+        own: it is in the project of weft's service user.
+    """
+
+    id: str
+    network: str
+    project_id: str
+    dns_name: str
+    own: bool
+    device_owner: str = ""
+
+
+class ExistingThings(Protocol):
+    def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
+        """Key -> what is like it, of all projects; those that nothing is like are left out.
+
+        What is on a network is looked for where the network has an id, or one that could be adopted.
+
+        Args:
+            ids: key -> id of what weft has made; it isn't looked for.
+
+        Raises `UnknownError`.
+        """
+        ...
+
+    def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
+        """Ports of all projects on networks of weft's service user, by the networks' ids. Raises `UnknownError`."""
+        ...

@@ -1,0 +1,85 @@
+"""The fake cloud: what is there already that is like a wanted resource."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from ipaddress import IPv4Network
+
+from weft.model.resources import Kind, NetworkSpec, PortSpec, Resource, SubnetSpec
+from weft.ports.existing import Existing, NamedPort
+from weft.testing.cloud_networks import FakeNetworks
+from weft.testing.cloud_state import Thing
+
+SERVICE_PROJECT = "service"
+"""Project of what is the site's own."""
+
+
+class FakeExisting(FakeNetworks):
+    """`ExistingThings`."""
+
+    def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
+        self._call("alike", None)
+        known, found = dict(ids), dict[str, Sequence[Existing]]()
+        order = sorted((r for r in wanted if r.key not in ids), key=lambda r: r.kind is not Kind.NETWORK)
+        for resource in order:
+            like = list(self._like(resource, known))
+            if like:
+                found[resource.key] = like
+            if resource.kind is Kind.NETWORK and len([e for e in like if e.same]) == 1:
+                known[resource.key] = next(e.id for e in like if e.same)
+        return found
+
+    def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
+        self._call("alike", None)
+        return [
+            NamedPort(
+                p.id,
+                str(p.fields["network"]),
+                p.project_id,
+                str(p.fields.get("dns_name") or ""),
+                p.project_id == SERVICE_PROJECT,
+            )
+            for p in self.things(Kind.PORT)
+            if p.fields.get("network") in networks
+        ]
+
+    def _like(self, resource: Resource, ids: Mapping[str, str]) -> Iterator[Existing]:
+        for thing in self.things(resource.kind):
+            if thing.id in ids.values():
+                continue
+            for like, same in self._reasons(resource, thing, ids):
+                own = thing.project_id == SERVICE_PROJECT
+                yield Existing(thing.id, thing.name, thing.project_id, like, own, same, thing.mark)
+                break
+
+    @staticmethod
+    def _reasons(resource: Resource, thing: Thing, ids: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+        fields, spec = thing.fields, resource.spec
+        mine = thing.project_id == SERVICE_PROJECT
+        match spec:
+            case NetworkSpec():
+                if (fields.get("physical_network"), fields.get("segment")) == (
+                    spec.physical_network,
+                    spec.segment,
+                ):
+                    yield f"VLAN {spec.segment} of {spec.physical_network}", True
+                if mine and thing.name == resource.name:
+                    yield f"the name {thing.name}", False
+            case SubnetSpec() if fields.get("network") == ids.get(spec.network, ""):
+                if fields["cidr"] == spec.cidr:
+                    yield f"the CIDR {spec.cidr}", True
+                elif IPv4Network(str(fields["cidr"])).overlaps(IPv4Network(spec.cidr)):
+                    yield f"overlapping addresses ({fields['cidr']})", False
+            case PortSpec() if fields.get("network") == ids.get(spec.network, ""):
+                if fields.get("mac") == spec.mac:
+                    yield f"the MAC address {spec.mac}", True
+                elif fields.get("address") == spec.address:
+                    yield f"the address {spec.address}", False
+                elif spec.dns_name and fields.get("dns_name") == spec.dns_name:
+                    yield f"the host name {spec.dns_name}", False
+            case _ if (
+                mine and thing.name == resource.name and resource.kind in (Kind.ROUTER, Kind.SECURITY_GROUP)
+            ):
+                yield f"the name {thing.name}", True
+            case _:
+                pass

@@ -1,0 +1,183 @@
+"""A site that describes its own networks and hardware, applied in the loop on the fakes."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import psycopg
+
+from tests.engine.house import small_site, stood_still
+from tests.engine.ownerhouse import OwnerHouse
+from tests.engine.timehouse import HandClock
+from weft.app.sitefile import checked
+from weft.engine.database import Database
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.siteowner import applied_site, site_owner
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.model.site import Device, Interface, Site, SiteNetwork
+from weft.model.siteplan import SitePlan
+from weft.testing.cloud_state import Thing
+
+GW = {
+    "cloud": "lab",
+    "physical_network": "physnet-9g",
+    "vlan": 13,
+    "subnets": {
+        "bmc": {
+            "role": "bmc",
+            "addresses": "10.201.0.0/24",
+            "pool": {"first": "10.201.0.200", "last": "10.201.0.254"},
+            "dns": ["10.201.0.2"],
+        },
+        "gw": {
+            "role": "gateway",
+            "addresses": "10.202.0.0/24",
+            "pool": {"first": "10.202.0.200", "last": "10.202.0.254"},
+        },
+    },
+}
+STORAGE = {
+    "cloud": "lab",
+    "physical_network": "physnet-d",
+    "vlan": 12,
+    "mtu": 9000,
+    "shared_with": ["team-b", "team-a"],
+    "subnets": {
+        "storage": {
+            "role": "storage",
+            "addresses": "10.212.0.0/24",
+            "gateway": "10.212.0.3",
+            "pool": {"first": "10.212.0.100", "last": "10.212.0.254"},
+            "nat": True,
+        }
+    },
+}
+DEVICES = [
+    {"name": "pdu9", "kind": "pdu"},
+    {"name": "nas1", "kind": "storage"},
+    {"name": "m1", "kind": "other"},
+]
+INTERFACES = [
+    {
+        "device": "m1",
+        "name": "bmc",
+        "network": "gateways",
+        "mac": "02:00:00:00:00:01",
+        "address": "10.201.0.11",
+    },
+    {
+        "device": "m1",
+        "name": "gw",
+        "network": "gateways",
+        "mac": "02:00:00:00:00:02",
+        "address": "10.202.0.11",
+    },
+    {
+        "device": "nas1",
+        "name": "eth0",
+        "network": "storage",
+        "mac": "02:00:00:00:00:03",
+        "address": "10.212.0.5",
+    },
+]
+
+
+@cache
+def described() -> Site:
+    """The lab's default site with two networks, one of them shared with tenants, and three interfaces."""
+    return with_networks(
+        {"gateways": GW, "storage": STORAGE}, [Interface.model_validate(i) for i in INTERFACES]
+    )
+
+
+def with_networks(networks: dict[str, Any], interfaces: list[Interface]) -> Site:
+    site = small_site().model_copy(
+        update={
+            "networks": {name: SiteNetwork.model_validate(n) for name, n in networks.items()},
+            "devices": tuple(Device.model_validate(d) for d in DEVICES),
+            "interfaces": tuple(interfaces),
+        }
+    )
+    return checked(site)
+
+
+KEYS = frozenset(
+    {
+        *("network/gateways", "subnet/gateways/bmc", "subnet/gateways/gw"),
+        *("network/storage", "subnet/storage/storage", "router/storage"),
+        *("security_group/bmc", "security_group/gateway", "security_group/storage"),
+        *("port/m1/bmc", "port/m1/gw", "port/nas1/eth0"),
+    }
+)
+
+
+class SiteHouse(OwnerHouse):
+    """With short ways to plan, apply and destroy."""
+
+    def __init__(self, database: Database, url: str) -> None:
+        super().__init__(database, url, clock=HandClock())
+        self.wants |= {"site": applied_site(database)}
+        self.activate(described())
+
+    def activate(self, site: Site) -> None:
+        self.site = site
+        self.store.activate_site(site, "test")
+
+    def change(self, **networks: dict[str, Any]) -> None:
+        """Activate the site with other fields of some networks."""
+        now = {
+            name: SiteNetwork.model_validate({**net.model_dump(mode="json"), **networks.get(name, {})})
+            for name, net in self.site.networks.items()
+        }
+        self.activate(checked(self.site.model_copy(update={"networks": now})))
+
+    def plan(self, adopt: bool = False) -> SitePlan:
+        return self.service.plan_site(self.operator, adopt)
+
+    def steps(self, adopt: bool = False) -> list[str]:
+        """`action key` of each step."""
+        return [f"{s.action} {s.key}" for s in self.plan(adopt).steps]
+
+    def ask(self, adopt: bool = False) -> SitePlan:
+        return self.service.apply_site(self.operator, adopt)
+
+    def applied(self, adopt: bool = False) -> OwnerRecord:
+        """Applied, and everything there."""
+        self.ask(adopt)
+        return self.settle()
+
+    def settle(self, visits: int = 20) -> OwnerRecord:
+        for _ in range(visits):
+            owner = self.visit(self.site_owner())
+            if self.service.site_resources(self.operator).done:
+                return owner
+        raise AssertionError(f"{owner.state}: {owner.reason}")
+
+    def site_owner(self) -> OwnerRecord:
+        with self.database.transaction() as tx:
+            found = site_owner(tx, self.site.name)
+        assert found is not None
+        return found
+
+    def run_out(self) -> None:
+        """As if whoever holds it had been stopped for longer than its hold."""
+        with psycopg.connect(self.database.url, autocommit=True) as connection:
+            connection.execute("UPDATE owner SET held_until = now() - interval '1 s', next_at = now()")
+        stood_still(self.database)
+
+    def destroyed(self) -> OwnerRecord:
+        self.service.destroy_site(self.operator)
+        return self.visit(self.site_owner(), PodState.RELEASED)
+
+    def mine(self) -> dict[str, Thing]:
+        """Key -> thing with the mark of the site's owner."""
+        owner = self.site_owner().owner
+        return {t.mark.key: t for t in self.cloud.things() if t.mark and t.mark.owner == owner}
+
+    def others_network(self, project: str = "service", **fields: object) -> Thing:
+        """What somebody made by hand on VLAN 13."""
+        made = {"physical_network": "physnet-9g", "segment": 13, "shared_with": (), "mtu": 1500, **fields}
+        made |= {"port_security": True, "external": False}
+        return self.cloud.add(Kind.NETWORK, "by-hand", project, None, **made)

@@ -1,0 +1,305 @@
+"""What a site needs in its clouds: planned, applied by the loop, kept, adopted and destroyed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.engine.sitehouse import KEYS, SiteHouse
+from weft.engine.database import Database
+from weft.model.errors import ConflictError, ForbiddenError, NotFoundError
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.planning.site.plantext import site_plan_text
+from weft.testing.cloud import Fault
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[SiteHouse]:
+    house = SiteHouse(database, database_url)
+    yield house
+    house.close()
+
+
+# -- from nothing to a receipt ----------------------------------------------------------------------------------
+
+
+def test_planned_applied_and_destroyed_with_a_receipt(house: SiteHouse) -> None:
+    """Everything of the description, nothing else; a second apply does nothing and says so."""
+    plan = house.plan()
+    assert {f"{s.action} {s.key}" for s in plan.steps} == {f"create {key}" for key in KEYS}
+    assert house.cloud.things() == [] and plan.conflicts == ()
+    house.applied()
+    assert house.mine().keys() == KEYS
+    there = house.mine()
+    assert there["network/storage"].fields["shared_with"] == ("team-a", "team-b")
+    assert there["network/gateways"].fields["shared_with"] == ()
+    assert there["network/storage"].fields["mtu"] == 9000
+    assert {t.name for t in there.values()} >= {"gateways", "m1-bmc", "lab-storage", "storage-storage"}
+    port = there["port/m1/bmc"]
+    assert (port.fields["mac"], port.fields["address"], port.fields["dns_name"]) == (
+        "02:00:00:00:00:01",
+        "10.201.0.11",
+        "m1-bmc",
+    )
+    before = dict(house.cloud.calls)
+    again = house.ask()
+    assert again.nothing and "Nothing to change" in site_plan_text(again)
+    assert not {c for c in house.cloud.calls if house.cloud.calls[c] != before.get(c)} - _READS
+    assert house.service.audit(house.operator).findings == ()
+    owner = house.destroyed()
+    receipt = house.service.site_receipt(house.operator).receipt
+    assert receipt.clean and receipt.kind == "site" and receipt.pod_id == str(owner.id)
+    assert {i.plane for i in receipt.items} >= {"network", "subnet", "port", "router", "security_group"}
+    assert house.cloud.things() == []
+
+
+_READS = {f"find {k}" for k in Kind} | {"alike", "check None", "check", "facts"}
+
+
+def test_it_can_be_applied_again_after_it_was_destroyed(house: SiteHouse) -> None:
+    """By another owner: the first one's receipt stays true."""
+    first = house.applied()
+    house.destroyed()
+    with pytest.raises(NotFoundError, match="nothing of site lab is applied"):
+        house.service.destroy_site(house.operator)
+    second = house.applied()
+    assert first.id != second.id and house.mine().keys() == KEYS
+
+
+def test_nothing_is_done_before_it_is_applied(house: SiteHouse) -> None:
+    """A site that is active with another description changes no cloud by that."""
+    house.applied()
+    house.change(storage={"mtu": 1500, "shared_with": ["team-a"]})
+    house.visit(house.site_owner())
+    assert house.mine()["network/storage"].fields["mtu"] == 9000
+    steps = house.plan().steps
+    assert {(f.field, f.was, f.becomes) for s in steps for f in s.fields} == {
+        ("mtu", "9000", "1500"),
+        ("shared_with", "team-a, team-b", "team-a"),
+    }
+    house.applied()
+    assert house.mine()["network/storage"].fields["mtu"] == 1500
+    assert house.mine()["network/storage"].fields["shared_with"] == ("team-a",)
+    assert house.mine()["security_group/storage"].fields["shared_with"] == ("team-a",)
+
+
+def test_what_cannot_change_in_place_is_recreated_with_what_needs_it(house: SiteHouse) -> None:
+    """A row that isn't described any more is removed; the others stay what they were."""
+    house.applied()
+    ids = {key: t.id for key, t in house.mine().items()}
+    house.change(storage={"vlan": 14})
+    rows = [i for i in house.site.interfaces if i.device != "m1"]
+    house.activate(house.site.model_copy(update={"interfaces": tuple(rows)}))
+    steps = house.steps()
+    assert "recreate network/storage" in steps and "recreate port/nas1/eth0" in steps
+    assert steps[-2:] == ["remove port/m1/gw", "remove port/m1/bmc"]
+    house.applied()
+    there = house.mine()
+    assert there["network/storage"].fields["segment"] == 14
+    assert "port/m1/bmc" not in there and there["network/gateways"].id == ids["network/gateways"]
+    assert house.plan().nothing
+
+
+# -- attacks ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Kind.NETWORK, Kind.SUBNET, Kind.PORT, Kind.ROUTER, Kind.SECURITY_GROUP])
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.ERROR_500])
+def test_a_creation_that_is_lost_or_fails_is_made_once(house: SiteHouse, kind: Kind, fault: Fault) -> None:
+    house.cloud.plant(fault, kind=kind, verb="create")
+    house.applied()
+    assert house.mine().keys() == KEYS and len(house.cloud.things()) == len(KEYS)
+    assert house.plan().nothing
+
+
+def test_a_worker_that_dies_in_the_middle_is_followed_by_another(house: SiteHouse) -> None:
+    """Half made, twice: nothing is made twice."""
+
+    class DiedError(BaseException):
+        pass
+
+    def die() -> None:
+        raise DiedError
+
+    house.ask()
+    for _ in range(2):
+        house.cloud.meanwhile("create", die)
+        with pytest.raises(DiedError):
+            house.visit(house.site_owner())
+        house.run_out()
+    house.settle()
+    assert house.mine().keys() == KEYS and len(house.cloud.things()) == len(KEYS)
+
+
+def test_drift_is_planned_and_repaired(house: SiteHouse) -> None:
+    house.applied()
+    house.cloud.lose(house.mine()["port/m1/gw"])
+    house.mine()["network/storage"].fields["shared_with"] = ("team-a", "team-b", "mallory")
+    assert set(house.steps()) == {"create port/m1/gw", "change network/storage"}
+    house.applied()
+    assert house.mine().keys() == KEYS
+    assert house.mine()["network/storage"].fields["shared_with"] == ("team-a", "team-b")
+
+
+def test_names_that_the_cloud_forgets_are_told(house: SiteHouse) -> None:
+    house.cloud.offers.keeps_names = False
+    house.ask()
+    for _ in range(5):
+        owner = house.visit(house.site_owner())
+    assert owner.state is not PodState.READY and "set dns_domain" in owner.reason
+    house.cloud.offers.keeps_names = True
+    house.settle()
+    assert house.mine()["port/m1/bmc"].fields["dns_name"] == "m1-bmc"
+
+
+def test_a_tenant_that_takes_a_name_is_found_by_the_audit(house: SiteHouse) -> None:
+    house.applied()
+    network = house.mine()["network/storage"].id
+    taken = house.cloud.add(
+        Kind.PORT, "x", "team-b", None, network=network, mac="02:00:00:00:00:99", address="10.212.0.101"
+    )
+    assert house.service.audit(house.operator).findings == ()
+    taken.fields["dns_name"] = "nas1-eth0"
+    (found,) = house.service.audit(house.operator).findings
+    assert (found.category, found.kind, found.id) == ("foreign", "port", taken.id)
+    assert "nas1-eth0" in found.what and "team-b" in found.what
+
+
+def test_a_strangers_port_on_a_privileged_network_is_found_by_the_audit(house: SiteHouse) -> None:
+    house.applied()
+    network = house.mine()["network/gateways"].id
+    port = house.cloud.add(
+        Kind.PORT, "x", "team-b", None, network=network, address="10.202.0.201", dns_name=""
+    )
+    (found,) = house.service.audit(house.operator).findings
+    assert found.id == port.id and "gateways" in found.what
+
+
+def test_only_operators(house: SiteHouse) -> None:
+    member = house.request("team-a")
+    for verb in ("plan_site", "apply_site", "site_resources", "destroy_site", "site_receipt"):
+        with pytest.raises(ForbiddenError):
+            getattr(house.service, verb)(member)
+
+
+# -- what others made -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("project", ["service", "team-b"])
+def test_what_others_made_is_left_alone(house: SiteHouse, project: str) -> None:
+    """Another's network has the VLAN: told with what to do, and nothing is changed."""
+    network = house.others_network(project)
+    was = dict(network.fields)
+    (conflict,) = house.plan().conflicts
+    assert conflict.key == "network/gateways" and network.id in conflict.what and "VLAN 13" in conflict.what
+    assert conflict.adoptable is (project == "service")
+    with pytest.raises(ConflictError, match="1 thing in the way"):
+        house.ask()
+    assert house.cloud.things() == [network] and network.fields == was
+
+
+def test_it_is_adopted_by_vlan_cidr_and_mac(house: SiteHouse) -> None:
+    """What is adopted keeps its id, gets the mark and what the site says, and goes with the rest."""
+    network = house.others_network(mtu=1400)
+    pool = ("10.201.0.50", "10.201.0.60")
+    subnet = house.cloud.add(
+        Kind.SUBNET, "s", "service", None, network=network.id, cidr="10.201.0.0/24", pool=pool
+    )
+    here = {"network": network.id, "subnet": subnet.id, "vnic_type": "normal", "host": ""}
+    port = house.cloud.add(
+        Kind.PORT, "p", "service", None, mac="02:00:00:00:00:01", address="10.201.0.11", **here
+    )
+    plan = house.plan(adopt=True)
+    assert [s.key for s in plan.steps if s.action == "adopt"] == [
+        "network/gateways",
+        "subnet/gateways/bmc",
+        "port/m1/bmc",
+    ]
+    assert "mtu: 1400 → 1500" in site_plan_text(plan) and network.id in site_plan_text(plan)
+    house.applied(adopt=True)
+    there = house.mine()
+    assert there.keys() == KEYS
+    assert (there["network/gateways"], there["port/m1/bmc"]) == (network, port)
+    assert network.fields["mtu"] == 1500 and subnet.fields["pool"] == ("10.201.0.200", "10.201.0.254")
+    house.destroyed()
+    assert house.cloud.things() == []
+
+
+def test_what_cannot_be_made_as_described_is_not_adopted(house: SiteHouse) -> None:
+    """A port with the MAC address and another address; a network with the name and another VLAN."""
+    network = house.others_network()
+    port = house.cloud.add(
+        Kind.PORT, "p", "service", None, network=network.id, mac="02:00:00:00:00:01", address="10.201.0.77"
+    )
+    house.cloud.add(Kind.NETWORK, "storage", "service", None, physical_network="physnet-d", segment=77)
+    plan = house.plan(adopt=True)
+    said = {c.key: c.what for c in plan.conflicts}
+    assert said.keys() == {"port/m1/bmc", "network/storage"}
+    assert (
+        port.id in said["port/m1/bmc"]
+        and "its address is 10.201.0.77, not 10.201.0.11" in said["port/m1/bmc"]
+    )
+    with pytest.raises(ConflictError, match="2 things in the way"):
+        house.ask(adopt=True)
+
+
+def test_what_is_a_pods_is_never_adopted(house: SiteHouse) -> None:
+    """A pod's network has the VLAN by mistake: it stays the pod's, in whatever project it is."""
+    pod = house.ready()
+    network = next(t for t in house.cloud.things(Kind.NETWORK) if t.mark)
+    network.fields |= {"physical_network": "physnet-9g", "segment": 13}
+    network.project_id = "service"
+    (conflict,) = house.plan(adopt=True).conflicts
+    assert f"pod {pod.id}" in conflict.what and not conflict.adoptable
+
+
+def test_what_is_adopted_may_vanish_before(house: SiteHouse) -> None:
+    house.others_network()
+    house.ask(adopt=True)
+    house.cloud.lose(house.cloud.things(Kind.NETWORK)[0])
+    house.settle()
+    assert house.mine().keys() == KEYS
+
+
+def test_a_network_that_somebody_made_meanwhile_is_told(house: SiteHouse) -> None:
+    """Between plan and creation: the reason names it, and it goes on once it is gone."""
+    house.ask()
+    network = house.others_network()
+    owner = house.visit(house.site_owner())
+    assert owner.state is not PodState.READY and "VLAN 13" in owner.reason
+    house.cloud.lose(network)
+    house.settle()
+
+
+def test_ports_of_tenants_block_the_end_until_they_are_gone(house: SiteHouse) -> None:
+    house.applied()
+    network = house.mine()["network/storage"]
+    port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network=network.id, address="10.212.0.101")
+    house.service.destroy_site(house.operator)
+    for _ in range(3):
+        owner = house.visit(house.site_owner())
+    assert owner.state is PodState.RELEASING and "theirs" in owner.reason
+    assert port in house.cloud.things()
+    with pytest.raises(ConflictError, match="being destroyed"):
+        house.ask()
+    house.cloud.lose(port)
+    house.visit(house.site_owner(), PodState.RELEASED)
+    assert house.service.site_receipt(house.operator).receipt.clean
+
+
+def test_an_older_generation_does_not_undo_a_newer_one(house: SiteHouse) -> None:
+    """Two operators at the same time."""
+    from weft.engine.siteowner import apply_wish
+    from weft.planning.site.graph import site_graph
+
+    house.applied()
+    old, graph = house.store.site().generation, site_graph(house.site)
+    house.change(storage={"mtu": 1500})
+    house.applied()
+    with pytest.raises(ConflictError, match="newer generation"):
+        apply_wish(house.database, "lab", old, graph, {}, "late")
+    assert house.plan().nothing
