@@ -11,50 +11,18 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
-from weft.drivers.switches.vlans import EVERY, from_ranges, ranges
 from weftlab.switches.bridge import Vlans
+from weftlab.switches.eapiconfig import CommandError, Config, Port, Vlan, Where, apply
+from weftlab.switches.eapishow import (
+    config_text,
+    show_interfaces,
+    show_neighbours,
+    show_switchports,
+    show_vlans,
+)
 from weftlab.switches.front import PARKING, Answer, Front
-
-
-@dataclass
-class Port:
-    mode: str = "access"
-    access: int = 1
-    native: int = 1
-    allowed: frozenset[int] = EVERY
-
-
-@dataclass
-class Vlan:
-    name: str
-    state: str = "active"
-
-
-@dataclass
-class Config:
-    vlans: dict[int, Vlan] = field(default_factory=lambda: {1: Vlan("default")})
-    ports: dict[str, Port] = field(default_factory=dict[str, Port])
-
-
-class CommandError(Exception):
-    """A command that isn't taken. Args: code: of eAPI; `said`: the switch's words."""
-
-    def __init__(self, code: int, kind: str, said: str) -> None:
-        super().__init__(said)
-        self.code, self.kind, self.said = code, kind, said
-
-
-@dataclass
-class Where:
-    """Mode of the command line: `exec`, `enabled`, `config`; inside of config a VLAN or an interface."""
-
-    mode: str = "exec"
-    session: str | None = None
-    vlan: int | None = None
-    port: str | None = None
 
 
 class Eapi(Front):
@@ -70,6 +38,8 @@ class Eapi(Front):
         for name, number in self.plan.by_name().items():
             link = number in self._links
             config.ports[name] = Port("trunk", 1, PARKING, frozenset()) if link else Port(access=PARKING)
+        for link in self.plan.members().values():
+            config.ports[link] = Port(member=True)
         return config
 
     def forwarding(self) -> Mapping[int, Vlans]:
@@ -173,7 +143,7 @@ class Eapi(Front):
         """A session is what was changed: others' commits since then stay."""
         config = deepcopy(self.running)
         for at, line in commands:
-            _apply(config, at, line)
+            apply(config, at, line)
         return config
 
     def _configure(self, where: Where, line: str) -> Any:
@@ -197,12 +167,15 @@ class Eapi(Front):
         if line == "exit":
             if where.vlan is None and where.port is None:
                 where.mode = "enabled"
+            if where.queue is not None:
+                where.queue = None
+                return {}
             where.vlan = where.port = None
             return {}
         session = where.session
         config = deepcopy(self.running) if session is None else self._replayed(self._sessions[session])
-        at = Where("config", session, where.vlan, where.port)
-        _apply(config, where, line)
+        at = Where("config", session, where.vlan, where.port, where.queue)
+        apply(config, where, line)
         if session is None:
             self.take(config)
         else:
@@ -214,16 +187,18 @@ class Eapi(Front):
     def _show(self, line: str, text: bool) -> Any:
         config: Config = self.reading()
         shown: dict[str, Callable[[], Any]] = {
-            "show vlan": lambda: _vlans(config),
-            "show interfaces switchport": lambda: _switchports(config),
+            "show vlan": lambda: show_vlans(config),
+            "show interfaces switchport": lambda: show_switchports(config),
             "show version": self._version,
+            "show interfaces": lambda: show_interfaces(config, self.plan.members()),
+            "show lldp neighbors detail": lambda: show_neighbours(self.heard),
         }
         if re.fullmatch(r"show (running-config|startup-config)( all)?", line):
             if not text:
                 raise CommandError(
                     1003, "unconverted command", "Command cannot be used over the API at this time"
                 )
-            return {"output": _text(config if "running" in line else self.saved)}
+            return {"output": config_text(config if "running" in line else self.saved)}
         if line not in shown:
             raise CommandError(1002, "invalid command", "Invalid input")
         return shown[line]()
@@ -236,116 +211,6 @@ class Eapi(Front):
             "bootupTimestamp": self._booted,
             "uptime": now - self._booted,
         }
-
-
-def _apply(config: Config, at: Where, line: str) -> None:
-    """One command of configuration. Raises `CommandError`; moves `at` into the VLAN or the interface that it names."""
-    if match := re.fullmatch(r"(no |default )?vlan (\d+)", line):
-        number = _number(match[2])
-        if match[1]:
-            if number == 1:
-                raise CommandError(1000, "could not run command", "Cannot delete the default VLAN")
-            config.vlans.pop(number, None)
-        else:
-            config.vlans.setdefault(number, Vlan(f"VLAN{number:04d}"))
-            at.vlan, at.port = number, None
-    elif match := re.fullmatch(r"interface (\S+)", line):
-        if match[1] not in config.ports:
-            raise CommandError(1002, "invalid command", "Invalid input (at token 1)")
-        at.vlan, at.port = None, match[1]
-    elif at.vlan is not None:
-        _apply_vlan(config.vlans[at.vlan], line)
-    elif at.port is not None:
-        _apply_port(config.ports[at.port], line)
-    else:
-        raise CommandError(1002, "invalid command", "Invalid input")
-
-
-def _apply_vlan(vlan: Vlan, line: str) -> None:
-    if match := re.fullmatch(r"name (\S{1,32})", line):
-        vlan.name = match[1]
-    elif match := re.fullmatch(r"state (active|suspend)", line):
-        vlan.state = match[1]
-    else:
-        raise CommandError(1002, "invalid command", "Invalid input")
-
-
-def _apply_port(port: Port, line: str) -> None:
-    if match := re.fullmatch(r"switchport mode (access|trunk)", line):
-        port.mode = match[1]
-    elif match := re.fullmatch(r"switchport access vlan (\d+)", line):
-        port.access = _number(match[1])
-    elif line in ("no switchport access vlan", "default switchport access vlan"):
-        port.access = 1
-    elif match := re.fullmatch(r"switchport trunk native vlan (\d+)", line):
-        port.native = _number(match[1])
-    elif match := re.fullmatch(
-        r"switchport trunk allowed vlan (?:(add|remove|except) )?([\d,-]+|all|none)", line
-    ):
-        port.allowed = _allowed(port.allowed, match[1], match[2])
-    elif line not in ("switchport", "no shutdown"):
-        raise CommandError(1002, "invalid command", "Invalid input")
-
-
-def _allowed(now: frozenset[int], verb: str | None, text: str) -> frozenset[int]:
-    if text in ("all", "none"):
-        return EVERY if text == "all" else frozenset()
-    try:
-        given = from_ranges(text)
-    except ValueError:
-        raise CommandError(1002, "invalid command", "Invalid input") from None
-    return {"add": now | given, "remove": now - given, "except": EVERY - given}.get(verb or "", given)
-
-
-def _number(text: str) -> int:
-    if not 1 <= int(text) <= 4094:
-        raise CommandError(1002, "invalid command", "Invalid input")
-    return int(text)
-
-
-def _list(allowed: frozenset[int]) -> str:
-    return "ALL" if allowed == EVERY else ranges(allowed) or "NONE"
-
-
-def _vlans(config: Config) -> dict[str, Any]:
-    rows = {
-        str(n): {
-            "name": v.name,
-            "dynamic": False,
-            "status": "active" if v.state == "active" else "suspended",
-            "interfaces": {p: {"privatePromoted": False} for p, c in config.ports.items() if n == c.access},
-        }
-        for n, v in sorted(config.vlans.items())
-    }
-    return {"sourceDetail": "", "vlans": rows}
-
-
-def _switchports(config: Config) -> dict[str, Any]:
-    def info(port: Port) -> dict[str, Any]:
-        return {
-            "mode": port.mode,
-            "accessVlanId": port.access,
-            "trunkingNativeVlanId": port.native,
-            "trunkAllowedVlans": _list(port.allowed),
-            "macLearning": True,
-            "tpid": "0x8100",
-        }
-
-    return {"switchports": {n: {"enabled": True, "switchportInfo": info(p)} for n, p in config.ports.items()}}
-
-
-def _text(config: Config) -> str:
-    """The configuration with its defaults, as `show running-config all` writes it."""
-    lines = ["! device: lab (vEOS-lab, EOS-4.32.2F)", "!"]
-    for number, vlan in sorted(config.vlans.items()):
-        lines += [f"vlan {number}", f"   name {vlan.name}", f"   state {vlan.state}", "!"]
-    for name, port in config.ports.items():
-        lines += [f"interface {name}", f"   switchport access vlan {port.access}"]
-        lines += [f"   switchport trunk native vlan {port.native}"]
-        listed = "1-4094" if port.allowed == EVERY else ranges(port.allowed) or "none"
-        lines += [f"   switchport trunk allowed vlan {listed}", f"   switchport mode {port.mode}"]
-        lines += ["   switchport", "!"]
-    return "\n".join([*lines, "end", ""])
 
 
 def _error(identity: Any, code: int, message: str, data: list[Any] | None = None) -> dict[str, Any]:

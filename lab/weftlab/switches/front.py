@@ -82,6 +82,7 @@ class Front(ABC):
         startup: file of the saved configuration, which this process's successor starts with; None: none.
         """
         self.plan, self.faults = plan, Faults()
+        self.heard: dict[str, tuple[str, str]] = {}  # by LLDP: port -> system name and port id
         self._bridge, self._links, self._startup = bridge, links, startup
         self.lock = threading.RLock()
         kept = pickle.loads(startup.read_bytes()) if startup and startup.exists() else None

@@ -59,6 +59,7 @@ class Fronts:
                 continue
             startup = folder / f"{switch.name}.startup" if keep else None
             front = KINDS[switch.speaks](switch, self.bridges.get(switch.name), links, startup)
+            front.heard = plan.heard(switch.name)
             port = (ports or {}).get(switch.name, 0)
             server = Server(front, folder / "agent-switches.pem", folder / "agent-switches.key", port)
             self._servers.append(server)

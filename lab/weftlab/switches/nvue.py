@@ -41,6 +41,9 @@ class Nvue(Front):
                 # An empty list would be every VLAN.
                 mine = {"untagged": "none", "vlan": {str(PARKING): {}}}
                 interfaces[name]["bridge"] = {"domain": {BRIDGE: mine}}
+        for lag, link in self.plan.members().items():
+            interfaces[link] = {"type": "swp"}
+            interfaces[lag]["bond"] = {"member": {link: {}}}
         return {
             "bridge": {"domain": {BRIDGE: {"untagged": 1, "vlan": {str(PARKING): {}}}}},
             "interface": interfaces,
@@ -131,7 +134,8 @@ class Nvue(Front):
 
     def _wrong(self, tree: Tree) -> str:
         """What NVUE finds wrong only when it applies."""
-        unknown = sorted(tree.get("interface", {}).keys() - self.plan.by_name().keys())
+        there = {*self.plan.by_name(), *self.plan.members().values()}
+        unknown = sorted(tree.get("interface", {}).keys() - there)
         if unknown:
             return f"interface {unknown[0]} does not exist"
         for name, row in tree.get("interface", {}).items():
@@ -145,12 +149,23 @@ class Nvue(Front):
             return (
                 _missing(f"revision {rev}") if rev not in self._revisions else Answer(200, self._draft(rev))
             )
+        if len(parts) == 4 and parts[0] == "interface" and parts[2:] == ["lldp", "neighbor"]:
+            return self._neighbour(parts[1])
         tree: Any = self.saved if rev == "startup" else self.reading()
         for part in parts:
             if not isinstance(tree, dict) or part not in tree:
                 return _missing("/".join(parts))
             tree = tree[part]
         return Answer(200, tree)
+
+    def _neighbour(self, port: str) -> Answer:
+        if port not in self.heard:
+            return _missing(f"interface/{port}/lldp/neighbor")
+        device, far = self.heard[port]
+        kind = "mac" if far.count(":") == 5 else "ifname"
+        return Answer(
+            200, {device: {"chassis": {"system-name": device}, "port": {"name": far, "type": kind}}}
+        )
 
     def _draft(self, rev: str) -> Tree:
         tree = deepcopy(self.running)

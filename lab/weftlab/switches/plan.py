@@ -67,6 +67,14 @@ class SwitchPlan:
         form = (LAGS if number in self.lags else NAMES)[self.speaks]
         return form.format(switch=self.name, n=number, x4=4 * (number - 1))
 
+    def link(self, number: int) -> str:
+        """The port itself, also where it is the only link of an aggregation."""
+        return NAMES[self.speaks].format(switch=self.name, n=number, x4=4 * (number - 1))
+
+    def members(self) -> dict[str, str]:
+        """Aggregation -> its link."""
+        return {self.port(n): self.link(n) for n in sorted(self.lags)}
+
     def by_name(self) -> dict[str, int]:
         """Vendor's name -> number of every port."""
         return {self.port(n): n for n in range(1, self.ports + 1)}
@@ -136,6 +144,23 @@ class FabricPlan:
         """Every port that has a cable."""
         between = [end for c in self.cables for end in (c.a, c.b)]
         return between + [end for h in self.hosts for end in h.ends]
+
+    def heard(self, switch: str) -> dict[str, tuple[str, str]]:
+        """What a switch hears by LLDP: its own name of a port -> system name and port id of the neighbour.
+
+        Hosts' adapters say their MAC address, as their firmware does.
+        """
+        mine = self.by_name[switch]
+        found = {
+            mine.link(near.number): (far.switch, self.by_name[far.switch].link(far.number))
+            for c in self.cables
+            for near, far in ((c.a, c.b), (c.b, c.a))
+            if near.switch == switch
+        }
+        hosts = {
+            mine.link(e.number): (h.name, h.mac) for h in self.hosts for e in h.ends if e.switch == switch
+        }
+        return found | hosts
 
     def port(self, end: End) -> str:
         """`switch/port`, as a site names it."""

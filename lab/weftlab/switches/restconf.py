@@ -16,6 +16,23 @@ from weftlab.switches.bridge import Vlans
 from weftlab.switches.front import Answer, Front
 
 VLAN_ROOT = "sonic-vlan:sonic-vlan"
+MODELS = {
+    "PORT": "sonic-port:sonic-port",
+    "PORT_QOS_MAP": "sonic-port-qos-map:sonic-port-qos-map",
+    "DSCP_TO_TC_MAP": "sonic-dscp-tc-map:sonic-dscp-tc-map",
+    "TC_TO_QUEUE_MAP": "sonic-tc-queue-map:sonic-tc-queue-map",
+    "QUEUE": "sonic-queue:sonic-queue",
+    "WRED_PROFILE": "sonic-wred-profile:sonic-wred-profile",
+}
+"""Table -> the model that it is in, by sonic-buildimage's YANG models."""
+KEYS = {
+    "PORT": ("ifname",),
+    "PORT_QOS_MAP": ("ifname",),
+    "DSCP_TO_TC_MAP": ("name",),
+    "TC_TO_QUEUE_MAP": ("name",),
+    "QUEUE": ("ifname", "qindex"),
+    "WRED_PROFILE": ("name",),
+}
 
 
 class RuleError(Exception):
@@ -26,8 +43,8 @@ class Restconf(Front):
     content_type = "application/yang-data+json"
 
     def factory(self) -> dict[str, Any]:
-        """`vlans`: names; `members`: (VLAN, port) -> tagging mode."""
-        return {"vlans": set[str](), "members": {}}
+        """`vlans`: names; `members`: (VLAN, port) -> tagging mode; `tables`: rows of other tables, by their keys."""
+        return {"vlans": set[str](), "members": {}, "tables": {table: {} for table in KEYS}}
 
     def forwarding(self) -> Mapping[int, Vlans]:
         found = dict.fromkeys(self.plan.by_name().values(), Vlans())
@@ -81,15 +98,19 @@ class Restconf(Front):
         return Answer(200, {"sonic-config-mgmt:output": {"status": 0 if good else 1, "status-detail": said}})
 
     def _get(self, where: str) -> Answer:
-        ports = self.plan.by_name()
+        ports, lags, mtu = self.plan.by_name(), self.plan.members(), self.reading()["tables"]["PORT"]
         if where == "sonic-port:sonic-port/PORT":
-            rows = [{"ifname": p, "admin_status": "up"} for p in ports if p.startswith("Ethernet")]
+            names = [*(p for p in ports if p.startswith("Ethernet")), *lags.values()]
+            rows = [{"ifname": p, "admin_status": "up", "mtu": 9100, **mtu.get((p,), {})} for p in names]
             return Answer(200, {"sonic-port:PORT": {"PORT_LIST": rows}})
         if where == "sonic-portchannel:sonic-portchannel/PORTCHANNEL":
-            lags = [{"name": p, "admin_status": "up"} for p in ports if p.startswith("PortChannel")]
-            if not lags:
-                return _error(404, "application", "invalid-value", "Resource not found")
-            return Answer(200, {"sonic-portchannel:PORTCHANNEL": {"PORTCHANNEL_LIST": lags}})
+            return _rows(where, [{"name": lag, "admin_status": "up", "mtu": 9100} for lag in lags])
+        if where == "sonic-portchannel:sonic-portchannel/PORTCHANNEL_MEMBER":
+            return _rows(where, [{"name": lag, "ifname": link} for lag, link in lags.items()])
+        if where == "openconfig-lldp:lldp/interfaces":
+            return Answer(200, {"openconfig-lldp:interfaces": {"interface": _neighbours(self.heard)}})
+        if (model := MODELS.get(where.rpartition("/")[2])) and where == f"{model}/{where.rpartition('/')[2]}":
+            return _rows(where, list(self.reading()["tables"][where.rpartition("/")[2]].values()))
         if where != VLAN_ROOT:
             return _error(404, "application", "invalid-value", "Resource not found")
         config = self.reading()
@@ -109,6 +130,13 @@ class Restconf(Front):
             for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
                 _join(config, row)
             return Answer(204)
+        table = where.rpartition("/")[2]
+        if method == "PATCH" and where == f"{MODELS.get(table, '')}/{table}":
+            body = body or {}
+            for row in body.get(f"{where.partition(':')[0]}:{table}", {}).get(f"{table}_LIST", []):
+                key = tuple(str(row.get(k)) for k in KEYS[table])
+                config["tables"][table][key] = {**config["tables"][table].get(key, {}), **row}
+            return Answer(204)
         if match := re.fullmatch(rf"{VLAN_ROOT}/VLAN_MEMBER/VLAN_MEMBER_LIST=([^,]+),([^,]+)", where):
             if method != "DELETE":
                 return _error(405, "protocol", "operation-not-supported", "Method not allowed")
@@ -126,6 +154,16 @@ class Restconf(Front):
     def _check(self, config: dict[str, Any]) -> None:
         ports = self.plan.by_name()
         untagged: dict[str, str] = {}
+        tables = config["tables"]
+        for row in tables["PORT_QOS_MAP"].values():
+            named = row.get("dscp_to_tc_map")
+            if named is not None and (named,) not in tables["DSCP_TO_TC_MAP"]:
+                raise RuleError(f"DSCP_TO_TC_MAP {named}: No instance found")
+            if not re.fullmatch(r"([0-7](,[0-7])*)?", str(row.get("pfc_enable", ""))):
+                raise RuleError(f"pfc_enable {row['pfc_enable']}")
+        for row in tables["QUEUE"].values():
+            if "wred_profile" in row and (row["wred_profile"],) not in tables["WRED_PROFILE"]:
+                raise RuleError(f"WRED_PROFILE {row['wred_profile']}: No instance found")
         for (vlan, port), mode in config["members"].items():
             if vlan not in config["vlans"]:
                 raise RuleError(f"{vlan} does not exist")
@@ -149,6 +187,23 @@ def _vlan(row: dict[str, Any]) -> str:
     if not isinstance(number, int) or not 2 <= number <= 4094 or name != f"Vlan{number}":
         raise RuleError(f"Invalid VLAN ID {number} (2-4094)")
     return f"Vlan{number}"
+
+
+def _rows(where: str, rows: list[dict[str, Any]]) -> Answer:
+    """A table of CONFIG_DB; one without rows isn't there."""
+    model, table = where.partition(":")[0], where.rpartition("/")[2]
+    if not rows:
+        return _error(404, "application", "invalid-value", "Resource not found")
+    return Answer(200, {f"{model}:{table}": {f"{table}_LIST": rows}})
+
+
+def _neighbours(heard: Mapping[str, tuple[str, str]]) -> list[dict[str, Any]]:
+    def one(local: str, device: str, port: str) -> dict[str, Any]:
+        kind = "MAC_ADDRESS" if port.count(":") == 5 else "INTERFACE_NAME"
+        state = {"id": local, "system-name": device, "port-id": port, "port-id-type": kind}
+        return {"name": local, "neighbors": {"neighbor": [{"id": local, "state": state}]}}
+
+    return [one(local, *said) for local, said in heard.items()]
 
 
 def _error(status: int, kind: str, tag: str, said: str) -> Answer:

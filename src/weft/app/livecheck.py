@@ -10,7 +10,7 @@ from weft.drivers.ufm import Ufm
 from weft.drivers.wire.agents import certificate_problems
 from weft.model.base import Document
 from weft.model.errors import WeftError
-from weft.model.fabric import FabricStatus
+from weft.model.fabric import FabricDifference, FabricStatus
 from weft.model.site import Site
 from weft.planning.fabric.hardening import UFM_RULES, Weakness, weaknesses
 from weft.ports.ledger import NoLedger
@@ -22,10 +22,14 @@ class LiveCheck(Document):
     managers: int
     weaknesses: tuple[Weakness, ...] = ()
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What nobody can say, and is no trouble."""
+    differences: tuple[FabricDifference, ...] = ()
+    """Cables, as switches hear them by LLDP."""
 
     @property
     def good(self) -> bool:
-        return not self.weaknesses and not self.problems
+        return not self.weaknesses and not self.problems and not self.differences
 
 
 def certificate_notes(site: Site) -> tuple[str, ...]:
@@ -41,6 +45,8 @@ def check_live(site: Site) -> LiveCheck:
     """Ask every manager of every fabric for its settings and its state; changes nothing."""
     found: list[Weakness] = []
     problems: list[str] = []
+    notes: list[str] = []
+    cables: list[FabricDifference] = []
     managers = 0
     for name, fabric in sorted(site.fabrics.items()):
         if fabric.manager.driver == "ufm":
@@ -49,8 +55,14 @@ def check_live(site: Site) -> LiveCheck:
         elif fabric.manager.driver == "opensm":
             managers += _check_opensm(site, name, found, problems)
         elif fabric.manager.switching is not None:
-            managers += _check_switches(site, name, problems)
-    return LiveCheck(managers=managers, weaknesses=tuple(found), problems=tuple(problems))
+            managers += _check_switches(site, name, problems, notes, cables)
+    return LiveCheck(
+        managers=managers,
+        weaknesses=tuple(found),
+        problems=tuple(problems),
+        notes=tuple(notes),
+        differences=tuple(cables),
+    )
 
 
 def _check_opensm(site: Site, name: str, found: list[Weakness], problems: list[str]) -> int:
@@ -67,13 +79,21 @@ def _check_opensm(site: Site, name: str, found: list[Weakness], problems: list[s
     return len(settings)
 
 
-def _check_switches(site: Site, name: str, problems: list[str]) -> int:
-    """The number of switches. Each must let weft in, and have the ports that the site names."""
+def _check_switches(
+    site: Site, name: str, problems: list[str], notes: list[str], cables: list[FabricDifference]
+) -> int:
+    """The number of switches. Each must let weft in, have the ports that the site names with the settings that it wants
+    of them, and hear the neighbours that the site describes."""
     driver = open_fabric(site, name, NoLedger())
     try:
         status = driver.status()
         problems += _troubles(name, status)
         problems += [f"{name}: {p}" for p in driver.port_problems()]
+        wrong, unsaid = driver.settings()
+        heard = driver.heard()
+        problems += [f"{name}: {p}" for p in (*wrong, *heard.problems)]
+        notes += [f"{name}: {n}" for n in (*unsaid, *heard.notes)]
+        cables += heard.differences
         return len(status.managers)
     finally:
         driver.close()

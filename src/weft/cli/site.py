@@ -42,8 +42,8 @@ def add_commands(subparsers: Subparsers) -> None:
     check.add_argument(
         "--live",
         action="store_true",
-        help="also query the fabrics' agents for subnet manager settings that isolation lacks (this host needs the"
-        " certificates that the site names)",
+        help="also query the fabrics' managers: subnet managers' settings that isolation lacks, switches' ports, cables"
+        " and settings for RoCE (this host needs the certificates and credentials that the site names)",
     )
     activate = leaf(commands, "activate", _activate, "check a site file and take it into use")
     activate.add_argument("file", metavar="FILE", help="site file (YAML)")
@@ -110,6 +110,10 @@ def _tell_live(live: LiveCheck) -> None:
     )
     for problem in live.problems:
         say(f"  problem: {problem}")
+    for cable in live.differences:
+        say(f"  {cable.kind}: {cable.what}")
+    for note in live.notes:
+        say(f"  note: {note}")
     for one in live.weaknesses:
         say(f"  {one.fabric}, {one.manager}: {one.setting} is {one.found}, must be {one.wanted}")
         say(f"    without it a tenant with root on a server can: {one.allows}")

@@ -190,6 +190,8 @@ class Auditor:
                 by_key = {r.key: r for r in records}
                 for problem in verdict.problems:
                     self._find_problem(owner, problem, by_key.get(problem.key or ""))
+                for note in verdict.notes:
+                    self._find_note(owner, note)
         for owner, records in self._live.values():
             if isinstance(owner, PodRecord):
                 self._check_networks(owner, records)
@@ -280,6 +282,18 @@ class Auditor:
             id=problem.id,
             **about(owner.owner, owner.name),
             repair="" if problem.unknown else _ITS_LOOP if _is_repaired(owner) else _ITS_OWNER,
+        )
+
+    def _find_note(self, owner: OwnerRecord, note: Problem) -> None:
+        """What keeps nothing from being READY isn't weft's to repair either."""
+        self._found.add(
+            "unknown" if note.unknown else "different",
+            "fabric",
+            note.place,
+            note.subject,
+            note.text(),
+            id=note.id,
+            **about(owner.owner, owner.name),
         )
 
     # -- strays -------------------------------------------------------------------------------------------------

@@ -269,8 +269,9 @@ class PodVisitor(Visitor[HeldPod]):
         if not is_true(held.conditions, Aspect.READY):
             self._prove(held)
             seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
-            events = [("verified", f"as desired: {seen}", None)]
-        ready, done = News(Aspect.READY, "true", Cause.DONE), left is None or left.kept
+            but = f"; but {verdict.noted()}" if verdict.notes else ""
+            events = [("verified", f"as desired: {seen}{but}", None)]
+        ready, done = News(Aspect.READY, "true", Cause.DONE, verdict.noted()), left is None or left.kept
         over = (Aspect.PROVED, Aspect.REPAIRING, *((Aspect.CHANGING,) if done else ()))
         held.become(ready, phase=Phase.SERVING, without=over, events=events)
         if done:

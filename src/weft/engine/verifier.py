@@ -34,11 +34,13 @@ class Verdict:
         problems: none means: as wanted, on every plane.
         changes: what the rows should say now; of what could not be read there are none.
         looked_at: plane -> how many things were read.
+        notes: what isn't as it should be, and keeps no pod from being READY.
     """
 
     problems: tuple[Problem, ...]
     changes: tuple[Change, ...] = ()
     looked_at: dict[str, int] = field(default_factory=dict)
+    notes: tuple[Problem, ...] = ()
 
     @property
     def fine(self) -> bool:
@@ -47,6 +49,10 @@ class Verdict:
     def reason(self) -> str:
         """The problems as one sentence, the first three in full."""
         return render(self.problems, most=3)
+
+    def noted(self) -> str:
+        """The notes as one sentence, the first three in full."""
+        return render(self.notes, most=3)
 
 
 def verify(
@@ -86,6 +92,7 @@ def verify(
         with aside():
             looks |= {where: found[where]() for where in fabrics}
     problems: list[Problem] = []
+    notes: list[Problem] = []
     changes: list[Change] = []
     looked_at: dict[str, int] = {}
     for where in places:
@@ -96,6 +103,7 @@ def verify(
             seen, check = look
             looked_at |= {f"{kind}s in {where}": sum(o.there for o in seen.values()), **check.looked_at}
             problems += check.problems
+            notes += check.notes
             for record in places[where][kind]:
                 changes.append(observed_change(record, seen[record.key]))
                 problems += _problems(record, changes[-1], seen[record.key])
@@ -105,7 +113,7 @@ def verify(
             problems += [i.problem() for i in others() if i.improper]
         except WeftError as error:
             problems.append(unread(owner.plan.cloud, error))
-    return Verdict(tuple(problems), tuple(changes), looked_at)
+    return Verdict(tuple(problems), tuple(changes), looked_at, tuple(notes))
 
 
 def _of_fabric(kinds: Collection[AnyKind]) -> bool:
@@ -125,6 +133,7 @@ def _look_at_fabric(
     """Rows and evidence by one and the same reading."""
     seen: dict[str, Observed] = {}
     problems: list[Problem] = []
+    notes: list[Problem] = []
     looked_at: dict[str, int] = {}
     (kind, group), *_ = kinds.items()
     try:
@@ -136,10 +145,11 @@ def _look_at_fabric(
             seen[record.key] = fabric.observe(owner.scope.mark(record.key), segment, snapshot)
             check = fabric.check(segment, snapshot)
             problems += check.problems
+            notes += check.notes
             looked_at |= check.looked_at
     except WeftError as error:
         return {kind: error}
-    return {kind: (seen, Check(tuple(problems), looked_at))}
+    return {kind: (seen, Check(tuple(problems), looked_at, tuple(notes)))}
 
 
 def _look(

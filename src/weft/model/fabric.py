@@ -212,10 +212,12 @@ class Check:
     Attributes:
         problems: empty if it is.
         looked_at: what was read -> how many.
+        notes: what isn't as it should be, and by the site's policy keeps no pod from being READY.
     """
 
     problems: tuple[Problem, ...]
     looked_at: Mapping[str, int] = field(default_factory=dict[str, int])
+    notes: tuple[Problem, ...] = ()
 
 
 class ManagerState(StrEnum):

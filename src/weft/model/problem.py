@@ -34,6 +34,8 @@ class ProblemKind(StrEnum):
     FAILED_OPEN = "failed-open"
     SEGMENT_LEFT = "segment-left"
     """A port that isn't a member has the segment."""
+    SETTING = "setting"
+    """A port isn't set as the site wants it."""
     NO_PATH = "no-path"
     WRONG_PATH = "wrong-path"
     PATH_FROM_OUTSIDE = "path-from-outside"
@@ -131,6 +133,7 @@ _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
         "{subject} is a full member of the default partition: the fabric has failed open",
     ),
     _K.SEGMENT_LEFT: (_S.ISOLATION, "{subject} has {segment}"),
+    _K.SETTING: (_S.SERVICE, "{subject}: {field} of {port} is {observed}, expected {wanted}"),
     _K.NO_PATH: (_S.SERVICE, "the subnet administrator returns no path between {subject}"),
     _K.WRONG_PATH: (_S.SERVICE, "the path between {subject} has P_Key {observed}, expected {segment}"),
     _K.PATH_FROM_OUTSIDE: (

@@ -5,6 +5,7 @@
     fabric.put("leaf01/Ethernet9", 101)                          # somebody else puts a port into a VLAN
     fabric.switches["leaf01"].freeze()                           # a proxy keeps answering with the old state
     fabric.lose_answer = True                                    # the next change is made, its answer is lost
+    fabric.switches["leaf01"].settings = SwitchQos({…})          # what it says of its ports' settings for RoCE
 
 It has nothing to do with OpenSM: it shows that engine, app and API know nothing about InfiniBand.
 """
@@ -17,12 +18,14 @@ from dataclasses import dataclass, field
 
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
+from weft.drivers.switches.looks import QosReading
 from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.switch import Limits, Session
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
 from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.planning.fabric.qos import SwitchQos
 from weft.ports.ledger import Ledger, NoLedger
 
 PARKING = 4000
@@ -55,6 +58,7 @@ class FakeSwitch(Session):
     def __init__(self, name: str, ports: Iterable[str], limits: Limits, lost: Callable[[], bool]) -> None:
         super().__init__(name, limits, confirm=0.0)
         self.reachable = True
+        self.settings: SwitchQos | str = "this simulated switch has none"
         self.config = Config({}, {p: PortConfig() for p in ports})
         self._frozen: Config | None = None
         self._lost = lost
@@ -68,6 +72,11 @@ class FakeSwitch(Session):
 
     def close(self) -> None:
         """There is nothing to close."""
+
+    def qos(self) -> SwitchQos | str:
+        if not self.reachable:
+            raise self.unknown("read the settings for RoCE", "no answer")
+        return self.settings
 
     def _read(self) -> SwitchState:
         self.reads += 1
@@ -105,6 +114,7 @@ class _Simulated(EthernetFabric):
 
         self.switches = {name: switch(name) for name in cabling.switches}
         super().__init__(site, fabric, cabling, tuple(self.switches.values()), ledger or NoLedger())
+        self._settings = QosReading(tuple(self.switches.values()), self._pool, seconds=0.0)
 
     def put(self, port: str, number: int | None, mode: Mode = Mode.ACCESS) -> None:
         """Put a port into a VLAN as somebody else, or (None) take it out of all."""

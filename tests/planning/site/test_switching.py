@@ -223,3 +223,29 @@ def test_a_lab_with_both_fabrics() -> None:
 def test_a_lab_that_cant_be_is_refused(asked: dict[str, Any], wrong: str) -> None:
     with pytest.raises(LabError, match=wrong):
         settings(**{"nodes": 40, "leaves": 2, "spines": 2, "fabric": "ethernet", **asked})
+
+
+def test_settings_for_roce_are_an_ethernet_fabrics_and_refuse_needs_switches_that_say_them() -> None:
+    def refuse(document: Document) -> None:
+        document["fabrics"]["roce"]["qos"] = {"policy": "refuse"}
+
+    [found] = problems(refuse)
+    assert found.startswith("fabrics.roce.qos.policy: 'refuse': warn: agg02 can't say their settings")
+
+    def all_speak(document: Document) -> None:
+        refuse(document)
+        for switch in switching(document)["switches"]:
+            switch.update(interface="eos", url=f"https://{switch['name']}.example")
+
+    assert problems(all_speak) == []
+
+    def elsewhere(document: Document) -> None:
+        document["fabrics"]["ib0"] = {
+            "type": "infiniband",
+            "physical_network": "ibnet",
+            "segments": {"first": 101, "last": 200},
+            "manager": {"driver": "ufm", "addresses": ["https://ufm.example"]},
+            "qos": {},
+        }
+
+    assert any(p.startswith("fabrics.ib0.qos") for p in problems(elsewhere))

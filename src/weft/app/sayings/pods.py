@@ -98,7 +98,7 @@ _STATES = {
     PodState.WIRING: "something is not ready yet; weft keeps trying",
     PodState.BOOTING: "something is not ready yet; weft keeps trying",
     PodState.VERIFYING: "not everything was read back as desired yet",
-    PodState.READY: "",
+    PodState.READY: "it serves, but not everything is set as the site wants it",
     PodState.DEGRADED: "not everything is as desired; weft keeps checking and repairs what it can",
     PodState.FAILED: "it can't be served as ordered",
     PodState.RELEASING: "not everything was seen gone yet; weft continues until it is",

@@ -13,9 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.drivers.switches.access import Api
+from weft.drivers.switches.eosqos import eos_qos
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session, UndoneError
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
 from weft.model.errors import PermanentError, UnknownError
+from weft.planning.fabric.qos import SwitchQos
+from weft.planning.site.neighbours import Neighbour, neighbour
 
 INVALID = (1002, 1004)
 """eAPI: invalid command, incompatible command; other errors don't say what was done."""
@@ -57,6 +60,26 @@ class Eos(Session):
         # A native VLAN that isn't allowed forwards nothing; one that is has no tag.
         untagged = self._forwards(native) if native in tagged else None
         return PortVlans(untagged, tagged if tagged == EVERY else tagged - {native}, True)
+
+    def qos(self) -> SwitchQos:
+        (interfaces,) = self._run(["show interfaces"])
+        _, running = self._run(["enable", "show running-config"], "read the settings for RoCE", "text")
+        try:
+            return eos_qos(running["output"], interfaces["interfaces"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.unknown("read the settings for RoCE", f"its answer can't be read: {error!r}") from None
+
+    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour]:
+        (answer,) = self._run(["show lldp neighbors detail"], "read LLDP neighbours")
+        try:
+            return [
+                neighbour(local, one["systemName"], _id(one["neighborInterfaceInfo"]))
+                for local, row in answer["lldpNeighbors"].items()
+                for one in row["lldpNeighborInfo"]
+                if one.get("systemName")
+            ]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.unknown("read LLDP neighbours", f"its answer can't be read: {error!r}") from None
 
     def _forwards(self, number: int) -> int | None:
         return None if number == self.limits.parking else number
@@ -108,9 +131,15 @@ class Eos(Session):
         if not now.trunk:
             yield "switchport mode trunk"
 
-    def _run(self, commands: Sequence[str], asked: str = "read the configuration") -> list[Any]:
-        """Results, one per command. Raises `PermanentError` for a command that EOS rejects."""
-        params = {"version": 1, "cmds": list(commands), "format": "json"}
+    def _run(
+        self, commands: Sequence[str], asked: str = "read the configuration", form: str = "json"
+    ) -> list[Any]:
+        """Results, one per command. Raises `PermanentError` for a command that EOS rejects.
+
+        Args:
+            form: `json`, or `text`: each result has what the switch would print as `output`.
+        """
+        params = {"version": 1, "cmds": list(commands), "format": form}
         body = {"jsonrpc": "2.0", "method": "runCmds", "params": params, "id": "weft"}
         reply = self._api.ask("POST", "/command-api", body, asked)
         try:
@@ -128,7 +157,14 @@ class Eos(Session):
             refused = error["code"] in INVALID
         except (KeyError, TypeError, ValueError) as error:
             raise self.unknown(asked, f"HTTP {reply.status}, {error!r}") from None
-        raise self.refused(said) if refused else self.unknown(asked, said)
+        if refused:
+            raise PermanentError(asked, f"switch {self.name}", said, "see the switch's own log")
+        raise self.unknown(asked, said)
+
+
+def _id(port: dict[str, Any]) -> str:
+    """The neighbour's port id; older releases have it in quotes."""
+    return str(port.get("interfaceId_v2") or port["interfaceId"]).strip('"')
 
 
 def _name(number: int, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from weft.drivers.switches.cabling import switch_of
+from weft.drivers.switches.looks import SettingsSeen, Silent
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.model.fabric import Check, Clean, EvidenceItem
@@ -12,6 +13,8 @@ from weft.model.fabrictypes import Mode
 from weft.model.mark import Mark
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Difference, Observed, SegmentSpec, Status
+from weft.model.site import Qos
+from weft.planning.fabric.qos import SwitchQos, differences
 
 
 def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observed:
@@ -101,7 +104,51 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
     # That a link carries more than it must isn't weft's to judge where Neutron sets it; that it carries too little is.
     problems += [_not_carried(segment, end, seen) for end in seen.lacking(segment)]
     looked = {f"switch ports of {seen.fabric}": sum(switch_of(end) not in seen.told for end in seen.ends)}
-    return Check(tuple(problems), looked)
+    wanted = seen.site.fabrics[seen.fabric].qos
+    if wanted is None or seen.settings is None:
+        return Check(tuple(problems), looked)
+    ends, unlike = _settings(segment, seen, wanted, seen.settings)
+    looked[f"ports' settings for RoCE of {seen.fabric}"] = ends
+    if wanted.policy == "refuse":
+        return Check((*problems, *unlike), looked)
+    return Check(tuple(problems), looked, unlike)
+
+
+def _settings(
+    segment: SegmentSpec, seen: EthernetSnapshot, wanted: Qos, told: SettingsSeen
+) -> tuple[int, tuple[Problem, ...]]:
+    """How many ports say their settings for RoCE, and what differs: members', and those of links between them."""
+    found: list[Problem] = []
+    looked = 0
+    links = {end for ends in seen.cabling.spread(segment.ports).values() for end in ends}
+    for end in sorted({e for m in segment.members for e in seen.cabling.ends(m.port)} | links):
+        switch, _, port = end.partition("/")
+        name, node = (
+            seen.named(seen.cabling.member.get(end, end)) if end not in links else (f"link {end}", "")
+        )
+        nodes, settings = ((node,) if node else ()), told.get(switch)
+        if not isinstance(settings, SwitchQos) or not settings.of(port):
+            why = settings.why if isinstance(settings, Silent) else "the switch says nothing of this port"
+            said = f"{name}: settings for RoCE of {end} are not known: {why}"
+            found.append(
+                Problem(ProblemKind.UNREAD, name, seen.fabric, id=end, nodes=nodes, detail={"why": said})
+            )
+            continue
+        looked += 1
+        for where, one in settings.of(port).items():
+            place = end if where == port else f"{end} ({where})"
+            found += [
+                Problem(
+                    ProblemKind.SETTING,
+                    name,
+                    seen.fabric,
+                    id=end,
+                    nodes=nodes,
+                    detail={"port": place, "field": d.field, "observed": d.observed, "wanted": d.wanted},
+                )
+                for d in differences(wanted, one)
+            ]
+    return looked, tuple(found)
 
 
 Accepted = Callable[[int, str], bool]

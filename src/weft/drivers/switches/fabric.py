@@ -10,6 +10,7 @@ from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
+from weft.drivers.switches.looks import Heard, QosReading, listen, qos_sentences, silent_sentences
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.switch import Switch
@@ -60,6 +61,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self._nameless = any(not s.keeps_names for s in switches)
         self._told = {s.name: s for s in switches if isinstance(s, Generic)}
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
+        self._settings = QosReading(tuple(switches), self._pool)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -81,6 +83,22 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             for switch, state in sorted(snapshot.states.items())
             for port in sorted(self.cabling.ports(switch) - state.ports.keys())
         )
+
+    def settings(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is wrong with the switches' settings for RoCE, and which of them say none; one sentence each."""
+        if self._site.fabrics[self._fabric].qos is None:
+            return (), ()
+        seen = self._settings.get(0.0)
+        silent = list(silent_sentences(seen))
+        wrong = (
+            *(text for text, passing in silent if passing),
+            *qos_sentences(self._site, self._fabric, self.cabling, seen),
+        )
+        return wrong, tuple(text for text, passing in silent if not passing)
+
+    def heard(self) -> Heard:
+        """The fabric's cables as its switches hear them by LLDP."""
+        return listen(self._site, self._fabric, self.cabling, self._sessions, self._pool)
 
     # -- FabricDriver ------------------------------------------------------------------------------------------
 
@@ -232,7 +250,10 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             raise UnknownError("read the fabric", f"switches of {self._fabric}", f"none can be read: {why}")
         names = self._names() if self._nameless else {}
         told = frozenset(self._told)
-        return EthernetSnapshot(self._site, self._fabric, began, self.cabling, states, unread, names, told)
+        settings = self._settings.get() if self._site.fabrics[self._fabric].qos is not None else None
+        return EthernetSnapshot(
+            self._site, self._fabric, began, self.cabling, states, unread, names, told, settings
+        )
 
 
 def _fenced(scope: Scope, edits: Edits) -> Edits:

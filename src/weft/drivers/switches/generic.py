@@ -205,6 +205,12 @@ class Generic:
             self._sent[number] = _Sent(name, None, time.monotonic())
             return False
 
+    def qos(self) -> str:
+        return "it can't be read back"
+
+    def neighbours(self, ports: Sequence[str]) -> str:
+        return "it can't be read back"
+
     def close(self) -> None:
         """Nothing is held open."""
 

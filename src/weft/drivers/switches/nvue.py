@@ -7,13 +7,16 @@ Source: Cumulus Linux 5.x documentation, "NVUE API" and "VLAN-aware Bridge Mode"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from weft.drivers.switches.access import Api, Reply
+from weft.drivers.switches.nvueqos import nvue_qos
 from weft.drivers.switches.switch import CONFIRM_SECONDS, PAUSE, Limits, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges
+from weft.planning.fabric.qos import SwitchQos
+from weft.planning.site.neighbours import Neighbour, neighbour
 
 BRIDGE = "br_default"
 ROOT = "/nvue_v1"
@@ -55,6 +58,34 @@ class Nvue(Session):
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         # An interface without configuration isn't in the tree.
         return SwitchState(vlans, {p: PortVlans() for p in self.limits.ports} | there, reply.date)
+
+    def qos(self) -> SwitchQos:
+        asked = "read the settings for RoCE"
+        reply = self._ask("GET", "/?rev=applied", None, asked)
+        try:
+            return nvue_qos(reply.body)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
+
+    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour]:
+        """One request a port: NVUE lists neighbours below each."""
+        found: list[Neighbour] = []
+        asked = "read LLDP neighbours"
+        for port in ports:
+            path = f"{ROOT}/interface/{quote(port, safe='')}/lldp/neighbor"
+            reply = self._api.ask("GET", f"{path}?rev=operational", None, asked)
+            if reply.status == 404:
+                continue  # nobody is heard there
+            if reply.status != 200:
+                raise self.unknown(asked, f"HTTP {reply.status}: {_words(reply.body)}")
+            try:
+                for row in (reply.body or {}).values():
+                    heard = row["port"].get("name") or row["port"].get("description")
+                    if heard:
+                        found.append(neighbour(port, row["chassis"]["system-name"], heard))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
+        return found
 
     def _port(self, row: Mapping[str, Any], bridge: Mapping[str, Any], all_of: frozenset[int]) -> PortVlans:
         domains = (row.get("bridge") or {}).get("domain") or {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.drivers.switches.switch import CONFIRM_SECONDS, PAUSE, Limits, Session
@@ -44,6 +44,12 @@ class Ovs(Session):
     def point_at(self, database: str) -> None:
         """Use the database at another address from now on; for tests."""
         self._database = database
+
+    def qos(self) -> str:
+        return "Open vSwitch has neither priority flow control nor marking nor a map of DSCP values"
+
+    def neighbours(self, ports: Sequence[str]) -> str:
+        return "Open vSwitch keeps no LLDP neighbours"
 
     def _read(self) -> SwitchState:
         end = self._monotonic() + FOLLOW_SECONDS

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from weft.drivers.switches.cabling import Cabling, switch_of
+from weft.drivers.switches.looks import SettingsSeen
 from weft.drivers.switches.vlans import PortVlans, SwitchState
 from weft.model.fabric import Configured, Membership, Place, PortSeen, Snapshot
 from weft.model.fabrictypes import Mode
@@ -20,6 +21,7 @@ class EthernetSnapshot(Snapshot):
         states: switch -> what was read of it; `unread`: switch -> why it could not be.
         names: VLAN -> name from weft's records, for switches that store none or somebody else's.
         told: switches that can't be read back: their states are what they accepted.
+        settings: the switches' settings for RoCE; None: the site wants none.
         by_neutron: Neutron sets the VLANs: it may define them, and have links carry them, all the time. What counts are
             hosts' ports.
     """
@@ -34,9 +36,10 @@ class EthernetSnapshot(Snapshot):
         unread: Mapping[str, str],
         names: Mapping[int, str],
         told: frozenset[str] = frozenset(),
+        settings: SettingsSeen | None = None,
     ) -> None:
         self.site, self.cabling, self.states, self.unread, self.names = site, cabling, states, unread, names
-        self.told = told
+        self.told, self.settings = told, settings
         self._range = site.fabrics[fabric].segments
         self.by_neutron = site.fabrics[fabric].is_neutrons
         read = {s: self._defined(s, state) for s, state in states.items()}

@@ -7,13 +7,18 @@ Sources: sonic-mgmt-framework (REST server, `sonic-vlan.yang`, rpc `sonic-config
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from weft.drivers.switches.access import Api, Reply
+from weft.drivers.switches.sonicqos import TABLES as TABLES_OF_QOS
+from weft.drivers.switches.sonicqos import sonic_qos
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState, inverse
 from weft.model.errors import OutsideError, PermanentError
+from weft.planning.fabric.qos import SwitchQos
+from weft.planning.site.neighbours import Neighbour, neighbour
 
 DATA = "/restconf/data"
 TREE = f"{DATA}/sonic-vlan:sonic-vlan"
@@ -53,6 +58,29 @@ class Sonic(Session):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         return SwitchState(vlans, ports, reply.date)
+
+    def qos(self) -> SwitchQos:
+        tables: dict[str, list[Any]] = {}
+        try:
+            for table, model in TABLES_OF_QOS.items():
+                body = self._get(f"{DATA}/{model}/{table}").body or {}
+                tables[table] = body.get(f"{model.partition(':')[0]}:{table}", {}).get(f"{table}_LIST", [])
+            return sonic_qos(tables)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.unknown("read the settings for RoCE", f"its answer can't be read: {error!r}") from None
+
+    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour]:
+        body = self._get(f"{DATA}/openconfig-lldp:lldp/interfaces").body or {}
+        found: list[Neighbour] = []
+        try:
+            for row in body.get("openconfig-lldp:interfaces", {}).get("interface", ()):
+                for one in (row.get("neighbors") or {}).get("neighbor", ()):
+                    state = one["state"]
+                    if state.get("system-name") and state.get("port-id"):
+                        found.append(neighbour(str(row["name"]), state["system-name"], state["port-id"]))
+            return found
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.unknown("read LLDP neighbours", f"its answer can't be read: {error!r}") from None
 
     def _get(self, path: str) -> Reply:
         reply = self._api.ask("GET", path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,6 +17,8 @@ from weft.drivers.switches.vlans import Batch, SwitchState, inverse
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
 from weft.model.ranges import Range
 from weft.model.resources import SegmentSpec
+from weft.planning.fabric.qos import SwitchQos
+from weft.planning.site.neighbours import Neighbour
 
 Edit = Callable[[SwitchState], Batch]
 """From what a switch is to what is to change; called once, while nobody else of this process changes the switch."""
@@ -53,6 +55,14 @@ class Switch(Protocol):
         Args:
             about: the segment that it is about, for switches that can't be read back.
         """
+        ...
+
+    def qos(self) -> SwitchQos | str:
+        """Its ports' settings for RoCE; text: why it can't say them."""
+        ...
+
+    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
+        """What it hears by LLDP on these ports; text: why it can't say it."""
         ...
 
     def close(self) -> None: ...
@@ -131,6 +141,12 @@ class Session(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close what is held open."""
+
+    def qos(self) -> SwitchQos | str:
+        return "its settings for RoCE can't be read"
+
+    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
+        return "what it hears by LLDP can't be read"
 
     def read(self) -> SwitchState:
         state = self._fresh()

@@ -25,6 +25,7 @@ from weft.model.site.ipus import (
 )
 from weft.model.site.networks import PRIVILEGED, AddressRange, SiteNetwork, SiteSubnet, SubnetRole
 from weft.model.site.policies import LeasePolicy, PlacementPolicy, ProjectLimits, QueuePolicy
+from weft.model.site.qos import Qos
 from weft.model.site.retention import RetentionPolicy
 from weft.model.site.site import Site
 from weft.model.site.switching import SwitchAccess, Switching, SwitchLink
@@ -65,6 +66,7 @@ __all__ = [
     "PciAffinity",
     "PlacementPolicy",
     "ProjectLimits",
+    "Qos",
     "QueuePolicy",
     "Rack",
     "RetentionPolicy",

@@ -10,6 +10,7 @@ from weft.model.base import Document
 from weft.model.fabrictypes import FABRIC_TYPES, FabricKind, FabricType
 from weft.model.ids import Name
 from weft.model.ranges import Range
+from weft.model.site.qos import Qos
 from weft.model.site.switching import Switching
 
 HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s/?#@]+$", max_length=300)]
@@ -81,6 +82,10 @@ class Fabric(Document):
         default=False,
         description="InfiniBand: networks that tenants create in Neutron on `physical_network` get a partition each, "
         "with exactly the ports that Neutron has bound. Their VLANs must be within `segments`.",
+    )
+    qos: Qos | None = Field(
+        default=None,
+        description="Ethernet: settings for RoCE that switches and adapters must have; weft compares, and sets none.",
     )
 
     @property

@@ -21,6 +21,9 @@ def check_fabric_types(site: Site) -> Iterator[WrongValue]:
         if fabric.tenant_networks and fabric.type is not FabricKind.INFINIBAND:
             allowed = "false: only InfiniBand fabrics serve tenants' own networks"
             yield ("fabrics", name, "tenant_networks"), True, allowed
+        if fabric.qos is not None and fabric.type is not FabricKind.ETHERNET:
+            allowed = f"must be omitted: fabric {name} is of type {fabric.type}"
+            yield ("fabrics", name, "qos"), "settings for RoCE", allowed
         if fabric.segments.last > fabric.words.last:
             allowed = f"at most {fabric.words.last}: a {fabric.words.word} of a fabric of type {fabric.type}"
             yield ("fabrics", name, "segments", "last"), fabric.segments.last, allowed

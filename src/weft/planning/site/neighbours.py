@@ -6,7 +6,8 @@ Ironic's inspection.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,6 +34,15 @@ class Neighbour:
     device: str
     port: str
     mac: str | None = None
+
+
+def neighbour(local: str, device: str, port: str) -> Neighbour:
+    """By a port id whose kind isn't told: MAC addresses look like none of a port's names."""
+    digits = re.sub(r"[:.-]", "", port).lower()
+    mac = None
+    if re.fullmatch(r"[0-9a-f]{12}", digits) and len(port) > len(digits):
+        mac = ":".join(digits[i : i + 2] for i in range(0, 12, 2))
+    return Neighbour(local, device, mac or port, mac)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +187,81 @@ def _different(
     else:
         what = f"{observed} is on {where}, where the site has {described}"
     return FabricDifference(kind=kind, subject=subject, described=described, observed=observed, what=what)
+
+
+def live_differences(
+    site: Site,
+    fabric: str,
+    links: Sequence[tuple[str, str]],
+    heard: Mapping[str, Sequence[Neighbour]],
+    ends: Callable[[str], Sequence[str]],
+) -> tuple[tuple[FabricDifference, ...], tuple[str, ...]]:
+    """Cables of an Ethernet fabric by its own switches: what differs, and where nobody is heard (a sentence a switch).
+
+    Hosts need not run LLDP: that none is heard on a port of one is no difference.
+
+    Args:
+        links: both ends of each link between switches, as switch/port.
+        heard: switch -> its neighbours; of a switch that isn't there nothing is known.
+        ends: every end of the bond that a host's port is of.
+    """
+    mine = {s.name for s in site.switches if s.fabric == fabric}
+    known = mine | {n.name for n in site.nodes} | {m.name for m in site.ipu_machines}
+    plugs = _fabric_plugs(site, fabric, ends)
+    owner_of = {plug.mac: plug for plug in plugs.values() if plug.mac}
+    other = dict([*links, *((b, a) for a, b in links)])
+    found: list[FabricDifference] = []
+    unheard: dict[str, list[str]] = {}
+    seen: dict[str, _Plug] = {}
+    for switch, neighbours in heard.items():
+        for one in neighbours:
+            device = _short(one.device, known)
+            plug = owner_of.get(one.mac or "") or _Plug(device, one.port, one.mac)
+            seen[f"{switch}/{one.local}"] = plug
+    for end in sorted({*plugs, *other, *seen}, key=natural):
+        switch, _, port = end.partition("/")
+        if switch not in heard:
+            continue
+        far = other.get(end)
+        device, _, far_port = (far or "").partition("/")
+        described = _Plug(device, far_port, None) if far else plugs.get(end)
+        plug = seen.get(end)
+        if plug is None and not far:
+            unheard.setdefault(switch, []).append(port)
+        elif plug is None:
+            found.append(_different("missing cable", (switch, port), described, None))
+        elif described is None:
+            if plug.device in known:
+                found.append(_different("unknown cable", (switch, port), None, plug))
+        elif not (_ends_there(described, plug) if far else _same(described, plug)):
+            found.append(_different("moved cable", (switch, port), described, plug))
+    silent = tuple(
+        f"nobody is heard by LLDP on {len(ports)} host ports of {switch} ({', '.join(ports[:4])}"
+        f"{' …' if len(ports) > 4 else ''})"
+        for switch, ports in sorted(unheard.items())
+    )
+    return tuple(found), silent
+
+
+def _fabric_plugs(site: Site, fabric: str, ends: Callable[[str], Sequence[str]]) -> Mapping[str, _Plug]:
+    """What the site has on each of the fabric's host ports; all ends of a bond are the same adapter's."""
+    found: dict[str, _Plug] = {}
+    for node in site.nodes:
+        for hca in node.hcas_on(fabric):
+            for end in ends(hca.switch_port) if hca.switch_port else ():
+                found[end] = _Plug(node.name, hca.name, hca.mac if end == hca.switch_port else None)
+    for (on, end), machine in site.machine_by_port.items():
+        if on == fabric:
+            found[end] = _Plug(machine.name, "rnic", machine.rnic_mac)
+    return found
+
+
+def _short(device: str, known: Collection[str]) -> str:
+    """A system name with or without its domain, as the site has it."""
+    short = device.partition(".")[0]
+    return short if device not in known and short in known else device
+
+
+def _ends_there(described: _Plug, seen: _Plug) -> bool:
+    """A link between switches: both by name, unless the neighbour says a MAC address instead of its port."""
+    return seen.device == described.device and (seen.mac is not None or seen.interface == described.interface)

@@ -25,6 +25,8 @@ def check_switching(site: Site) -> Iterator[WrongValue]:
         yield from _access(switching, mine, name, path)
         yield from _ends(site, name, switching, mine, path)
         yield from _connected(site, name, switching, path)
+        if fabric.qos is not None and fabric.qos.policy == "refuse":
+            yield from _says_settings(site, name, switching)
         if switching.parking in fabric.segments:
             allowed = (
                 f"a VLAN outside of {fabric.segments.first} to {fabric.segments.last}, which are for pods"
@@ -34,6 +36,14 @@ def check_switching(site: Site) -> Iterator[WrongValue]:
             if {link.a, link.b} & mine:
                 allowed = f"not in the table links: cables of fabric {name} are in manager.switching and switch_port"
                 yield ("links", i, "a"), link.a, allowed
+
+
+def _says_settings(site: Site, fabric: str, switching: Switching) -> Iterator[WrongValue]:
+    """Switches that say nothing of their settings would keep every pod from being READY."""
+    silent = [s.name for s in switching.switches if s.interface in ("ovs", "generic")]
+    if silent:
+        allowed = f"warn: {', '.join(silent[:5])} can't say their settings (interfaces ovs and generic)"
+        yield ("fabrics", fabric, "qos", "policy"), "refuse", allowed
 
 
 def _access(switching: Switching, mine: set[str], fabric: str, path: Path) -> Iterator[WrongValue]:

@@ -1,0 +1,75 @@
+"""What an imitated Arista switch shows of its configuration, as eAPI has it in JSON and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.drivers.switches.vlans import EVERY, ranges
+from weftlab.switches.eapiconfig import Config, Port
+
+
+def _list(allowed: frozenset[int]) -> str:
+    return "ALL" if allowed == EVERY else ranges(allowed) or "NONE"
+
+
+def show_vlans(config: Config) -> dict[str, Any]:
+    rows = {
+        str(n): {
+            "name": v.name,
+            "dynamic": False,
+            "status": "active" if v.state == "active" else "suspended",
+            "interfaces": {p: {"privatePromoted": False} for p, c in config.ports.items() if n == c.access},
+        }
+        for n, v in sorted(config.vlans.items())
+    }
+    return {"sourceDetail": "", "vlans": rows}
+
+
+def show_switchports(config: Config) -> dict[str, Any]:
+    def info(port: Port) -> dict[str, Any]:
+        return {
+            "mode": port.mode,
+            "accessVlanId": port.access,
+            "trunkingNativeVlanId": port.native,
+            "trunkAllowedVlans": _list(port.allowed),
+            "macLearning": True,
+            "tpid": "0x8100",
+        }
+
+    rows = {n: {"enabled": True, "switchportInfo": info(p)} for n, p in config.ports.items() if not p.member}
+    return {"switchports": rows}
+
+
+def show_interfaces(config: Config, members: Mapping[str, str]) -> dict[str, Any]:
+    def info(name: str, port: Port) -> dict[str, Any]:
+        row: dict[str, Any] = {"name": name, "mtu": port.qos.mtu, "interfaceStatus": "connected"}
+        return row | ({"memberInterfaces": {members[name]: {}}} if name in members else {})
+
+    return {"interfaces": {n: info(n, p) for n, p in config.ports.items()}}
+
+
+def show_neighbours(heard: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    def info(device: str, port: str) -> dict[str, Any]:
+        kind = "macAddress" if port.count(":") == 5 else "interfaceName"
+        said = port.replace(":", "") if kind == "macAddress" else port
+        dotted = ".".join(said[i : i + 4] for i in range(0, 12, 4)) if kind == "macAddress" else port
+        told = {"interfaceIdType": kind, "interfaceId": f'"{dotted}"', "interfaceId_v2": dotted}
+        return {"lldpNeighborInfo": [{"systemName": device, "neighborInterfaceInfo": told}]}
+
+    return {"lldpNeighbors": {local: info(*one) for local, one in heard.items()}}
+
+
+def config_text(config: Config) -> str:
+    """The configuration with its defaults, as `show running-config all` writes it."""
+    lines = ["! device: lab (vEOS-lab, EOS-4.32.2F)", "!"]
+    for number, vlan in sorted(config.vlans.items()):
+        lines += [f"vlan {number}", f"   name {vlan.name}", f"   state {vlan.state}", "!"]
+    for name, port in config.ports.items():
+        lines += [f"interface {name}", f"   switchport access vlan {port.access}"]
+        lines += [f"   switchport trunk native vlan {port.native}"]
+        listed = "1-4094" if port.allowed == EVERY else ranges(port.allowed) or "none"
+        lines += [f"   switchport trunk allowed vlan {listed}", f"   switchport mode {port.mode}"]
+        lines += ["   switchport", *port.qos.lines(), "!"]
+    lines += [f"qos map dscp {value} to traffic-class {tc}" for value, tc in sorted(config.dscp.items())]
+    return "\n".join([*lines, "end", ""])

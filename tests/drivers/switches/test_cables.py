@@ -1,0 +1,126 @@
+"""Cables as an Ethernet fabric's switches hear them by LLDP, against the site. No Open vSwitch: nothing forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from weft.app.livecheck import check_live
+from weft.drivers.switches import EthernetFabric, open_fabric
+from weft.drivers.switches.looks import Heard
+from weft.model.site import Site
+from weft.planning.site.neighbours import neighbour
+from weft.ports.ledger import NoLedger
+from weftlab.site import FABRIC
+from weftlab.switches import leaf_spine
+from weftlab.switches.fronts import Fronts
+from weftlab.switches.plan import Speaks
+from weftlab.switches.site import ethernet_site
+
+MIXED: Mapping[str, Speaks] = {"leaf1": "eos", "leaf2": "nvue", "spine1": "sonic", "spine2": "ovs"}
+
+
+class Cabled:
+    """Two leaves that are an MLAG pair with a bonded host, two spines, as their switches hear it."""
+
+    def __init__(self, folder: Path, speaks: Mapping[str, Speaks] | Speaks) -> None:
+        self.plan = leaf_spine(speaks, hosts_each=2, mlag=True)
+        self.fronts = Fronts(folder, self.plan, None)
+        self.site: Site = ethernet_site(self.plan, self.fronts.urls, self.fronts.ca, self.fronts.credentials)
+        self.driver: EthernetFabric = open_fabric(self.site, FABRIC, NoLedger(), confirm=0.6)
+
+    def heard(self) -> Heard:
+        return self.driver.heard()
+
+    def told(self) -> list[str]:
+        return [f"{d.kind}: {d.what}" for d in self.heard().differences]
+
+    def port(self, switch: str, number: int) -> str:
+        return self.plan.by_name[switch].link(number)
+
+    def hears(
+        self, switch: str, number: int, change: Callable[[dict[str, tuple[str, str]], str], object]
+    ) -> None:
+        change(self.fronts.by_name[switch].heard, self.port(switch, number))
+
+    def close(self) -> None:
+        self.driver.close()
+        self.fronts.close()
+
+
+@pytest.fixture(params=["eos", "nvue", "sonic", "mixed"])
+def cabled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cabled]:
+    made = Cabled(tmp_path, MIXED if request.param == "mixed" else request.param)
+    yield made
+    made.close()
+
+
+def test_cables_as_described_differ_nowhere(cabled: Cabled) -> None:
+    """Links, the peer link, hosts and both ends of a bond, which is an aggregation in the site and a port in LLDP."""
+    found = cabled.heard()
+    assert found.differences == () and found.problems == ()
+    silent = [n for n in found.notes if "Open vSwitch" in n]
+    assert len(silent) == ("spine2" in cabled.plan.by_name and cabled.plan.by_name["spine2"].speaks == "ovs")
+    assert check_live(cabled.site).differences == ()
+
+
+def test_swapped_hosts_and_links_are_named_on_both_ports(cabled: Cabled) -> None:
+    one, two = cabled.port("leaf1", 1), cabled.port("leaf1", 2)
+    heard = cabled.fronts.by_name["leaf1"].heard
+    heard[one], heard[two] = heard[two], heard[one]
+    first, second = (h.mac for h in cabled.plan.hosts[:2])
+    assert cabled.told() == [
+        f"moved cable: host2/{second} is on port {one} of leaf1, where the site has host1/mlx5_0",
+        f"moved cable: host1/{first} is on port {two} of leaf1, where the site has host2/mlx5_0",
+    ]
+
+
+def test_a_link_in_another_port_is_moved_and_one_that_is_out_is_missing(cabled: Cabled) -> None:
+    up = cabled.port("leaf1", 4)  # to spine1
+    cabled.hears("leaf1", 4, lambda heard, port: heard.update({port: ("spine1", "elsewhere")}))
+    [moved] = cabled.told()
+    assert moved.startswith(
+        f"moved cable: spine1/elsewhere is on port {up} of leaf1, where the site has spine1/"
+    )
+    cabled.hears("leaf1", 4, lambda heard, port: heard.pop(port))
+    [missing] = cabled.told()
+    assert missing.startswith("missing cable: spine1/") and missing.endswith(
+        f"isn't seen on port {up} of leaf1"
+    )
+    live = check_live(cabled.site)
+    assert not live.good and len(live.differences) == 1
+
+
+def test_a_host_that_says_nothing_is_noted_and_a_known_one_where_none_should_be_is_named(
+    cabled: Cabled,
+) -> None:
+    cabled.hears("leaf1", 1, lambda heard, port: heard.pop(port))
+    found = cabled.heard()
+    assert found.differences == ()
+    assert any("nobody is heard by LLDP on 1 host ports of leaf1" in n for n in found.notes)
+    cabled.hears("leaf1", 8, lambda heard, port: heard.update({port: ("host1", "eth0")}))
+    unknown = f"host1/eth0 is on port {cabled.port('leaf1', 8)} of leaf1, where the site has no cable"
+    # NVUE is only asked for the ports that the site names.
+    nvue = cabled.plan.by_name["leaf1"].speaks == "nvue"
+    assert cabled.told() == ([] if nvue else [f"unknown cable: {unknown}"])
+
+
+def test_names_may_have_a_domain(cabled: Cabled) -> None:
+    for front in cabled.fronts.by_name.values():
+        front.heard = {p: (f"{device}.dc.example", far) for p, (device, far) in front.heard.items()}
+    assert cabled.told() == []
+
+
+def test_a_switch_that_can_not_be_asked_is_a_problem_and_tells_of_no_cable(cabled: Cabled) -> None:
+    cabled.fronts.by_name["leaf1"].faults.down = True
+    found = cabled.heard()
+    assert found.differences == () and any("neighbours of leaf1 can't be read" in p for p in found.problems)
+
+
+def test_port_ids_that_are_mac_addresses_in_every_notation() -> None:
+    for said in ("b8:59:9f:12:34:56", "b859.9f12.3456", "B8-59-9F-12-34-56"):
+        assert neighbour("Ethernet1", "gpu01", said).mac == "b8:59:9f:12:34:56"
+    for said in ("Ethernet49", "swp1s0", "deadbeef0000", "Ethernet1/1"):
+        assert neighbour("Ethernet1", "spine1", said).mac is None

@@ -1,0 +1,355 @@
+"""Settings for RoCE by each vendor's own answers: what differs is named, one by one. No Open vSwitch: none forwards."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from weft.app.livecheck import check_live
+from weft.drivers.switches import EthernetFabric, access, open_fabric
+from weft.drivers.switches.eosqos import eos_qos
+from weft.drivers.switches.looks import QosReading, Silent
+from weft.drivers.switches.nvueqos import nvue_qos
+from weft.drivers.switches.sonicqos import TABLES, sonic_qos
+from weft.model.errors import UnknownError
+from weft.model.site import Qos, Site
+from weft.planning.fabric.qos import PortQos, SwitchQos, differences, numbers
+from weft.ports.ledger import NoLedger
+from weftlab.site import FABRIC
+from weftlab.switches import leaf_spine
+from weftlab.switches.front import PASSWORD, USER, Front
+from weftlab.switches.fronts import Fronts
+from weftlab.switches.nvue import Nvue
+from weftlab.switches.plan import Speaks
+from weftlab.switches.site import ethernet_site
+
+WANTED = Qos()
+KINDS: tuple[Speaks, ...] = ("eos", "nvue", "sonic")
+
+
+class Switch:
+    """One leaf of a kind, its operator by the vendor's own API, and weft's session of it."""
+
+    def __init__(self, folder: Path, speaks: Speaks) -> None:
+        self.speaks = speaks
+        plan = leaf_spine(speaks, leaves=2, spines=1, hosts_each=2, mlag=True)
+        self.fronts = Fronts(folder, plan, None)
+        site = ethernet_site(plan, self.fronts.urls, self.fronts.ca, self.fronts.credentials)
+        self.site = with_qos(site)
+        self.fabric: EthernetFabric = open_fabric(self.site, FABRIC, NoLedger(), confirm=0.6)
+        self.front: Front = self.fronts.by_name["leaf1"]
+        self.session = self.fabric.session("leaf1")
+        leaf = plan.by_name["leaf1"]
+        self.port, self.lag, self.link = leaf.port(1), leaf.port(3), leaf.link(3)
+        self.named = [leaf.port(n) for n in (1, 2)] + [self.link] + [leaf.port(n) for n in (4, 5)]
+        context = ssl.create_default_context(cafile=str(self.fronts.ca))
+        self.client = httpx.Client(base_url=self.fronts.urls["leaf1"], auth=(USER, PASSWORD), verify=context)
+
+    def close(self) -> None:
+        self.client.close()
+        self.fabric.close()
+        self.fronts.close()
+
+    def settings(self) -> SwitchQos:
+        told = self.session.qos()
+        assert isinstance(told, SwitchQos)
+        return told
+
+    def differing(self, port: str) -> list[str]:
+        return [
+            f"{d.field}: {d.observed}, expected {d.wanted}"
+            for one in self.settings().of(port).values()
+            for d in differences(WANTED, one)
+        ]
+
+    # -- the operator
+
+    def eos(self, *commands: str) -> None:
+        params = {"version": 1, "cmds": ["enable", "configure", *commands], "format": "json"}
+        body = {"jsonrpc": "2.0", "method": "runCmds", "params": params, "id": "operator"}
+        answer = self.client.post("/command-api", json=body).json()
+        assert "result" in answer, answer
+
+    def nvue(self, patch: Mapping[str, Any]) -> None:
+        (revision,) = self.client.post("/nvue_v1/revision").json()
+        answer = self.client.patch(f"/nvue_v1/?rev={revision}", json=patch)
+        assert answer.status_code == 200, answer.text
+        body = {"state": "apply", "auto-prompt": {"ays": "ays_yes"}}
+        done = self.client.patch(f"/nvue_v1/revision/{revision}", json=body).json()
+        assert self.client.get(f"/nvue_v1/revision/{revision}").json()["state"] == "applied", done
+
+    def sonic(self, table: str, *rows: Mapping[str, Any]) -> None:
+        model = TABLES[table]
+        body = {f"{model.partition(':')[0]}:{table}": {f"{table}_LIST": list(rows)}}
+        answer = self.client.patch(f"/restconf/data/{model}/{table}", json=body)
+        assert answer.status_code == 204, answer.text
+
+    def make_right(self) -> None:
+        """As the vendor's documents would have a port for RoCE."""
+        if self.speaks == "eos":
+            ecn = "random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes"
+            lines = ["qos trust dscp", "priority-flow-control on", "priority-flow-control priority 3 no-drop"]
+            for port in self.named:
+                self.eos(f"interface {port}", *lines, "tx-queue 3", ecn, "exit", "exit")
+        elif self.speaks == "nvue":
+            self.nvue({"qos": {"roce": {"enable": "on", "mode": "lossless"}}})
+        else:
+            dscp = [{"dscp": str(n), "tc": "3" if n in (24, 26) else "0"} for n in range(64)]
+            self.sonic("DSCP_TO_TC_MAP", {"name": "ROCE", "DSCP_TO_TC_MAP": dscp})
+            self.sonic("WRED_PROFILE", {"name": "ROCE", "ecn": "ecn_all", "green_min_threshold": "1048576"})
+            maps = [{"ifname": p, "dscp_to_tc_map": "ROCE", "pfc_enable": "3"} for p in self.named]
+            self.sonic("PORT_QOS_MAP", *maps)
+            self.sonic("QUEUE", *({"ifname": p, "qindex": "3-4", "wred_profile": "ROCE"} for p in self.named))
+
+
+def with_qos(site: Site, **qos: Any) -> Site:
+    document = site.model_dump(mode="json")
+    document["fabrics"][FABRIC]["qos"] = qos
+    return Site.model_validate(document)
+
+
+@pytest.fixture(params=KINDS)
+def switch(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Switch]:
+    made = Switch(tmp_path, request.param)
+    yield made
+    made.close()
+
+
+def test_a_switch_from_the_factory_differs_and_a_set_one_does_not(switch: Switch) -> None:
+    """Also where the port is a link aggregation: its links are what queues and pauses."""
+    before = switch.differing(switch.port)
+    assert "PFC: none, expected on priority 3" in before
+    assert any(line.startswith("ECN: ") and line.endswith("expected on priority 3") for line in before)
+    assert any(line.startswith("trust: ") for line in before)
+    assert switch.differing(switch.lag)
+    switch.make_right()
+    assert not switch.differing(switch.port)
+    assert set(switch.settings().of(switch.lag)) == {switch.lag, switch.link}
+    assert not switch.differing(switch.lag)
+
+
+BREAK: Mapping[tuple[Speaks, str], Callable[[Switch], None]] = {
+    ("eos", "PFC"): lambda s: s.eos(f"interface {s.port}", "priority-flow-control priority 4 no-drop"),
+    ("eos", "ECN"): lambda s: s.eos(f"interface {s.port}", "tx-queue 3", "no random-detect ecn"),
+    ("eos", "trust"): lambda s: s.eos(f"interface {s.port}", "qos trust cos"),
+    ("eos", "DSCP 26"): lambda s: s.eos("qos map dscp 26 to traffic-class 5"),
+    ("eos", "MTU"): lambda s: s.eos(f"interface {s.port}", "mtu 1500"),
+    ("nvue", "PFC"): lambda s: s.nvue(
+        {
+            "qos": {"pfc": {"storage": {"switch-priority": {"3": {}, "4": {}}}}},
+            "interface": {s.port: {"qos": {"pfc": {"profile": "storage"}}}},
+        }
+    ),
+    ("nvue", "ECN"): lambda s: s.nvue(
+        {"qos": {"congestion-control": {"default-global": {"traffic-class": {"3": {"ecn": "disable"}}}}}}
+    ),
+    ("nvue", "trust"): lambda s: s.nvue({"qos": {"mapping": {"default-global": {"trust": "l2"}}}}),
+    ("nvue", "DSCP 26"): lambda s: s.nvue(
+        {"qos": {"mapping": {"default-global": {"dscp": {"26": {"switch-priority": 0}}}}}}
+    ),
+    ("nvue", "MTU"): lambda s: s.nvue({"interface": {s.port: {"link": {"mtu": 1500}}}}),
+    ("sonic", "PFC"): lambda s: s.sonic("PORT_QOS_MAP", {"ifname": s.port, "pfc_enable": "3,4"}),
+    ("sonic", "ECN"): lambda s: s.sonic("WRED_PROFILE", {"name": "ROCE", "ecn": "ecn_red"}),
+    ("sonic", "trust"): lambda s: s.sonic(
+        "PORT_QOS_MAP", {"ifname": s.port, "dscp_to_tc_map": None, "dot1p_to_tc_map": "AZURE"}
+    ),
+    ("sonic", "DSCP 26"): lambda s: s.sonic(
+        "DSCP_TO_TC_MAP", {"name": "ROCE", "DSCP_TO_TC_MAP": [{"dscp": "26", "tc": "1"}]}
+    ),
+    ("sonic", "MTU"): lambda s: s.sonic("PORT", {"ifname": s.port, "mtu": 1500}),
+}
+
+
+@pytest.mark.parametrize("field", ["PFC", "ECN", "trust", "DSCP 26", "MTU"])
+def test_each_setting_is_found_alone(switch: Switch, field: str) -> None:
+    switch.make_right()
+    BREAK[switch.speaks, field](switch)
+    fields = [line.partition(":")[0] for line in switch.differing(switch.port)]
+    # Without its map, SONiC doesn't lead the value anywhere either.
+    assert fields == (["trust", "DSCP 26"] if (switch.speaks, field) == ("sonic", "trust") else [field])
+
+
+def test_an_answer_of_another_shape_is_unknown(switch: Switch, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"PORT_LIST": [{"name": "no ifname"}]}
+    for wrong in (["a list"], {"result": [{"interfaces": 3}]}, {"interface": []}, {"sonic-port:PORT": rows}):
+        monkeypatch.setattr(access.Api, "_json", lambda *_, wrong=wrong: wrong)
+        if switch.speaks == "nvue" and "interface" not in wrong and isinstance(wrong, dict):
+            continue  # a tree without interfaces: nothing is known of any port
+        if switch.speaks == "sonic" and wrong in ({"result": [{"interfaces": 3}]}, {"interface": []}):
+            continue  # a table that isn't in the answer is an empty one
+        with pytest.raises(UnknownError):
+            switch.session.qos()
+
+
+def test_a_live_check_names_what_differs_and_who_says_nothing(tmp_path: Path) -> None:
+    """Open vSwitch has no such settings: that is a note, and no trouble."""
+    kinds: Mapping[str, Speaks] = {"leaf1": "eos", "leaf2": "nvue", "spine1": "sonic", "spine2": "ovs"}
+    plan = leaf_spine(kinds, hosts_each=1)
+    fronts = Fronts(tmp_path, plan, None)
+    try:
+        site = with_qos(ethernet_site(plan, fronts.urls, fronts.ca, fronts.credentials))
+        found = check_live(site)
+        assert not found.good
+        text = "\n".join(found.problems)
+        assert "leaf1/Ethernet1: PFC is none, expected on priority 3" in text
+        assert "leaf2/swp1: trust is pcp, expected dscp" in text
+        assert "spine1/Ethernet0: trust is none, expected dscp" in text
+        assert any(
+            n.startswith("ib0: settings for RoCE of spine2 are not known: Open vSwitch") or "spine2" in n
+            for n in found.notes
+        )
+        fronts.by_name["leaf1"].faults.down = True
+        assert any("settings for RoCE of leaf1 are not known" in p for p in check_live(site).problems)
+    finally:
+        fronts.close()
+
+
+# -- the vendors' own ways to say it
+
+
+def eos(config: str, **interfaces: Mapping[str, Any]) -> SwitchQos:
+    return eos_qos(config, interfaces or {"Ethernet1": {"mtu": 9214}})
+
+
+def test_eos_profiles_maps_and_queues() -> None:
+    """A QoS profile counts for the interfaces that name it, and an interface's own word counts for more."""
+    profile = """
+qos map dscp 26 48 to traffic-class 4
+qos map traffic-class 4 to tx-queue 2
+!
+qos profile ROCE
+   qos trust dscp
+   priority-flow-control on
+   priority-flow-control priority 4 no-drop
+   !
+   tx-queue 2
+      random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes max-mark-probability 100
+!
+interface Ethernet1
+   service-profile ROCE
+"""
+    wanted = Qos(priority=4)
+    assert not differences(wanted, eos(profile).ports["Ethernet1"])
+    own = eos(profile + "   qos trust cos\n").ports["Ethernet1"]
+    assert [d.field for d in differences(wanted, own)] == ["trust"]
+    untrusted = eos(profile + "   no qos trust\n").ports["Ethernet1"]
+    assert differences(wanted, untrusted)[0].observed == "none"
+    elsewhere = eos(profile.replace("interface Ethernet1", "interface Ethernet2")).ports["Ethernet1"]
+    assert elsewhere.pfc == frozenset() and elsewhere.trust == {"pcp"}
+
+
+def test_a_no_drop_priority_without_flow_control_pauses_nothing() -> None:
+    said = eos("interface Ethernet1\n   priority-flow-control priority 3 no-drop\n")
+    assert said.ports["Ethernet1"].pfc == frozenset()
+
+
+def test_members_of_an_eos_port_channel_trust_what_it_trusts() -> None:
+    lag = {"mtu": 9214, "memberInterfaces": {"Ethernet1": {}}}
+    said = eos_qos(
+        "interface Port-Channel7\n   qos trust dscp\n",
+        {"Port-Channel7": lag, "Ethernet1": {"mtu": 9214}},
+    )
+    assert said.of("Port-Channel7")["Ethernet1"].trust == {"dscp"}
+
+
+def test_nvue_says_it_in_its_versions_words() -> None:
+    """`enable: on` until 5.14, `state: enabled` later; a profile counts for more than RoCE's defaults."""
+    port: dict[str, Any] = {"interface": {"swp1": {}}}
+    for roce in (
+        {"enable": "on"},
+        {"enable": "on", "mode": "lossless"},
+        {"state": "enabled", "mode": "lossless-single-ipool"},
+    ):
+        assert not differences(WANTED, nvue_qos({"qos": {"roce": roce}, **port}).ports["swp1"])
+    lossy = nvue_qos({"qos": {"roce": {"enable": "on", "mode": "lossy"}}, **port}).ports["swp1"]
+    assert [d.field for d in differences(WANTED, lossy)] == ["PFC"]
+    assert not differences(Qos(pfc=False), lossy)
+    for off in ({"enable": "off"}, {"state": "disabled"}, None):
+        assert nvue_qos({"qos": {"roce": off}, **port}).ports["swp1"].pfc == frozenset()
+
+
+def test_a_port_that_only_receives_pauses_has_no_flow_control() -> None:
+    tree = {
+        "qos": {"pfc": {"default-global": {"switch-priority": {"3": {}}, "tx": "disable"}}},
+        "interface": {"swp1": {}},
+    }
+    assert nvue_qos(tree).ports["swp1"].pfc == frozenset()
+
+
+def test_a_sonic_switch_without_tables_has_no_settings() -> None:
+    tables: dict[str, Sequence[Mapping[str, Any]]] = {table: [] for table in TABLES}
+    tables["PORT"] = [{"ifname": "Ethernet0"}]
+    port = sonic_qos(tables).ports["Ethernet0"]
+    assert (port.pfc, port.ecn, port.trust, port.mtu) == (frozenset(), frozenset(), frozenset(), 9100)
+    tables["PORT_QOS_MAP"] = [
+        {"ifname": "global", "pfc_enable": "3,4"},
+        {"ifname": "Ethernet0", "pfc_enable": ""},
+    ]
+    assert sonic_qos(tables).ports["Ethernet0"].pfc == frozenset(), "a port's own word counts for more"
+
+
+def test_numbers_as_switches_list_them() -> None:
+    assert numbers("3") == {3} and numbers("0,3-5") == {0, 3, 4, 5} and numbers("24 26") == {24, 26}
+    assert numbers("") == frozenset()
+    with pytest.raises(ValueError):
+        numbers("three")
+
+
+def test_what_a_port_does_not_say_is_not_compared() -> None:
+    assert not differences(WANTED, PortQos())
+    assert [d.field for d in differences(WANTED, PortQos(mtu=1500))] == ["MTU"]
+    assert not differences(WANTED, PortQos(mtu=9216)), "a switch may carry more"
+    assert differences(WANTED, PortQos(mtu=9216), adapter=True), "an adapter must not send more"
+
+
+# -- readings
+
+
+class Teller:
+    """A switch that counts how often it is asked."""
+
+    name, asked = "leaf1", 0
+    answer: SwitchQos | str | Exception = SwitchQos({})
+
+    def qos(self) -> SwitchQos | str:
+        self.asked += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def test_settings_are_read_once_in_a_while_and_again_after_trouble() -> None:
+    teller, clock = Teller(), [0.0]
+    with ThreadPoolExecutor(1) as pool:
+        reading = QosReading([teller], pool, 60.0, lambda: clock[0])  # type: ignore[list-item]
+        teller.answer = UnknownError("read", "switch leaf1", "no answer")
+        assert reading.get() == {"leaf1": Silent("no answer", True)}
+        teller.answer = SwitchQos({})
+        assert reading.get() == {"leaf1": SwitchQos({})}, "trouble isn't remembered"
+        clock[0] = 59.0
+        reading.get()
+        assert teller.asked == 2
+        clock[0] = 60.0
+        reading.get()
+        assert teller.asked == 3
+        reading.get(0.0)
+        assert teller.asked == 4, "a check by hand reads anew"
+        teller.answer = "it has none"
+        reading.get(0.0)
+        reading.get()
+        assert teller.asked == 5, "what has none isn't asked again at once"
+
+
+def test_the_lab_refuses_what_the_schema_does_not_know(switch: Switch) -> None:
+    if not isinstance(switch.front, Nvue):
+        pytest.skip("NVUE's")
+    with pytest.raises(AssertionError, match="no such field"):
+        switch.nvue({"qos": {"roce": {"enabled": "on"}}})
+    assert json.loads(switch.client.get("/nvue_v1/?rev=applied").text).get("qos") is None

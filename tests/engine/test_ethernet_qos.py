@@ -1,0 +1,130 @@
+"""Pods whose ports aren't set for RoCE as the site wants: the policy decides, and the difference is named."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports, visits
+from weft.app.shown import shown
+from weft.engine.database import Database
+from weft.model.pod import PodState
+from weft.model.site import Site
+from weft.planning.fabric.qos import PortQos, SwitchQos
+from weft.testing.ethernet import FakeEthernet
+
+pytestmark = pytest.mark.database
+RIGHT = PortQos(frozenset({3}), frozenset({3}), frozenset({"dscp"}), {n: n // 8 for n in range(64)}, mtu=9216)
+"""As `nv set qos roce` makes it."""
+
+
+def house_with(database: Database, url: str, policy: str) -> EthernetHouse:
+    house = EthernetHouse(database, url)
+    document = ethernet(house.site).model_dump(mode="json")
+    document["fabrics"]["ib0"]["qos"] = {"policy": policy}
+    house.site = Site.model_validate(document)
+    house.fake = FakeEthernet(house.site, "ib0")
+    house.world = replace(
+        house.world, resources={**house.world.resources, "ib0": house.fake}, fabrics={"ib0": house.fake}
+    )
+    house.store.apply_site(house.site, "test")
+    set_all(house, RIGHT)
+    return house
+
+
+def set_all(house: EthernetHouse, settings: PortQos) -> None:
+    for switch in house.fake.switches.values():
+        switch.settings = SwitchQos(dict.fromkeys(switch.config.ports, settings))
+
+
+@pytest.fixture(params=["warn", "refuse"])
+def house(request: pytest.FixtureRequest, database: Database, database_url: str) -> Generator[EthernetHouse]:
+    house = house_with(database, database_url, request.param)
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def warned(database: Database, database_url: str) -> Generator[EthernetHouse]:
+    house = house_with(database, database_url, "warn")
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def refused(database: Database, database_url: str) -> Generator[EthernetHouse]:
+    house = house_with(database, database_url, "refuse")
+    yield house
+    house.close()
+
+
+def test_ports_as_wanted_are_part_of_what_was_verified(house: EthernetHouse) -> None:
+    pod = house.ready()
+    assert pod.reason == "" and house.service.audit(house.operator).findings == ()
+    [verified] = [e.message for e in house.store.events(pod.id, 0) if e.type == "verified"]
+    assert "ports' settings for RoCE of ib0" in verified
+
+
+def test_with_warn_a_pod_is_ready_and_says_what_differs(warned: EthernetHouse) -> None:
+    """In its condition, in the event of its proof and in the audit; gone once the switch is put right."""
+    set_all(warned, replace(RIGHT, pfc=frozenset({3, 4})))
+    pod = warned.ready()
+    assert "PFC of " in pod.reason and "is on priority 3, 4, expected on priority 3" in pod.reason
+    [verified] = [e.message for e in warned.store.events(pod.id, 0) if e.type == "verified"]
+    assert "; but " in verified and "PFC of" in verified
+    found = warned.service.audit(warned.operator).findings
+    assert {f.category for f in found} == {"different"} and {f.pod for f in found} == {pod.name}
+    assert any(port in f.what for f in found for port in ports(warned, pod))
+    assert not any(f.repaired for f in warned.service.audit(warned.operator, repair=True).findings)
+    view = warned.service.show_pod(warned.request(), str(pod.id))
+    told = shown(view).model_dump_json()
+    assert not any(port in told for port in ports(warned, pod)), "a tenant sees no switch port"
+    set_all(warned, RIGHT)
+    after = visits(warned, pod, 1)
+    assert after.state is PodState.READY and after.reason == ""
+    assert warned.service.audit(warned.operator).findings == ()
+
+
+def test_with_warn_a_silent_switch_is_noted(warned: EthernetHouse) -> None:
+    for switch in warned.fake.switches.values():
+        switch.settings = "it has none"
+    pod = warned.ready()
+    assert pod.state is PodState.READY and "are not known: it has none" in pod.reason
+    assert {f.category for f in warned.service.audit(warned.operator).findings} == {"unknown"}
+
+
+def test_with_refuse_a_pod_is_not_ready_until_its_ports_are_right(refused: EthernetHouse) -> None:
+    set_all(refused, replace(RIGHT, mtu=1500))
+    pod = visits(refused, refused.order(), 12)
+    assert pod.state is not PodState.READY and "MTU of" in pod.reason and "at least 9000" in pod.reason
+    set_all(refused, RIGHT)
+    assert refused.run(pod, PodState.READY).state is PodState.READY
+
+
+def test_with_refuse_a_ready_pod_is_degraded_by_one_of_its_ports(refused: EthernetHouse) -> None:
+    """Another pod's port, or one of no pod, is not its affair."""
+    pod = refused.ready()
+    mine = ports(refused, pod)[0]
+    switch, _, name = mine.partition("/")
+    there = refused.fake.switches[switch]
+    right = dict.fromkeys(there.config.ports, RIGHT)
+    other = next(p for p in right if f"{switch}/{p}" not in ports(refused, pod))
+    there.settings = SwitchQos({**right, other: replace(RIGHT, ecn=frozenset())})
+    assert visits(refused, pod, 1).state is PodState.READY
+    there.settings = SwitchQos({**right, name: replace(RIGHT, ecn=frozenset())})
+    after = visits(refused, pod, 1)
+    assert after.state is PodState.DEGRADED and f"ECN of {mine} is none" in after.reason
+    there.settings = SwitchQos(right)
+    assert refused.run(after, PodState.READY).state is PodState.READY
+
+
+def test_a_release_does_not_ask_for_settings(refused: EthernetHouse) -> None:
+    """A switch that is set wrong, or says nothing, keeps no receipt waiting."""
+    pod = refused.ready()
+    set_all(refused, replace(RIGHT, pfc=frozenset()))
+    refused.release(pod)
+    refused.run(pod, PodState.RELEASED)
+    signed = refused.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
