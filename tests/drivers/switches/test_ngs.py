@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ pytest.importorskip("networking_generic_switch")
 from networking_generic_switch.devices import device_manager
 from networking_generic_switch.exceptions import GenericSwitchException
 
+from tests.drivers.switches.rigs import RealSwitches
 from weft.drivers.switches.opened import session_of
 from weft.drivers.switches.switch import Limits, Session
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans
 from weft.model.ranges import Range
 from weft.model.site import SwitchAccess
+from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
 from weftlab.switches.front import Front
 from weftlab.switches.fronts import Fronts
@@ -168,3 +170,50 @@ def test_what_these_drivers_do_not_do_is_told(leaf: Neutrons) -> None:
     ):
         with pytest.raises(GenericSwitchException):
             asked()
+
+
+@pytest.mark.fabric
+@pytest.mark.parametrize("kind", ["ovs", "mixed"])
+def test_frames_follow(kind: str, switch_rigs: Callable[[str], RealSwitches]) -> None:
+    """Machines of one network reach each other over the spines; one in the next network, or parked, reaches none."""
+    rig = switch_rigs(kind)
+    switching = rig.site.fabrics[FABRIC].manager.switching
+    assert switching is not None
+    links = [end for link in switching.links for end in (link.a, link.b)]
+    switches: dict[str, Any] = {}
+    for access in switching.switches:
+        mine = [end.partition("/")[2] for end in links if end.startswith(f"{access.name}/")]
+        section = {
+            "device_type": "weft",
+            "weft_interface": access.interface,
+            "weft_url": access.url,
+            "weft_credentials": switching.credentials,
+            "weft_ca": switching.ca,
+            "ngs_port_default_vlan": str(switching.parking),
+            "ngs_trunk_ports": ",".join(mine),
+        }
+        switches[access.name] = device_manager({k: v for k, v in section.items() if v}, access.name)
+
+    def move(host: str, was: int | None, number: int | None) -> None:
+        switch, _, port = rig.port(host).partition("/")
+        if was is not None:
+            switches[switch].delete_port(port, was)
+        if number is not None:
+            switches[switch].plug_port_to_network(port, number)
+
+    for number in (PROVISIONING, TENANT):
+        for switch in switches.values():
+            switch.add_network(number, NETWORK)
+    for host in ("host1", "host5"):
+        move(host, None, PROVISIONING)
+    pair = {("host1", "host5")}
+    rig.hosts.await_reach(pair, seconds=40)
+    move("host1", PROVISIONING, TENANT)
+    assert not rig.hosts.reached(pair | {("host1", "host2")})
+    move("host5", PROVISIONING, TENANT)
+    rig.hosts.await_reach(pair)
+    for host in ("host1", "host5"):
+        move(host, TENANT, None)
+    assert not rig.hosts.reached(pair)
+    move("host1", None, TENANT)
+    assert not rig.hosts.reached(pair), "a parked port is in nobody's VLAN"
