@@ -11,6 +11,7 @@ from tests.engine.house import House
 from tests.engine.test_ethernet_life import ethernet, ports, released, visits
 from tests.engine.test_metal import ORDER, site, sized
 from tests.engine.test_neutrons_fabric import Ml2Cloud, by_neutron
+from weft.drivers.switches.cabling import Cabling
 from weft.engine.database import Database
 from weft.engine.ledger import FabricLedger
 from weft.model.order import Order
@@ -193,6 +194,40 @@ def test_a_port_that_is_a_trunk_of_every_vlan_is_in_the_audit(
     chosen.fake.switches[switch].config.ports[name] = PortConfig(None, set(range(1, 4095)))
     said = [f.what for f in chosen.service.audit(chosen.operator).findings]
     assert [s for s in said if f"host port {port} is a trunk of every VLAN" in s], said
+
+
+def with_bmc(found: Site, end: str) -> Site:
+    """Its first machine's BMC is cabled to this port, on a network of its own."""
+    switch, _, port = end.partition("/")
+    document = found.model_dump(mode="json")
+    subnet = {"role": "bmc", "addresses": "192.168.7.0/24", "dhcp": False}
+    network = {"cloud": "lab", "physical_network": "oob", "vlan": 99, "subnets": {"bmc": subnet}}
+    row = {"device": "bm01", "name": "bmc", "network": "oob", "mac": "02:00:00:00:b1:01"}
+    row |= {"address": "192.168.7.11", "switch": switch, "port": port}
+    return Site.model_validate(document | {"networks": {"oob": network}, "interfaces": [row]})
+
+
+@pytest.mark.parametrize(
+    ("access", "trunk", "told"),
+    [
+        (99, set[int](), None),
+        (None, set[int](), None),
+        (301, set[int](), "is in VLAN 301; network oob has 99"),
+        (99, {301, 302}, "is in VLAN 301, 302; network oob has 99"),
+        (None, set(range(1, 4095)), "is a trunk of every VLAN"),
+    ],
+)
+def test_a_bmc_among_pods_is_in_the_audit(
+    house: MetalHouse, access: int | None, trunk: set[int], told: str | None
+) -> None:
+    switch = house.site.switches[0].name
+    found = with_bmc(by_neutron(house.site), f"{switch}/Ethernet90")
+    furnish(house, found, house.cloud)
+    house.fake.cabling = Cabling.of(found, "ib0", found.fabrics["ib0"].manager.switching)
+    house.fake.switches[switch].config.ports["Ethernet90"] = PortConfig(access, trunk)
+    found_now = house.service.audit(house.operator).findings
+    said = [f.what for f in found_now if f.kind == "fabric manager" and "Ethernet90" in f.what]
+    assert (not said) if told is None else (len(said) == 1 and told in said[0]), said
 
 
 def test_an_order_of_no_fabric_takes_machines_too(house: MetalHouse) -> None:

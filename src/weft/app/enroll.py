@@ -13,16 +13,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from weft.app.explain import validate
 from weft.app.sitefile import load_site, read_text
 from weft.app.yamltext import read_yaml, without_nulls
 from weft.drivers.openstack import Sessions
+from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.enrollment import Enrollment, enrollment_differences, node_of, ports_of
 from weft.drivers.openstack.machine import MARK
 from weft.model.enrollment import Enrolled, Inspected, ListedMachine, MachineList
 from weft.model.errors import InputError, TemporaryError, WeftError
 from weft.model.site import Node, Site
+from weft.planning.site.bmcs import bmc_wrong
 from weft.planning.site.inspection import inspection_differences
 
 POLL = 2.0
@@ -59,6 +62,9 @@ def read_wishes(site_file: str | Path, list_file: str | Path) -> Wishes:
         if node is None or node.machine is None:
             raise InputError(f"machines.{name}", name, "the name of a node in the site that has a `machine`")
         clouds.add(node.cloud)
+        address = urlsplit(listed.machines[name].bmc).hostname or ""
+        if allowed := bmc_wrong(site, node, address):
+            raise InputError(f"machines.{name}.bmc", listed.machines[name].bmc, allowed)
         file = listed.of(name).account
         if file is None:
             raise InputError(f"machines.{name}.account", None, "a file with the account of its BMC")
@@ -85,7 +91,9 @@ def enroll(
     wishes: Wishes, profile: str, again: bool, dry: bool, patience: float, say: Callable[[str], None]
 ) -> Enrolled:
     """See `Enroller`. Args: profile: in clouds.yaml."""
-    sessions = Sessions(profile)
+    node = next(wishes.site.node_by_name[name] for name in wishes.listed.machines)
+    demands = Demands.of(wishes.site.clouds[str(node.cloud)])
+    sessions = Sessions(profile, cleaning=demands)
     try:
         return Enroller(wishes, Enrollment(sessions), again, dry, say).run(patience)
     finally:
@@ -141,6 +149,10 @@ class Enroller:
             found = ironic.node(machine)
         if found is None:
             return Inspected(machine=node.name, state="", differences=("Ironic doesn't have it",)), False
+        if listed.traits and not found.get("traits") and not self._dry:
+            ironic.set_traits(machine, listed.traits)
+            self._tell(node.name, f"traits {', '.join(listed.traits)}")
+            found = ironic.node(machine) or found
         ports = self._ports(node, listed)
         state = str(found["provision_state"])
         inspected = ironic.inspected(machine)
@@ -151,6 +163,8 @@ class Enroller:
             differences += inspection_differences(self._wishes.site, node, listed, ids, *inspected)
         elif self._wishes.listed.inspect and state in ("available", "active"):
             differences.append("it was never inspected")
+        if state not in ("enroll", "verifying"):  # before that Ironic hasn't read them
+            differences += ironic.firmware_differences(machine)
         if state in _FAILED and found.get("last_error"):
             differences.append(f"{state}: {found['last_error']}")
         if node.maintenance is not None:

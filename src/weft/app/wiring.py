@@ -17,6 +17,7 @@ from weft.app.sitefile import load_site
 from weft.app.worldkeeper import WorldKeeper
 from weft.drivers.opensm import OpenSm
 from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.ufm import Ufm
 from weft.ending import EndSignal
@@ -57,7 +58,7 @@ def build_world(
 ) -> World:
     """Drivers of everything in the site; `ledger` returns a fabric's ledger. Opens no connection."""
     sessions = {
-        name: Sessions(profile_of(site, name, profile), cleaning=cloud.cleaning_steps)
+        name: Sessions(profile_of(site, name, profile), cleaning=Demands.of(cloud))
         for name, cloud in site.clouds.items()
     }
     fabrics = {

@@ -15,8 +15,34 @@ from weft.model.ids import Mac, Name
 
 Driver = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
 PciIds = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
+Trait = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=255)]
+RootHint = Literal[
+    "by_path",
+    "hctl",
+    "model",
+    "name",
+    "rotational",
+    "serial",
+    "size",
+    "vendor",
+    "wwn",
+    "wwn_vendor_extension",
+    "wwn_with_extension",
+]
+"""Ironic's own (admin guide, "Root device hints")."""
 Interface = Literal[
-    "bios", "boot", "deploy", "inspect", "management", "network", "power", "raid", "rescue", "vendor"
+    "bios",
+    "boot",
+    "console",
+    "deploy",
+    "firmware",
+    "inspect",
+    "management",
+    "network",
+    "power",
+    "raid",
+    "rescue",
+    "vendor",
 ]
 
 
@@ -58,6 +84,17 @@ class Known(Document):
     )
     memory_gib: int | None = Field(default=None, ge=1, description="Memory that it must have at least.")
     disks: int | None = Field(default=None, ge=0, description="Number of disks that it must have.")
+    root_device: Mapping[RootHint, str] = Field(
+        default_factory=dict[RootHint, str],
+        description="Hints for the disk that images are written to, as Ironic's root device hints; default: the "
+        "smallest disk of at least 4 GiB.",
+    )
+    boot_mode: Literal["uefi", "bios"] | None = Field(
+        default=None, description="How it boots; default: Ironic's own."
+    )
+    traits: tuple[Trait, ...] = Field(
+        default=(), description="Traits, which Nova's flavors and images may require, such as CUSTOM_NVME."
+    )
     interfaces: Mapping[Interface, Name] = Field(
         default_factory=dict[Interface, Name], description="Ironic's interfaces; default: the driver's own."
     )
@@ -90,7 +127,7 @@ class MachineList(Document):
     def of(self, name: str) -> ListedMachine:
         """A machine with the defaults filled in."""
         one, default = self.machines[name], self.defaults
-        known = {f: getattr(default, f) for f in Known.model_fields if getattr(one, f) in (None, {})}
+        known = {f: getattr(default, f) for f in Known.model_fields if getattr(one, f) in (None, {}, ())}
         return one.model_copy(update=known)
 
 

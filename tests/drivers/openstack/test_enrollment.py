@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.drivers.openstack.tinyironic import TinyIronic
 from weft.app.enroll import Enroller, read_wishes
 from weft.cli.main import main
 from weft.drivers.openstack import Sessions
+from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.enrollment import Enrollment
 from weft.model.enrollment import Enrolled
 from weft.model.errors import InputError
@@ -308,3 +309,54 @@ def test_the_command_says_what_is_wrong_and_never_a_secret(
     assert "0000:10:00.0 is missing" in (more := capsys.readouterr().out)
     password = (rig.list.parent / "secret").read_text().split()[1]
     assert password not in told + more
+
+
+def test_how_a_machine_boots_and_what_it_offers_is_enrolled_and_compared(rig: Rig) -> None:
+    disk = {"wwn": "0x5000c500a0b1c2d3", "rotational": "false"}
+    rig.edit(root_device=disk, boot_mode="uefi", traits=["CUSTOM_NVME", "CUSTOM_GPU8"])
+    assert rig.enroll().good
+    node = rig.ironic.nodes[rig.ids[0]]
+    assert node["properties"] == {"root_device": disk, "capabilities": "boot_mode:uefi"}
+    assert node["traits"] == ["CUSTOM_GPU8", "CUSTOM_NVME"]
+    node["properties"] = {
+        **node["properties"],
+        "capabilities": "cpu_vt:true,boot_mode:uefi",
+        "cpu_arch": "x86_64",
+    }
+    rig.ironic.asked.clear()
+    assert rig.enroll().good and not changes(rig), "what an inspection adds is no difference"
+    node["properties"] = {"root_device": {"wwn": "0x1"}, "capabilities": "boot_mode:bios"}
+    node["traits"] = ["CUSTOM_NVME"]
+    _, told = rig.only(rig.enroll())
+    for part in ("properties.root_device", "properties.capabilities boot_mode:bios", "traits"):
+        assert part in told, told
+    assert not changes(rig)
+
+
+def test_traits_that_a_run_could_not_set_are_set_by_the_next(rig: Rig) -> None:
+    rig.edit(traits=["CUSTOM_NVME"])
+    rig.ironic.lies = [("PUT /baremetal/v1/nodes/.*/traits", Reply(409, {"error_message": "locked"}))]
+    rig.enroll(patience=0.0)
+    assert "traits" not in rig.ironic.nodes[rig.ids[0]]
+    rig.ironic.lies = []
+    assert rig.enroll().good and rig.ironic.nodes[rig.ids[0]]["traits"] == ["CUSTOM_NVME"]
+
+
+def test_a_bmc_among_pods_addresses_is_refused_before_anything_is_asked(rig: Rig) -> None:
+    rig.edit(bmc="https://10.66.0.9")  # the lab has 10.64.0.0/12 for pods' management networks
+    with pytest.raises(InputError, match=r"machines\.bm01\.bmc.*which is for pods"):
+        rig.enroll()
+    assert not rig.ironic.asked
+
+
+def test_firmware_that_the_site_does_not_allow_is_a_difference(rig: Rig) -> None:
+    assert rig.enroll().good
+    listed = Demands(firmware={"bios": frozenset({"2.4.0"})})
+    sessions = Sessions("weft", [rig.layout.state / "clouds.yaml"], cleaning=listed)
+    strict = replace(rig, enrollment=Enrollment(sessions))
+    rig.ironic.hardware = {"firmware": [{"component": "bios", "current_version": "2.3.1"}]}
+    told = strict.enroll().machines[0].differences
+    assert told == ("firmware of bios is 2.3.1; the site allows 2.4.0",)
+    rig.ironic.hardware = {"firmware": [{"component": "bios", "current_version": "2.4.0"}]}
+    assert strict.enroll().good
+    sessions.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
 from tests.drivers.openstack.tinyironic import NODE, STEPS, TinyIronic, cleaned, deployed, event
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.cleaning import Demands
 from weft.model.errors import NotYetError, TemporaryError, UnknownError, WeftError
 from weft.model.owner import Owner
 from weft.model.resources import MachineSpec, Observed, Resource, Status
@@ -45,6 +48,9 @@ class Rig:
 
     def give_back(self, taken: str, scope: Scope = SCOPE) -> WeftError | None:
         return self.driver.delete(scope, [MACHINE], {MACHINE.key: taken})[MACHINE.key].error
+
+    def see_mark(self) -> bool:
+        return bool(self.node["extra"])
 
     def use(self) -> None:
         """Nova has deployed a server on it."""
@@ -252,7 +258,7 @@ def test_a_cleaning_without_a_step_that_the_site_demands_is_none(rig: Rig, tmp_p
         assert isinstance(ironic, TinyIronic)
         ironic.nodes, ironic.history = rig.ironic.nodes, rig.ironic.history
         (tmp_path / "clouds.yaml").write_text(text)
-        demanded = ("deploy.erase_devices", "bios.factory_reset")
+        demanded = Demands(steps=frozenset({"deploy.erase_devices", "bios.factory_reset"}))
         sessions = Sessions("weft", [tmp_path / "clouds.yaml"], cleaning=demanded)
         driver = OpenStackDriver("lab", sessions, machines=True)
         strict = Rig(ironic, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
@@ -268,6 +274,86 @@ def test_a_cleaning_without_a_step_that_the_site_demands_is_none(rig: Rig, tmp_p
         ironic.history[NODE] += cleaned("2026-11-22T23:00:00+00:00")
         with pytest.raises(TemporaryError, match="lacked bios"):
             strict.take(OTHER)
+        driver.close()
+        sessions.close()
+
+
+LISTED = Demands(
+    firmware={"bios": frozenset({"2.3.1", "2.4.0"}), "bmc": frozenset({"7.10"})},
+    bios={"SriovGlobalEnable": "Enabled"},
+)
+FIRMWARE = [
+    {"component": "bios", "current_version": "2.4.0"},
+    {"component": "bmc", "current_version": "7.10"},
+]
+BIOS = [{"name": "SriovGlobalEnable", "value": "Enabled"}, {"name": "BootMode", "value": None}]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "why"),
+    [
+        (
+            {"firmware": [FIRMWARE[0] | {"current_version": "6.6.6"}, FIRMWARE[1]]},
+            "firmware of bios is 6.6.6",
+        ),
+        ({"firmware": FIRMWARE[:1]}, "firmware of bmc isn't known to Ironic; the site allows 7.10"),
+        ({"firmware": [FIRMWARE[0], FIRMWARE[1] | {"current_version": None}]}, "firmware of bmc isn't known"),
+        ({"firmware": []}, "firmware of bios isn't known.*firmware of bmc isn't known"),
+        ({"bios": [BIOS[0] | {"value": "Disabled"}]}, "SriovGlobalEnable is Disabled; the site has Enabled"),
+        ({"bios": []}, "SriovGlobalEnable isn't known to Ironic"),
+    ],
+)
+def test_a_machine_with_other_firmware_than_the_sites_is_kept(
+    rig: Rig, tmp_path: Path, hardware: dict[str, list[dict[str, object]]], why: str
+) -> None:
+    """A tenant with root has flashed it: erased disks don't help."""
+    taken = rig.take()
+    rig.use()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.empty()
+    with strictly(rig, tmp_path) as strict:
+        strict.ironic.hardware = {"firmware": FIRMWARE, "bios": BIOS} | hardware
+        error = strict.give_back(taken)
+        assert isinstance(error, TemporaryError) and error.alarming and re.search(why, str(error)), error
+        assert strict.see(taken).there
+        strict.ironic.hardware = {"firmware": FIRMWARE, "bios": BIOS}
+        assert strict.give_back(taken) is None
+        said = strict.see(taken).reason
+        assert "firmware of bios, bmc as the site lists it; 1 BIOS settings as the site lists them" in said
+        strict.ironic.hardware |= hardware
+        with pytest.raises(TemporaryError, match="as it should be"):
+            strict.take(OTHER)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        Reply(503, {}),
+        Reply(200, {"firmware": None}),
+        Reply(200, {"firmware": [{"component": "bios"}]}),
+        Reply(404, {}),
+    ],
+)
+def test_firmware_that_can_not_be_read_gives_no_machine_back(rig: Rig, tmp_path: Path, lie: Reply) -> None:
+    taken = rig.take()
+    rig.use()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.empty()
+    with strictly(rig, tmp_path) as strict:
+        strict.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}/firmware", lie)]
+        assert isinstance(strict.give_back(taken), WeftError) and strict.see_mark()
+
+
+@contextmanager
+def strictly(rig: Rig, folder: Path) -> Generator[Rig]:
+    """The same Ironic, of a site with lists."""
+    with tiny_cloud(TinyIronic) as (ironic, text):
+        assert isinstance(ironic, TinyIronic)
+        ironic.nodes, ironic.history = rig.ironic.nodes, rig.ironic.history
+        (folder / "clouds.yaml").write_text(text)
+        sessions = Sessions("weft", [folder / "clouds.yaml"], cleaning=LISTED)
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        yield Rig(ironic, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
         driver.close()
         sessions.close()
 

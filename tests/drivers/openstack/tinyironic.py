@@ -47,6 +47,7 @@ class TinyIronic(TinyCloud):
     Attributes:
         findings: node -> what an inspection will find.
         inspections: node -> what its last inspection has found.
+        hardware: `firmware` and `bios` of every node.
         max_limit: rows of a page of nodes at most.
         asides: (pattern of method and path, what happens right before it is answered), each once.
     """
@@ -57,6 +58,7 @@ class TinyIronic(TinyCloud):
     ports: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     findings: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     inspections: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    hardware: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     max_limit: int = 1000
     asides: list[tuple[str, Callable[[], None]]] = field(default_factory=list[tuple[str, Callable[[], None]]])
 
@@ -82,7 +84,7 @@ class TinyIronic(TinyCloud):
         self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
         self.conductors = [{"hostname": "ironic1", "alive": True}]
         self.max_limit, self.asides = 1000, []
-        self.ports, self.findings, self.inspections = [], {}, {}
+        self.ports, self.findings, self.inspections, self.hardware = [], {}, {}, {}
 
     def clean(self, node: str, at: str) -> None:
         """It is free after a cleaning that is recorded, and ended then."""
@@ -114,11 +116,16 @@ class TinyIronic(TinyCloud):
             return Reply(404, {"error_message": json.dumps(said)})
         if parts[2:] == ["history"]:
             return Reply(200, {"history": self.history[parts[1]]})
+        if parts[2:] in (["firmware"], ["bios"]):
+            return Reply(200, {parts[2]: self.hardware.get(parts[2], [])})
         if parts[2:] == ["ports"]:
             return Reply(200, {"ports": [p for p in self.ports if p["node_uuid"] == parts[1]]})
         if parts[2:] == ["inventory"]:
             found = self.inspections.get(parts[1])
             return Reply(200, found) if found else Reply(404, {"error_message": NO_INVENTORY})
+        if parts[2:] == ["traits"]:
+            node["traits"] = body["traits"]
+            return Reply(204)
         if parts[2:] == ["states", "provision"]:
             return self._move(node, body["target"])
         for change in body if method == "PATCH" else ():

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
+
+from weft.model.site import Cloud
 
 CLEANING = "automated_cleaning"
 USING = frozenset({"deployment", "servicing"})
@@ -31,6 +33,26 @@ ERASING = {
 
 END = timedelta(minutes=1)
 """Between the end of a cleaning and the state `available` that follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a site demands of every cleaning, besides a step that erases disks.
+
+    Attributes:
+        steps: as interface.step.
+        firmware: component -> versions that are allowed.
+        bios: setting -> value.
+    """
+
+    steps: frozenset[str] = frozenset()
+    firmware: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    bios: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, cloud: Cloud) -> Demands:
+        firmware = {component: frozenset(versions) for component, versions in cloud.firmware.items()}
+        return cls(frozenset(cloud.cleaning_steps), firmware, cloud.bios_settings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ Source: Ironic's api-ref (nodes, ports, inventory from microversion 1.81).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from weft.drivers.openstack.base import as_text
+from weft.drivers.openstack.firmware import firmware_differences
 from weft.drivers.openstack.machine import GONE, read_node
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
@@ -59,6 +60,7 @@ class Enrollment:
     def make_node(self, body: Json) -> None:
         """Fine if a lost answer has made it: it is compared after that."""
         asked = f"enroll machine {body['name']}"
+        body = {name: value for name, value in body.items() if name != "traits"}  # a request of their own
         answer = self._ironic.ask(asked, "POST", "/v1/nodes", json=body, ok=(409,))
         if not answer.fine and self.node(body["uuid"]) is None:
             raise self._ironic.error(asked, answer)
@@ -69,6 +71,17 @@ class Enrollment:
         answer = self._ironic.ask(asked, "POST", "/v1/ports", json=body, ok=(409,))
         if not answer.fine and body["address"] not in self.ports(machine):
             raise self._ironic.error(asked, answer)
+
+    def set_traits(self, machine: str, traits: Sequence[str]) -> None:
+        """Raises `TemporaryError` while a conductor works on it."""
+        asked, body = f"set the traits of machine {machine}", {"traits": sorted(traits)}
+        answer = self._ironic.ask(asked, "PUT", f"/v1/nodes/{machine}/traits", json=body, ok=(409,))
+        if not answer.fine:
+            raise TemporaryError(asked, "Ironic", answer.sentence())
+
+    def firmware_differences(self, machine: str) -> tuple[str, ...]:
+        """What of its firmware and BIOS isn't as the site demands."""
+        return firmware_differences(self._own, machine, self._own.cleaning)
 
     def move(self, machine: str, verb: str) -> None:
         """Towards another state. Raises `TemporaryError` while a conductor works on it."""
@@ -93,9 +106,18 @@ def node_of(node: Node, listed: ListedMachine, account: tuple[str, str]) -> Json
         "name": node.name,
         "driver": listed.driver or "redfish",
         "driver_info": info,
+        **({"traits": sorted(listed.traits)} if listed.traits else {}),
+        **({"properties": properties} if (properties := _properties(listed)) else {}),
         **({"resource_class": listed.resource_class} if listed.resource_class else {}),
         **{f"{kind}_interface": name for kind, name in listed.interfaces.items()},
     }
+
+
+def _properties(listed: ListedMachine) -> Json:
+    properties: Json = {"root_device": dict(listed.root_device)} if listed.root_device else {}
+    if listed.boot_mode is not None:
+        properties["capabilities"] = f"boot_mode:{listed.boot_mode}"
+    return properties
 
 
 def ports_of(site: Site, node: Node, listed: ListedMachine) -> dict[str, Json]:
@@ -154,7 +176,9 @@ def _differing(wanted: Json, seen: Json) -> Iterator[tuple[str, Any, Any]]:
         if isinstance(value, dict):
             inner = cast(Json, there) if isinstance(there, dict) else {}
             for key, one in cast(Json, value).items():
+                if key == "capabilities" and one in str(inner.get(key)).split(","):
+                    continue  # an inspection adds others
                 if key not in HIDDEN and inner.get(key) != one:
                     yield f"{name}.{key}", one, inner.get(key)
-        elif there != value:
+        elif (sorted(cast(list[str], there or [])) if name == "traits" else there) != value:
             yield name, value, there

@@ -15,6 +15,7 @@ from typing import cast
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.cleaning import Cleaning, last_cleaning
+from weft.drivers.openstack.firmware import firmware_differences, firmware_text
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
@@ -282,7 +283,14 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
         # The newest events are on the last page: an incomplete history says nothing.
         raise UnknownError(asked, "Ironic", "its history has several pages: raise [api]max_limit")
     history = own.baremetal.rows(asked, answer, "history")
-    return last_cleaning(history, str(node.get("provision_updated_at") or ""), own.cleaning)
+    demands = own.cleaning
+    found = last_cleaning(history, str(node.get("provision_updated_at") or ""), demands.steps)
+    if isinstance(found, str):
+        return found
+    if wrong := firmware_differences(own, machine, demands):
+        return f"it was cleaned, and isn't as it should be: {'; '.join(wrong)}"[:500]
+    checked = firmware_text(demands)
+    return replace(found, erased=f"{found.erased}; {checked}") if checked else found
 
 
 def _patch(own: Project, asked: str, machine: str, change: Mapping[str, str]) -> Json:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from keystoneauth1.session import Session
 from openstack.config import OpenStackConfig
 from openstack.config.cloud_region import CloudRegion
 
+from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.errors import OUTSIDE, error_of_exception
 from weft.drivers.openstack.service import CallCounter, Service
 from weft.drivers.openstack.transport import TIMEOUT, BoundedAdapter
@@ -33,7 +34,7 @@ class Project:
     """The services as one project sees them. `project_id` is None for the service user's own project.
 
     Attributes:
-        cleaning: steps, as interface.step, without which a cleaning of a machine is none for the site.
+        cleaning: what the site demands of a machine's cleaning.
     """
 
     project_id: str | None
@@ -43,7 +44,7 @@ class Project:
     identity: Service
     placement: Service
     baremetal: Service
-    cleaning: frozenset[str] = frozenset()
+    cleaning: Demands = field(default_factory=Demands)
 
 
 class Sessions:
@@ -61,9 +62,9 @@ class Sessions:
         profile: str,
         files: Sequence[Path] | None = None,
         connections: int = 16,
-        cleaning: Collection[str] = (),
+        cleaning: Demands | None = None,
     ) -> None:
-        self.profile, self._cleaning = profile, frozenset(cleaning)
+        self.profile, self._cleaning = profile, cleaning or Demands()
         self.counter = CallCounter()
         self._projects: dict[str | None, Project] = {}
         self._lock = threading.Lock()

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from weft.drivers.segments import OneByOne, segment_of
-from weft.drivers.switches.cabling import Cabling, switch_of
+from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
+from weft.drivers.switches.hostports import port_troubles
 from weft.drivers.switches.looks import Heard, QosReading, listen, qos_sentences, silent_sentences
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.switch import Switch
-from weft.drivers.switches.vlans import EVERY, Batch, SwitchState
+from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
 from weft.model.errors import OutsideError, PermanentError, UnknownError, WeftError
 from weft.model.fabric import (
@@ -117,22 +118,10 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         managers = [
             ManagerStatus(name=s, state=ManagerState.UNKNOWN, problems=(snapshot.unread[s],))
             if s in snapshot.unread
-            else ManagerStatus(name=s, state=ManagerState.MASTER, problems=self._open_ports(s, snapshot))
+            else ManagerStatus(name=s, state=ManagerState.MASTER, problems=tuple(port_troubles(s, snapshot)))
             for s in sorted(self._sessions)
         ]
         return FabricStatus(fabric=self._fabric, managers=tuple(managers))
-
-    def _open_ports(self, switch: str, seen: EthernetSnapshot) -> tuple[str, ...]:
-        """An Open vSwitch port without a tag, and what networking-generic-switch leaves without ngs_port_default_vlan.
-
-        Of all ports that the site says something is cabled to, adapters, boot ports and BMCs alike.
-        """
-        named = self.cabling.member.keys() | self.cabling.others
-        return tuple(
-            f"host port {end} is a trunk of every VLAN: put it into the parking VLAN"
-            for end in sorted(named & seen.ends.keys())
-            if switch_of(end) == switch and seen.ends[end].tagged == EVERY
-        )
 
     def configured(self) -> Configured:
         return self.snapshot().configured

@@ -20,6 +20,8 @@ class AcceleratorCount(Document):
 
 
 CleaningStep = Annotated[str, StringConstraints(pattern=r"^[a-z]+\.[a-z][a-z0-9_]*$", max_length=100)]
+FirmwareComponent = Annotated[str, StringConstraints(pattern=r"^\S+$", max_length=255)]
+FirmwareVersion = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 PciAffinity = Literal["required", "legacy", "socket", "preferred"]
 """Nova's `hw:pci_numa_affinity_policy`. legacy is required for devices whose NUMA node is known, as a site's are."""
 
@@ -110,6 +112,15 @@ class Cloud(Document):
         description="Bare metal: steps that Ironic's cleaning must have run besides one that erases disks, as "
         "interface.step, such as deploy.erase_devices or bios.factory_reset. A machine that was cleaned without one of "
         "them isn't clean.",
+    )
+    firmware: dict[FirmwareComponent, Annotated[tuple[FirmwareVersion, ...], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="Bare metal: versions that a machine's firmware may have after cleaning, by Ironic's component, "
+        "such as bios, bmc or nic:NIC.Slot.1. A machine with another, or with none that Ironic knows, isn't clean.",
+    )
+    bios_settings: dict[FirmwareComponent, str] = Field(
+        default_factory=dict,
+        description="Bare metal: values that BIOS settings must have after cleaning, by the name that Ironic has.",
     )
     external_network: str | None = Field(
         default=None, description="External network in Neutron that floating IPs are allocated from."
