@@ -64,6 +64,7 @@ def add_commands(subparsers: Subparsers) -> None:
 def _check(args: argparse.Namespace) -> int:
     """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
     from weft.app.livecheck import certificate_notes, check_live
+    from weft.app.portclash import clash_notes
     from weft.app.sitecompare import compare, compare_lldp, write_links
     from weft.app.sitefile import load_site
     from weft.model.errors import InputError
@@ -74,7 +75,7 @@ def _check(args: argparse.Namespace) -> int:
     site = load_site(args.file, links_needed=args.write_links is None)
     differences: tuple[FabricDifference, ...] = ()
     written: int | None = None
-    notes = (*hints(site), *certificate_notes(site))
+    notes = (*hints(site), *certificate_notes(site), *clash_notes(site))
     live = check_live(site) if args.live else None
     if args.fabric is not None:
         piped = args.fabric == "-"

@@ -1,0 +1,81 @@
+"""A UFM on the host of a cloud's dashboard is found before either is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.smallsite import small_site
+from weft.app.portclash import clash_notes
+from weft.model.site import FabricManager, Site
+
+CLOUDS = """\
+clouds:
+  north:
+    auth: {auth_url: "http://controller.example:5000/v3", username: weft, password: x, project_name: service}
+"""
+
+Write = Callable[[str], None]
+
+
+@pytest.fixture
+def clouds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write clouds.yaml; `controller.example` is 192.0.2.5 here, as `ufm.example` is."""
+    path = tmp_path / "clouds.yaml"
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
+
+    def known(host: str, port: object) -> list[object]:
+        if host in ("controller.example", "ufm.example", "192.0.2.5"):
+            return [(2, 1, 6, "", ("192.0.2.5", 0))]
+        raise OSError("no such name")
+
+    monkeypatch.setattr("weft.app.portclash.socket.getaddrinfo", known)
+    path.write_text(CLOUDS)
+    return lambda text: path.write_text(text) and None
+
+
+def site(*addresses: str, profile: str | None = "north") -> Site:
+    small = small_site()
+    (name, fabric), (cloud, row) = next(iter(small.fabrics.items())), next(iter(small.clouds.items()))
+    manager = FabricManager(driver="ufm", addresses=addresses)
+    return small.model_copy(
+        update={
+            "fabrics": {name: fabric.model_copy(update={"manager": manager})},
+            "clouds": {cloud: row.model_copy(update={"profile": profile})},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "address", ["https://controller.example", "https://UFM.example", "https://192.0.2.5:443"]
+)
+def test_a_ufm_on_the_clouds_address_is_told(clouds: Write, address: str) -> None:
+    """By name, by another name of the same address, and by the address itself."""
+    [note] = clash_notes(site(address))
+    assert address in note and "http://controller.example:5000/v3" in note and "80 and 443" in note
+
+
+@pytest.mark.parametrize(
+    "address", ["https://elsewhere.example", "https://controller.example:8443", "https://192.0.2.6"]
+)
+def test_another_host_or_another_port_is_fine(clouds: Write, address: str) -> None:
+    assert clash_notes(site(address)) == ()
+
+
+@pytest.mark.parametrize("text", ["", "clouds: {}", "clouds: [", "clouds: {north: {}}", "clouds: 7"])
+def test_a_clouds_yaml_that_says_nothing_is_no_error_here(clouds: Write, text: str) -> None:
+    clouds(text)
+    assert clash_notes(site("https://controller.example")) == ()
+
+
+def test_a_profile_that_is_not_there_is_no_error_here(clouds: Write) -> None:
+    assert clash_notes(site("https://controller.example", profile="other")) == ()
+
+
+def test_two_fabrics_with_one_ufm_are_told(clouds: Write) -> None:
+    one = site("https://ufm2.example", "https://ufm3.example")
+    ((name, fabric),) = one.fabrics.items()
+    [note] = clash_notes(one.model_copy(update={"fabrics": {name: fabric, "other": fabric}}))[:1]
+    assert name in note and "other" in note and "https://ufm2.example" in note
