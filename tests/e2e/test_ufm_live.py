@@ -1,13 +1,14 @@
-"""A pod from order to receipt on a lab whose fabric is managed by the stand-in for UFM, which fails over meanwhile."""
+"""A lab whose fabric is managed by the stand-in for UFM: pods from order to receipt, and networks that tenants made."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.e2e.ownnetworks import LAST, Cloud, adapters, cloud_of, wait_for
 from tests.e2e.people import People, assert_clean, connection
 from weft.planning.fabric.functions import adapter_at, guid_of
 from weftlab.fabric.faults import Faults
@@ -23,7 +24,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    made = Lab(tmp_path_factory.mktemp("ufm"), ports=free_ports(), say=print, fabric_manager="ufm", ipus=0)
+    folder = tmp_path_factory.mktemp("ufm")
+    made = Lab(folder, ports=free_ports(), say=print, fabric_manager="ufm", tenant_networks=True, ipus=0)
     made.up()
     try:
         yield made
@@ -126,3 +128,56 @@ def test_virtual_functions_from_order_to_receipt(lab: Lab, people: People) -> No
     assert tenant.weft("pod", "show", "two", "--json").json["state"] == "READY"
     assert tenant.weft("pod", "release", "two", "--wait").code == 0
     assert_clean(operator)
+
+
+@pytest.fixture
+def cloud(lab: Lab, people: People) -> Iterator[Cloud]:
+    yield from cloud_of(lab, people)
+
+
+def test_a_tenants_own_network_has_a_virtual_function(cloud: Cloud) -> None:
+    """Nova picks the function of a `direct` port, UFM lists its GUID; both are gone with the server."""
+    network, ufm = cloud.network(LAST), UfmControl(cloud.lab.layout.port("ufm-control"))
+    server, port = cloud.server(network, "direct")
+    mine = {f"{guid_of(port.mac_address):016x}"}
+
+    def said() -> str:
+        shown = cloud.person.weft("network", "show", network.id, "--json")
+        return shown.json["ports"][0]["state"] if shown.out and shown.json.get("ports") else ""
+
+    wait_for(lambda: said() == "in")
+    assert ufm.members(f"{LAST:#x}") == mine and cloud.wired(LAST) == set()
+    assert f"port {port.id} is in segment {LAST:#x}" in cloud.person.weft("network", "events", network.id).out
+    cloud.end(server)
+    wait_for(lambda: ufm.members(f"{LAST:#x}") == set())
+
+
+def test_networks_of_another_manager_become_wefts_and_stay_without_it(cloud: Cloud) -> None:
+    """docs/fabric-managers.md, there and back: partitions that UFM's service for Neutron made are taken over without a
+    request, but for one with a member that Neutron doesn't know. Without weft everything stays.
+    """
+    ufm, places = UfmControl(cloud.lab.layout.port("ufm-control")), adapters(cloud.site, 8, 5)
+    cloud.lab.supervisor.stop(["weft"], giving_up=False)
+    same, other = cloud.network(LAST - 1), cloud.network(LAST - 2)
+    for host, hca in places[:2]:
+        cloud.bare_metal(same, host, hca)
+    cloud.bare_metal(other, *places[2])
+    guids = [f"{hca.port_guid:016x}" for _, hca in places]
+    ufm.foreign(f"{LAST - 1:#x}", dict.fromkeys(guids[:2], "full"))
+    ufm.foreign(f"{LAST - 2:#x}", dict.fromkeys(guids[2:4], "full"))
+    before = ufm.status()["changes"]
+    cloud.lab.up()
+    assert len(cloud.settled(same, LAST - 1)) == 2
+
+    def told() -> str:
+        return cloud.person.weft("network", "show", other.id).out
+
+    wait_for(lambda: guids[3] in told())
+    assert ufm.members(f"{LAST - 2:#x}") == set(guids[2:4])
+    assert ufm.status()["changes"] == before
+    ufm.foreign(f"{LAST - 2:#x}", {guids[2]: "full"})
+    assert len(cloud.settled(other, LAST - 2)) == 1
+    cloud.bare_metal(same, *places[4])
+    assert len(cloud.settled(same, LAST - 1)) == 3
+    cloud.lab.supervisor.stop(["weft"], giving_up=False)
+    assert len(cloud.wired(LAST - 1)) == 3 and len(cloud.wired(LAST - 2)) == 1

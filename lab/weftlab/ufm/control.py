@@ -1,7 +1,7 @@
 """The control of a running stand-in: JSON over HTTP on loopback.
 
 GET    /pkeys        P_Key -> GUIDs of its members, of 16 hex digits
-GET    /status       who is active, how much was asked, which faults are planted
+GET    /status       who is active, how much was asked and changed by REST, which faults are planted
 POST   /faults       plant some (a JSON object, see `faults.Faults`); DELETE lifts all
 POST   /pkeys        another hand's change: {"pkey": "0x5", "guids": {GUID: "full"}}, no guids: it is deleted
 POST   /virtual      virtual ports from now on: [{"guid", "physical", "state"}], GUIDs of 16 hex digits
@@ -81,7 +81,8 @@ class Control(ThreadingHTTPServer):
             case _:
                 raise ValueError(f"there is no {method} {path}")
         faults = {k: list(v) if isinstance(v, deque | tuple) else v for k, v in vars(ufm.faults).items()}
-        return {"active": cluster.active, "calls": len(ufm.calls), "faults": faults}
+        changes = sum(1 for method, path in ufm.calls if method != "GET" and "/resources/" in path)
+        return {"active": cluster.active, "calls": len(ufm.calls), "changes": changes, "faults": faults}
 
 
 class _Handler(BaseHTTPRequestHandler):
