@@ -167,3 +167,56 @@ def test_after_it_was_closed_a_visit_still_goes_on_to_its_end() -> None:
     lane.begin(lambda: by.append(threading.current_thread().name))
     assert by == [threading.current_thread().name]
     assert lane.ended()
+
+
+def test_where_visits_are_short_some_are_handed_out_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as have ended lately, once half of those have begun; one after another, each when there is a place."""
+    monkeypatch.setattr(lane_module, "AHEAD", LONG)
+    lane = Lane("visit", 1, aside=1, ahead=True)
+    visits = Visits(lane)
+    for number in range(4):
+        assert lane.free == 1 + number
+        visits.begin(f"short{number}", aside=False)
+        visits.let(f"short{number}", "work", "is over")
+    for name in "abcd":
+        visits.begin(name, aside=name == "a")
+    assert lane.free == 0 and not lane.empty
+    visits.let("a", "work", "is aside")
+    visits.let("b", "work")
+    visits.let("a", "answer")
+    visits.let("b", "is over")
+    visits.let("a", "is back")  # before those that wait for a place
+    assert not visits.gate("c", "is over").is_set() and lane.free == 3
+    visits.let("c", "work")
+    visits.let("d", "work")
+    assert not visits.gate("c", "is over").wait(0.05)
+    visits.let("a", "rest", "is over")
+    visits.let("c", "is over")
+    visits.let("d", "is over")
+    assert lane.empty and visits.ended[-1]
+    lane.close()
+
+
+def test_where_visits_are_long_nobody_is_taken_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_module, "AHEAD", 0.0)
+    lane = Lane("visit", 1, ahead=True)
+    visits = Visits(lane)
+    for name in "ab":
+        visits.begin(name, aside=False)
+        assert lane.free == 0
+        visits.let(name, "work", "is over")
+    assert lane.free == 1
+    lane.close()
+
+
+def test_those_that_were_handed_out_ahead_end_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in its worker's hands, which lets go of them then."""
+    monkeypatch.setattr(lane_module, "AHEAD", LONG)
+    lane = Lane("visit", 1, aside=3, ahead=True)
+    visits = Visits(lane)
+    for name in "abc":
+        visits.begin(name, aside=False)
+    lane.close()
+    for name in "cba":
+        visits.let(name, "work", "is over")
+    assert lane.empty

@@ -3,12 +3,16 @@
 Changes of a fabric wait for each other, and all that wait are one change (`weft.drivers.opensm.change`): the more
 pods may wait, the fewer changes there are. So a visit that waits for a fabric gives its place to another, and takes
 none of the processor; it goes on when there is a place again.
+
+Taking owners out of the database costs less for each, the more are taken at once. So where visits are short, some are
+handed out before there is a place for them: as many as begin within a moment, since nobody else can take them.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,6 +22,9 @@ LONGEST_STOP = 0.2
 """Seconds at most that a visit gives way before each of its steps: who goes first may be many."""
 MOVED = 2.0
 """Seconds after which a lane in which nothing has moved is given way to no more: it waits for something outside."""
+
+AHEAD, MOST_AHEAD = 0.25, 32
+"""So many visits are handed out ahead as have ended in these seconds; and at most."""
 
 
 class Way(Protocol):
@@ -52,6 +59,7 @@ class Lane:
         threads: None: one for each of them.
         freed: called when a visit goes aside: another may begin.
         first: its visits go before those of this one.
+        ahead: whether visits are handed out before there is a place for them.
     """
 
     def __init__(
@@ -62,41 +70,60 @@ class Lane:
         threads: int | None = None,
         freed: Callable[[], None] = lambda: None,
         first: Lane | None = None,
+        ahead: bool = False,
     ) -> None:
         self._places, self._most_aside, self._freed, self._first = places, aside, freed, first
         self._pool = ThreadPoolExecutor(threads or places + aside, thread_name_prefix=name)
         self._condition = threading.Condition()
         self._taken = self._aside = self._returning = 0
         self._moved = float("-inf")
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._ends: deque[float] = deque(maxlen=MOST_AHEAD if ahead else 0)
+        self._closed = False
 
     @property
     def free(self) -> int:
-        """Visits that may begin now; who comes back from aside goes first."""
+        """Visits that may be handed out now: those that begin at once, and some ahead once half of these have begun."""
         with self._condition:
-            return max(0, self._places - self._taken - self._returning)
+            now = time.monotonic()
+            ahead = sum(now - end < AHEAD for end in self._ends)
+            places = max(0, self._places - self._taken - self._returning)
+            return places + ahead - len(self._waiting) if len(self._waiting) <= ahead // 2 else 0
 
     @property
     def empty(self) -> bool:
         with self._condition:
-            return not self._taken and not self._aside
+            return self._is_empty()
+
+    def _is_empty(self) -> bool:
+        return not self._taken and not self._aside and not self._waiting
 
     def begin(self, visit: Callable[[], None]) -> None:
-        """In one of its threads, and it takes a place. Whoever begins one looks at `free` before."""
+        """In one of its threads, when there is a place. Whoever begins one looks at `free` before."""
         with self._condition:
-            self._taken += 1
+            self._waiting.append(visit)
             self._moved = time.monotonic()
-        try:
-            self._pool.submit(visit)
-        except RuntimeError:  # it was told to stop since
-            visit()
+            self._begin_those_that_wait()
+
+    def _begin_those_that_wait(self) -> None:
+        """As far as there are places; who comes back from aside goes first."""
+        while self._waiting and (self._closed or self._taken + self._returning < self._places):
+            visit = self._waiting.popleft()
+            self._taken += 1
+            try:
+                self._pool.submit(visit)
+            except RuntimeError:  # it was told to stop since
+                visit()
 
     def ended(self) -> bool:
         """A visit is over. Whether none is left."""
         with self._condition:
             self._taken -= 1
             self._moved = time.monotonic()
+            self._ends.append(self._moved)
+            self._begin_those_that_wait()
             self._condition.notify_all()
-            return not self._taken and not self._aside
+            return self._is_empty()
 
     def give_way(self) -> None:
         """Threads of one process share a processor, and what somebody waits for has few steps that each take little."""
@@ -107,7 +134,7 @@ class Lane:
         """Wait until it has no visits, for a moment at most: who is aside waits for what this process does, too."""
         with self._condition:
             if time.monotonic() - self._moved < MOVED:
-                self._condition.wait_for(lambda: not self._taken and not self._aside, LONGEST_STOP)
+                self._condition.wait_for(self._is_empty, LONGEST_STOP)
 
     @contextmanager
     def aside(self) -> Generator[None]:
@@ -132,9 +159,13 @@ class Lane:
                 return False
             self._aside += 1
             self._taken -= 1
+            self._begin_those_that_wait()
             self._condition.notify_all()
             return True
 
     def close(self) -> None:
-        """No visit begins in its threads any more; those under way end by themselves."""
+        """No other visit begins in its threads; those that were handed out end by themselves, which they are told."""
+        with self._condition:
+            self._closed = True
+            self._begin_those_that_wait()
         self._pool.shutdown(wait=False)

@@ -71,7 +71,7 @@ class Worker:
         self._seen = Seen(database)
         aside, wake = settings.aside_at_once, listener.wake
         self._releases = Lane("release", settings.releases_at_once, aside, freed=wake)
-        self._work = Lane("visit", settings.pods_at_once, aside, freed=wake, first=self._releases)
+        self._work = Lane("visit", settings.pods_at_once, aside, freed=wake, first=self._releases, ahead=True)
         looks, threads = settings.looks_at_once * LOOKS_OF_A_THREAD, settings.looks_at_once
         self._looks = Lane("look", looks, threads=threads, first=self._releases)
 
@@ -235,7 +235,7 @@ class Worker:
         last = lane is None or lane.ended()
         if lane is not self._looks or last or self._seen.many:
             self._let_go_seen()
-        if lane is not self._looks or last:
+        if lane is None or last or (lane is not self._looks and lane.free):
             self._listener.wake()
 
     def _let_go_seen(self) -> None:
