@@ -5,7 +5,7 @@ export PYTHONUNBUFFERED := 1
 # Processes without bytecode compile everything that they import, which costs more than most commands and tests.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup check format test test-fast test-fabric test-cloud nightly bench demo docs lock clean
+.PHONY: help setup check format test test-fast test-database test-fabric test-cloud nightly bench demo docs lock clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,12 +25,15 @@ format: setup ## Put the code into its format
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-test: setup ## Every test but the nightly ones: fast ones first, then contracts on the real components, then the lab end to end
+test: setup ## Every test but the nightly ones: fast ones first, then with PostgreSQL, then on real fabrics; the lab's beside them
 	@tools/test.sh
 
-test-fast: setup ## Only what needs nothing but Python, the embedded PostgreSQL and network namespaces
+test-fast: setup ## Only what needs nothing but Python and network namespaces
 	@tools/packages.sh iproute2
-	$(PY) -m pytest -n auto --dist worksteal -m "not fabric and not cloud and not nightly"
+	$(PY) -m pytest -n auto --dist worksteal -m "not database and not fabric and not cloud and not nightly"
+
+test-database: setup ## Only what needs the embedded PostgreSQL, and nothing else
+	$(PY) -m pytest -n auto --dist worksteal -m "database and not fabric and not cloud and not nightly"
 
 test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
 	@tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping

@@ -38,6 +38,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Who uses the embedded PostgreSQL is marked so: `make test-fast` does without."""
+    for item in items:
+        if "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker("database")
+
+
 def pytest_collection_finish() -> None:
     """What was imported stays: the garbage collector needn't go through it again and again, a tenth of all the time."""
     gc.collect()

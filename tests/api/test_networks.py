@@ -17,7 +17,6 @@ from weft.engine.database import Database
 from weft.model.errors import InputError, TemporaryError
 from weft.testing.serving import served
 
-pytestmark = pytest.mark.database
 TOKEN = "the-token-of-neutron"
 BASIC = {"Authorization": f"Basic {TOKEN}"}
 

@@ -31,8 +31,6 @@ from weft.testing.callers import caller
 from weft.testing.keystone import FakeIdentity, FakeKeystone
 from weft.testing.serving import served
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def folder() -> Iterator[Path]:

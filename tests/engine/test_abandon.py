@@ -15,8 +15,6 @@ from weft.model.resources import Kind
 from weft.model.views import AuditLogSearch
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 WHY = "project deleted"
 
 

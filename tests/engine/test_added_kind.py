@@ -31,8 +31,6 @@ from weft.planning.shapes.plan import make_plan
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.resources import Scope
 
-pytestmark = pytest.mark.database
-
 # -- one spec and one row a kind, one driver for both -----------------------------------------------------------
 
 

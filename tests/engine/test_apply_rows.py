@@ -20,8 +20,6 @@ from weft.model.pod import PodState
 from weft.model.site import ProjectLimits
 from weft.model.views import Applied
 
-pytestmark = pytest.mark.database
-
 
 def apply(house: House, order: Order, **more: Any) -> Applied:
     return house.service.apply_pod(more.pop("request", None) or house.request(), order.name, order, **more)

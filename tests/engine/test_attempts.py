@@ -19,8 +19,6 @@ from weft.model.resources import Kind, SegmentSpec
 from weft.testing.cloud import Fault
 from weft.testing.fabric import FakeFabric
 
-pytestmark = pytest.mark.database
-
 THREADS, PODS = 2, 14
 PATIENT = LoopSettings(observe_every=3600.0, pods_at_once=THREADS)
 """Everything as in production, but for fewer threads: servers may take minutes before anybody wonders."""

@@ -17,8 +17,6 @@ from weft.model.resources import Kind
 from weft.model.views import AuditReport
 from weft.testing.fabric import Fault
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:

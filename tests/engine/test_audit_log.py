@@ -13,8 +13,6 @@ from weft.app.verbs import Request
 from weft.model.errors import ForbiddenError, NotFoundError
 from weft.model.views import AuditLogSearch
 
-pytestmark = pytest.mark.database
-
 
 def asked(house: House, project: str = "team-a", role: str = "member") -> Request:
     return replace(house.request(project, role), user_agent="weft/1 python", address="192.0.2.7")

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
-import pytest
 
 from tests.engine.house import ORDER, House
 from weft.model.mark import Mark
@@ -17,8 +16,6 @@ from weft.model.resources import Kind, Marked
 from weft.model.views import AuditReport, Finding
 from weft.ports.resources import ResourceDriver
 from weft.testing.cloud_state import Fault, Thing
-
-pytestmark = pytest.mark.database
 
 FORGET = (
     "DELETE FROM node_hold WHERE pod_id = %s",

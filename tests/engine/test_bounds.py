@@ -16,9 +16,6 @@ from weft.model.order import LeaseOrder, NetworkOrder, Order
 from weft.model.pod import PodState
 from weft.model.site import LeasePolicy
 
-pytestmark = pytest.mark.database
-
-
 # -- dates ----------------------------------------------------------------------------------------------------------
 
 

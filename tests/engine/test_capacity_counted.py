@@ -22,8 +22,6 @@ from weft.model.errors import WeftError
 from weft.planning.fabric.subnets import Subnets
 from weft.planning.place.sharing import Terms
 
-pytestmark = pytest.mark.database
-
 Connection = psycopg.Connection[DictRow]
 PODS = [str(UUID(int=n + 1)) for n in range(6)]
 NODES = [f"gpu{n}" for n in range(6)]

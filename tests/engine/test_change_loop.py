@@ -17,8 +17,6 @@ from weft.model.pod import Aspect, Phase, PodState, find
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 
 def sized(count: int, order: Order = ORDER, **nodes: Any) -> Order:
     return order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": count, **nodes})})

@@ -14,8 +14,6 @@ from weft.engine.database import Database
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState
 
-pytestmark = pytest.mark.database
-
 AHEAD = timedelta(hours=2)
 
 

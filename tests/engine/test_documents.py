@@ -27,7 +27,6 @@ STORED = (
 )
 
 
-@pytest.mark.database
 def test_everything_that_is_written_says_its_version(house: House) -> None:
     """In the column's document; a plan's order and resources are of the plan's version."""
     pod = house.ready()
@@ -57,7 +56,6 @@ def test_steps_reach_into_plans() -> None:
     assert set(PARTS) == {Plan}, "a new place for documents inside documents needs a test here"
 
 
-@pytest.mark.database
 def test_a_site_of_a_newer_weft_is_not_guessed_at(house: House) -> None:
     """And says what to do."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -66,7 +64,6 @@ def test_a_site_of_a_newer_weft_is_not_guessed_at(house: House) -> None:
         Store(house.database).site()
 
 
-@pytest.mark.database
 def test_a_resource_of_a_newer_weft_keeps_its_pod_as_it_is(house: House) -> None:
     """Nothing of it is touched, and it goes on once the row can be read."""
     pod = house.ready()
@@ -105,7 +102,6 @@ def test_words_of_earlier_versions_are_read() -> None:
     assert read_site.queue.bookings == 3
 
 
-@pytest.mark.database
 def test_the_same_text_is_read_once(house: House) -> None:
     """As rows come from the database, through the pool that everything uses."""
     pod = house.ready()

@@ -18,8 +18,6 @@ from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
 from weft.testing.ethernet import FakeEthernet
 
-pytestmark = pytest.mark.database
-
 
 def ethernet(site: Site) -> Site:
     """The site's fabric as one of switches; each adapter at the switch port that its cable ends at."""

@@ -21,8 +21,6 @@ from weft.model.site import ProjectLimits
 from weft.model.views import PodView
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 
 def test_a_lease_that_begins_later_is_extended_with_its_booking(house: House, clock: HandClock) -> None:
     """Its nodes are kept for as long; what is promised to another, or over the project's limit, is refused."""

@@ -18,7 +18,6 @@ from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError
 from weft.model.pod import Aspect, Cause, PodState
 
-pytestmark = pytest.mark.database
 WIRING = News(Aspect.WIRED, "false", Cause.UNDER_WAY)
 
 

@@ -33,8 +33,6 @@ from weft.testing.ethernet import FakeEthernet
 from weft.testing.fabric import FakeFabric
 from weftlab.ufm.inventory import VirtualPort
 
-pytestmark = pytest.mark.database
-
 VFS = 4
 
 

@@ -13,8 +13,6 @@ from weft.model.errors import InputError, PermanentError, RefusedError, UnknownE
 from weft.model.pod import PodState
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:

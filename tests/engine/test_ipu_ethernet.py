@@ -20,8 +20,6 @@ from weft.planning.shapes.resolve import resolve
 from weft.planning.site.check import check_site
 from weft.testing.ethernet import FakeEthernet
 
-pytestmark = pytest.mark.database
-
 FABRIC, SERVER = "roce", "tor1/Ethernet40"
 
 

@@ -19,8 +19,6 @@ from weft.model.pod import PodState
 from weft.planning.shapes.ipu.init import controller_id
 from weft.testing.cloud import SERVICE_PROJECT, Fault
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[IpuHouse]:

@@ -19,8 +19,6 @@ from weft.model.pod import PodState
 from weft.model.reservation import Reservation
 from weft.model.site import ProjectLimits
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str, clock: HandClock) -> Generator[IpuHouse]:

@@ -9,8 +9,6 @@ from tests.engine.timehouse import look, make, queue
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState
 
-pytestmark = pytest.mark.database
-
 
 def fill(house: House, node: str, keys: int) -> None:
     """The operator puts the first port of a node into so many partitions of his own."""

@@ -17,7 +17,6 @@ from weft.model.pod import PodState
 from weft.testing.cloud import FakeCloud
 from weft.testing.fabric import FakeFabric
 
-pytestmark = pytest.mark.database
 ONE = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 1})})
 
 

@@ -14,9 +14,6 @@ from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
-
 # -- starts that are promised ---------------------------------------------------------------------------------------
 
 

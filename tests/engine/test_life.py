@@ -20,8 +20,6 @@ from weft.model.views import AuditLogSearch
 from weft.ports.resources import Scope
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:

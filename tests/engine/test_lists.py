@@ -16,8 +16,6 @@ from weft.model.errors import ForbiddenError, InputError
 from weft.model.pod import PodState
 from weft.model.views import PodSearch
 
-pytestmark = pytest.mark.database
-
 
 def names(house: House, search: PodSearch, role: str = "member") -> list[str]:
     request = house.operator if role == "admin" else house.request()

@@ -21,7 +21,6 @@ from weft.engine.records import FoundPod
 from weft.model.errors import TemporaryError
 from weft.model.pod import PodState
 
-pytestmark = pytest.mark.database
 LONG = 20.0
 
 

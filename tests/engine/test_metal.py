@@ -30,7 +30,6 @@ from weftlab.layout import Layout
 from weftlab.metal.machines import FLAVOR
 from weftlab.site import make_site, settings
 
-pytestmark = pytest.mark.database
 ORDER = Order.model_validate(
     {"name": "train", "nodes": {"kind": "bare_metal", "count": 2, "flavor": FLAVOR, "image": "tiny"}}
 )

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Network
 
 import psycopg
-import pytest
 from psycopg.types.json import Jsonb
 
 from tests.engine.house import ORDER, House
@@ -19,8 +18,6 @@ from weft.model.pod import PodState
 from weft.model.versions import FIELD, newest
 from weft.model.views import PodSearch
 from weft.planning.place.sharing import Terms
-
-pytestmark = pytest.mark.database
 
 
 def test_pods_of_the_first_version_are_taken_over(

@@ -22,8 +22,6 @@ from weft.ports.resources import Scope
 from weft.testing.cloud import FakeCloud
 from weft.testing.ethernet import FakeNeutrons
 
-pytestmark = pytest.mark.database
-
 
 def by_neutron(site: Site) -> Site:
     document = ethernet(site).model_dump(mode="json")

@@ -12,8 +12,6 @@ from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.planning.shapes.plantext import plan_text
 
-pytestmark = pytest.mark.database
-
 
 def plain(name: str = "plain", count: int = 2, **more: object) -> Order:
     nodes = {"count": count, "flavor": "gpu8", "image": "tiny"}

@@ -19,8 +19,6 @@ from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 from weft.testing.cloud_state import Thing
 
-pytestmark = pytest.mark.database
-
 ALL = ORDER.model_copy(update={"name": "all", "nodes": ORDER.nodes.model_copy(update={"count": 16})})
 
 

@@ -27,8 +27,6 @@ from weft.model.ranges import Range
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 KINDS: tuple[OwnerKind, ...] = ("site", "network")
 both = pytest.mark.parametrize("kind", KINDS)
 

@@ -22,8 +22,6 @@ from weft.model.site import ProjectLimits, QueuePolicy
 from weft.model.views import PartsRowView
 from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF
 
-pytestmark = pytest.mark.database
-
 
 def small(name: str, count: int = 1, **more: Any) -> Order:
     """Servers of one accelerator each, on shared nodes."""

@@ -27,8 +27,6 @@ from weft.model.errors import PermanentError, TemporaryError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 
-pytestmark = pytest.mark.database
-
 
 def spoil(house: House, pod: PodRecord, change: str) -> None:
     """Change a row as no weft would, `change` being a SET clause."""

@@ -30,9 +30,6 @@ from weft.model.pod import PodState
 from weft.model.site import ProjectLimits
 from weft.planning.queue.queue import KEPT_FOR
 
-pytestmark = pytest.mark.database
-
-
 # -- the queue ------------------------------------------------------------------------------------------------------
 
 

@@ -21,8 +21,6 @@ from weft.generate.receipts import verify
 from weft.model.pod import PodState
 from weft.model.views import AuditLogSearch, PodSearch
 
-pytestmark = pytest.mark.database
-
 VERSIONS = ("0011",)
 """Newest migration of each recorded version."""
 _number = itertools.count()

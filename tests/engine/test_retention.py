@@ -24,8 +24,6 @@ from weft.model.site import RetentionPolicy
 from weft.model.views import AuditLogSearch
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 POLICY = RetentionPolicy(
     events="10d",
     events_of_live_pods=100,

@@ -16,7 +16,6 @@ from weft.model.site import ManagementNetwork, Site
 from weft.planning.shapes.graph import management_network
 from weft.planning.shapes.plantext import plan_text
 
-pytestmark = pytest.mark.database
 VLANS = {"type": "provider", "physical_network": "physnet1", "segments": Range(first=1000, last=1999)}
 SELF_SERVICE = {"type": "self-service", "physical_network": None, "segments": None}
 

@@ -24,8 +24,6 @@ from weft.model.pod import PodState
 from weft.model.reservation import Reservation
 from weft.planning.fabric.topology import Topology
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:

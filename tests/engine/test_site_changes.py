@@ -14,8 +14,6 @@ from weft.engine.world import World
 from weft.model.errors import ConflictError
 from weft.model.site import Site
 
-pytestmark = pytest.mark.database
-
 
 def document(site: Site, **changes: object) -> dict[str, object]:
     return {**site.model_dump(mode="json"), **changes}

@@ -13,8 +13,6 @@ from weft.model.reservation import Reservation
 from weft.model.site import PlacementPolicy
 from weft.planning.fabric.topology import Topology
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:

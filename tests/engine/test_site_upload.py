@@ -29,8 +29,6 @@ from weft.testing.callers import by, tokens
 from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
 
-pytestmark = pytest.mark.database
-
 
 def large(extra: int = 1500, **first: object) -> Site:
     """The small site and so many service hosts.

@@ -18,8 +18,6 @@ from weft.model.site import ProjectLimits
 from weft.planning.shapes.plantext import plan_text
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 
 def spared(name: str, count: int, spare: int, **more: object) -> Order:
     order = make(name, count, **more)

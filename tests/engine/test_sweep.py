@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.engine.house import House, impatient
 from tests.engine.timehouse import make
 from weft.engine.outside import look_outside
@@ -18,8 +16,6 @@ from weft.model.receipt import Correction
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 from weft.testing.cloud_state import Thing
-
-pytestmark = pytest.mark.database
 
 
 def sweeper(house: House) -> Sweeper:

@@ -11,8 +11,6 @@ from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 from weft.testing.cloud_state import Thing
 
-pytestmark = pytest.mark.database
-
 
 def stranger(house: House, physical_network: str, segment: int) -> Thing:
     """A network that isn't weft's, on a number of weft's range."""

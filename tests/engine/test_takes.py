@@ -16,7 +16,6 @@ from weft.engine.records import PodRecord
 from weft.engine.takes import Seen, take_looks, take_work
 from weft.model.pod import PodState
 
-pytestmark = pytest.mark.database
 ONE = ORDER.nodes.model_copy(update={"count": 1})
 
 

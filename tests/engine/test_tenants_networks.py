@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.engine.house import House
 from weft.engine.records import PodRecord
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.views import Finding
 from weft.testing.cloud_state import Thing
-
-pytestmark = pytest.mark.database
 
 
 def visit(house: House, pod: PodRecord) -> PodRecord:

@@ -22,8 +22,6 @@ from weft.model.resources import Kind
 from weft.model.tenantnetwork import PortState
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[TenantHouse]:

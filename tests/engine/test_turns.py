@@ -10,8 +10,6 @@ import pytest
 from tests.helpers.turns import Turns
 from weft.engine.database import Database
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def turns(postgres: str) -> Iterator[Turns]:

@@ -14,9 +14,6 @@ from weft.model.errors import InputError
 from weft.model.pod import PodState
 from weft.planning.fabric.topology import Topology
 
-pytestmark = pytest.mark.database
-
-
 # -- uplinks --------------------------------------------------------------------------------------------------------
 
 

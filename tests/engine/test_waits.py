@@ -17,8 +17,6 @@ from weft.engine.postgres import SESSION, connecting
 from weft.model.errors import TemporaryError
 from weft.testing.serving import served
 
-pytestmark = pytest.mark.database
-
 
 @contextmanager
 def hurried(url: str, **settings: str) -> Generator[Database]:

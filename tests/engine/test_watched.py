@@ -14,8 +14,6 @@ from weft.model.pod import Aspect, Phase, PodState, find
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:

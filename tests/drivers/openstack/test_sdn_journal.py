@@ -107,7 +107,6 @@ def test_only_what_nobody_works_on_any_more_is_stuck(neutron: Neutron) -> None:
     journal.close()
 
 
-@pytest.mark.database
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
 def test_on_postgresql_whose_now_has_a_zone(postgres: str, zone: str) -> None:
     with new_database(postgres) as url:
