@@ -117,8 +117,8 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
             "    external_network: public",
             "    external_networks: public",
             "site.yaml:6: clouds.main.external_networks: 'public' is not allowed: unknown field; did you mean "
-            "external_network? known here: bios_settings, cleaning_steps, external_network, firmware, flavors, "
-            "management, profile, rdma_addresses, rdma_prefix",
+            "external_network? known here: bios_settings, cleaning_steps, deployment, external_network, firmware, "
+            "flavors, management, profile, rdma_addresses, rdma_prefix",
         ),
         (
             "site.yaml",

@@ -5,6 +5,7 @@ These are the values; reading them from YAML and CSV with file and line in every
 
 from weft.model.site.cabling import Link, Rack, Switch
 from weft.model.site.clouds import AcceleratorCount, Cloud, Flavor, ManagementNetwork, PciAffinity
+from weft.model.site.deployment import Deployment, DeploymentRole, LdapDomain, PciDevice, cpus_of
 from weft.model.site.devices import DNS_NAMES, Device, Interface, port_names
 from weft.model.site.fabrics import Fabric, FabricAgent, FabricManager
 from weft.model.site.hosts import BOOTABLE, MOST_VFS, Accelerator, Hca, Node
@@ -46,6 +47,8 @@ __all__ = [
     "Address",
     "AddressRange",
     "Cloud",
+    "Deployment",
+    "DeploymentRole",
     "Device",
     "Fabric",
     "FabricAgent",
@@ -59,11 +62,13 @@ __all__ = [
     "IpuGatewayNetwork",
     "IpuMachine",
     "IpuPod",
+    "LdapDomain",
     "LeasePolicy",
     "Link",
     "ManagementNetwork",
     "Node",
     "PciAffinity",
+    "PciDevice",
     "PlacementPolicy",
     "ProjectLimits",
     "Qos",
@@ -78,5 +83,6 @@ __all__ = [
     "SwitchAccess",
     "SwitchLink",
     "Switching",
+    "cpus_of",
     "port_names",
 ]

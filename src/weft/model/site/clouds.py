@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.ranges import Range
+from weft.model.site.deployment import Deployment
 
 
 class AcceleratorCount(Document):
@@ -133,4 +134,7 @@ class Cloud(Document):
     )
     flavors: dict[Name, Flavor] = Field(
         default_factory=dict, description="Nova flavors that pods may use, by name."
+    )
+    deployment: Deployment | None = Field(
+        default=None, description="How the cloud itself is deployed, for `weft site export`."
     )

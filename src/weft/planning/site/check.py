@@ -14,6 +14,7 @@ from weft.model.site import BOOTABLE, Link, Node, Site, SiteNetwork, Switch
 from weft.planning.fabric.topology import NO_BLOCK, NO_FABRIC, Topology, natural
 from weft.planning.shapes.ipu.check import check_ipus
 from weft.planning.site.cables import check_cables
+from weft.planning.site.deployment import check_deployments
 from weft.planning.site.fabrictypes import check_fabric_types
 from weft.planning.site.hardware import check_hardware
 from weft.planning.site.networks import check_networks
@@ -52,6 +53,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *check_ipus(site),
         *check_networks(site),
         *check_hardware(site),
+        *check_deployments(site),
     ]
 
 

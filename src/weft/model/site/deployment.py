@@ -1,0 +1,198 @@
+"""How a cloud is deployed: what `weft site export` must know beside the hardware to configure the deployment tools.
+
+There are no secrets here: passwords stay where the tools keep theirs (Kolla Ansible: passwords.yml).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from weft.model.base import Document
+from weft.model.ids import Name
+from weft.model.site.ipus import Address
+from weft.model.site.networks import AddressRange
+
+MOST_CPU = 4095
+"""Highest number of a CPU that is accepted; Linux is built for at most 8192."""
+_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+
+HostName = Annotated[
+    str, StringConstraints(to_lower=True, max_length=253, pattern=rf"^{_LABEL}(\.{_LABEL})*$")
+]
+"""A host name or a domain (RFC 1123); IPv4 addresses are such names too."""
+InterfaceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,14}$")]
+"""A network interface of Linux: at most 15 characters. Aliases with a colon aren't interfaces."""
+RoleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9]{0,39}$")]
+"""A role's name: TripleO makes identifiers of it, and Ansible a group."""
+PciId = Annotated[str, StringConstraints(to_lower=True, pattern=r"^[0-9a-fA-F]{4}$")]
+Dn = Annotated[str, StringConstraints(max_length=255, pattern=r"^[A-Za-z]+=[^\n\r{}%]+$")]
+"""A distinguished name in LDAP. Braces and % would be read by Ansible's templates and by oslo.config."""
+Attribute = Annotated[str, StringConstraints(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
+Function = Literal["control", "network", "compute", "storage", "monitoring"]
+
+
+def cpus_of(text: str) -> frozenset[int]:
+    """CPUs of a list as Linux and Nova write it: `0-3,8` is 0 to 3, and 8. Raises ValueError with what is allowed."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError("CPU numbers and ranges such as 0-3,8")
+        low, high = int(first), int(last or first)
+        if not low <= high <= MOST_CPU:
+            raise ValueError(f"CPU numbers up to {MOST_CPU}, ranges from the lower to the higher")
+        found |= set(range(low, high + 1))
+    return frozenset(found)
+
+
+def _cpus(value: str) -> str:
+    cpus_of(value)
+    return value.replace(" ", "")
+
+
+CpuSet = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_cpus)]
+
+
+class DeploymentRole(Document):
+    """Hosts that are deployed alike: the same services, the same names of interfaces, the same CPUs."""
+
+    functions: tuple[Function, ...] = Field(
+        min_length=1,
+        description="control: APIs, database, messages; network: DHCP, routers, and the load balancer; compute: "
+        "servers; storage: volumes; monitoring: Prometheus and Grafana.",
+    )
+    nodes: tuple[Name, ...] = Field(
+        default=(),
+        description="Names of its hosts. Default, for one role with function compute: all hosts of the cloud that "
+        "servers are booted on and that no other role names.",
+    )
+    interfaces: dict[Name, InterfaceName] = Field(
+        default_factory=dict,
+        description="Network of the site -> interface that its hosts have there, such as eno1 or bond0.12. On "
+        "InfiniBand: the IPoIB interface of the adapter, such as ib0; the network's `vlan` is the P_Key.",
+    )
+    bridges: dict[Name, InterfaceName] = Field(
+        default_factory=dict,
+        description="Physical network in Neutron -> interface that its Open vSwitch bridge has.",
+    )
+    adapters: dict[Name, InterfaceName] = Field(
+        default_factory=dict,
+        description="Adapter (`hcas`) -> its network interface, such as ens5f0np0 or ib0, for SR-IOV.",
+    )
+    cpu_dedicated_set: CpuSet | None = Field(
+        default=None, description="CPUs for servers with dedicated ones, such as 8-63: Nova's option."
+    )
+    cpu_shared_set: CpuSet | None = Field(
+        default=None,
+        description="CPUs that other servers and emulator threads share, apart from those: Nova's option.",
+    )
+    reserved_memory_mib: int | None = Field(
+        default=None,
+        ge=0,
+        description="Memory of a host that servers don't get: Nova's reserved_host_memory_mb.",
+    )
+
+
+class PciDevice(Document):
+    """How the cloud's accelerators of one type look on the PCI bus."""
+
+    vendor_id: PciId = Field(description="PCI vendor, such as 10de.")
+    product_id: PciId = Field(description="PCI product, such as 20f1.")
+    device_type: Literal["type-PCI", "type-PF", "type-VF"] = Field(
+        default="type-PCI", description="Nova's: type-PF if the device has SR-IOV, as an A100 has."
+    )
+
+
+class LdapDomain(Document):
+    """A Keystone domain whose users are in an LDAP directory, read only."""
+
+    url: str = Field(
+        pattern=r"^ldaps?://[^\s,/?#@{}%]+(,ldaps?://[^\s,/?#@{}%]+)*$",
+        description="Its servers, separated by commas, such as ldaps://ldap1.example.net. With ldap:// the connection "
+        "is upgraded (StartTLS).",
+    )
+    ca: str | None = Field(
+        default=None,
+        pattern=r"^/[^\s{}%]+$",
+        description="PEM file on the controllers with the authority of its certificate, inside Keystone's container. "
+        "Default: the system's.",
+    )
+    user: Dn = Field(
+        description="Distinguished name that Keystone binds as. Its password isn't written anywhere: the exported file "
+        "names where the tool reads it."
+    )
+    users: Dn = Field(description="Where users are.")
+    groups: Dn | None = Field(default=None, description="Where groups are; none are read by default.")
+    user_class: Attribute = Field(default="inetOrgPerson", description="Object class of users.")
+    user_id: Attribute = Field(default="uid", description="Attribute that identifies a user.")
+    user_name: Attribute = Field(default="uid", description="Attribute that a user signs in with.")
+    user_mail: Attribute = Field(default="mail", description="Attribute with the e-mail address.")
+    group_class: Attribute = Field(default="groupOfNames", description="Object class of groups.")
+    group_name: Attribute = Field(default="cn", description="Attribute with a group's name.")
+    group_member: Attribute = Field(default="member", description="Attribute with a group's members.")
+
+
+class Deployment(Document):
+    """The cloud's own configuration, for `weft site export`."""
+
+    domain: HostName = Field(description="DNS domain of its hosts and of the APIs' names.")
+    internal_vip: Address = Field(
+        description="Address of the internal APIs, which Keepalived moves between hosts; in a subnet with the role "
+        "internal-api, outside of its pool."
+    )
+    external_vip: Address = Field(description="Address of the public APIs, in another network of the site.")
+    internal_name: HostName | None = Field(
+        default=None, description="Host name of internal_vip. Default: api-internal in the domain."
+    )
+    external_name: HostName | None = Field(
+        default=None, description="Host name of external_vip. Default: api in the domain."
+    )
+    virtual_router_id: int = Field(
+        default=51, ge=1, le=255, description="Keepalived's (VRRP): unique on the networks of both addresses."
+    )
+    dns: tuple[Address, ...] = Field(min_length=1, max_length=3, description="Name servers of its hosts.")
+    ntp: tuple[HostName, ...] = Field(min_length=1, max_length=8, description="Time servers of its hosts.")
+    tls: Literal["everywhere", "external", "none"] = Field(
+        default="everywhere",
+        description="everywhere: public and internal APIs, and from the load balancer to the services; external: "
+        "public APIs only.",
+    )
+    firewall: bool = Field(default=True, description="Whether hosts filter what the public APIs don't need.")
+    distribution: Literal["rocky", "centos", "ubuntu", "debian"] = Field(
+        default="rocky", description="Operating system of hosts and containers."
+    )
+    user: Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")] = Field(
+        default="stack", description="User that the deployment tool signs in as on hosts."
+    )
+    seed: Name | None = Field(
+        default=None,
+        description="Node (role service) that hosts are installed from: Kayobe's seed, TripleO's undercloud. Required "
+        "for these.",
+    )
+    inspection: AddressRange | None = Field(
+        default=None,
+        description="Addresses for machines that are being inspected, on the provisioning network and outside of its "
+        "pool. Required for Kayobe and TripleO.",
+    )
+    roles: dict[RoleName, DeploymentRole] = Field(min_length=1, description="Roles of hosts, by name.")
+    devices: dict[Name, PciDevice] = Field(
+        default_factory=dict,
+        description="Type of accelerator -> what it is on the PCI bus; its type is the alias that flavors ask for.",
+    )
+    ldap_domains: dict[Name, LdapDomain] = Field(
+        default_factory=dict,
+        description="Keystone domains of customers, by name; service accounts stay in the local domain.",
+    )
+    sdn_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s?#@{}%]+$",
+        description="InfiniBand: whom Neutron's driver mlnx_sdn_assist tells of networks and ports. Default: weft, "
+        "through the front on each controller, if a fabric has tenant_networks; else the driver isn't used.",
+    )
+    weft_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/?#@{}%]+$",
+        description="Where weft's API answers, as controllers see it; required if weft is told of networks.",
+    )
