@@ -29,7 +29,7 @@ def house_with(database: Database, url: str, policy: str) -> EthernetHouse:
     house.world = replace(
         house.world, resources={**house.world.resources, "ib0": house.fake}, fabrics={"ib0": house.fake}
     )
-    house.store.apply_site(house.site, "test")
+    house.store.activate_site(house.site, "test")
     set_all(house, RIGHT)
     return house
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from weft.app.sitefile import read_text
@@ -14,6 +14,8 @@ from weft.model.fabric import ObservedFabric
 from weft.model.site import Site
 from weft.planning.fabric.diff import FabricDifference, adopt_links, fabric_differences
 from weft.planning.fabric.ibnetdiscover import Discovery, parse_ibnetdiscover
+from weft.planning.fabric.qos import PortQos
+from weft.planning.site.adapterqos import adapter_differences, adapters_of
 from weft.planning.site.check import check_site
 from weft.planning.site.neighbours import Neighbour, cable_differences, neighbours_of
 
@@ -64,6 +66,31 @@ def compare_lldp(site: Site, files: Sequence[str]) -> tuple[FabricDifference, ..
     if errors:
         raise InputErrors(errors)
     return cable_differences(site, heard)
+
+
+def compare_adapters(site: Site, files: Sequence[str]) -> tuple[str, ...]:
+    """How adapters' settings for RoCE differ from the site's, one sentence each.
+
+    Args:
+        files: a line of JSON an adapter (docs/fabric-ethernet.md), each called after its node, such as gpu01.json.
+
+    Raises `InputErrors` with every file that isn't that.
+    """
+    told: dict[str, Mapping[str, PortQos]] = {}
+    errors: list[InputError] = []
+    for file in files:
+        node = Path(file).stem
+        try:
+            if node in told:
+                raise ValueError(f"one file a node; {node} has another")
+            told[node] = adapters_of(read_text(Path(file)))
+        except InputErrors as error:
+            errors += error.errors
+        except ValueError as error:
+            errors.append(InputError("--adapters", file, f"a line of JSON an adapter ({error})"))
+    if errors:
+        raise InputErrors(errors)
+    return tuple(adapter_differences(site, told))
 
 
 def discovery(text: str, shown: str) -> Discovery:

@@ -40,6 +40,14 @@ def add_commands(subparsers: Subparsers) -> None:
         " Ethernet cables with; each file is called after its device (tor1.json)",
     )
     check.add_argument(
+        "--adapters",
+        metavar="JSON",
+        nargs="+",
+        default=[],
+        help="settings for RoCE of hosts' adapters (docs/fabric-ethernet.md) to compare with the site's; each file is"
+        " called after its node (gpu01.json)",
+    )
+    check.add_argument(
         "--live",
         action="store_true",
         help="also query the fabrics' managers: subnet managers' settings that isolation lacks, switches' ports, cables"
@@ -65,7 +73,7 @@ def _check(args: argparse.Namespace) -> int:
     """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
     from weft.app.livecheck import certificate_notes, check_live
     from weft.app.portclash import clash_notes
-    from weft.app.sitecompare import compare, compare_lldp, write_links
+    from weft.app.sitecompare import compare, compare_adapters, compare_lldp, write_links
     from weft.app.sitefile import load_site
     from weft.model.errors import InputError
     from weft.planning.site.check import hints
@@ -86,6 +94,7 @@ def _check(args: argparse.Namespace) -> int:
             written, remaining = write_links(site, name, observed, args.write_links)
             notes = (*notes, *remaining)
     differences += compare_lldp(site, args.lldp)
+    settings = compare_adapters(site, args.adapters)
     if args.json:
         write_json(
             {
@@ -93,15 +102,20 @@ def _check(args: argparse.Namespace) -> int:
                 "counts": _counts(site),
                 "notes": list(notes),
                 "differences": [d.model_dump() for d in differences],
+                **({"adapters": list(settings)} if args.adapters else {}),
                 "links_written": written,
                 **({"live": live.model_dump(mode="json")} if live is not None else {}),
             }
         )
     else:
         _tell(site, notes, differences, args, written)
+        if args.adapters:
+            say(f"adapters: {len(settings) or 'no'} setting{'' if len(settings) == 1 else 's'} to change")
+        for line in settings:
+            say(f"  {line}")
         if live is not None:
             _tell_live(live)
-    return 1 if differences or (live is not None and not live.good) else 0
+    return 1 if differences or settings or (live is not None and not live.good) else 0
 
 
 def _tell_live(live: LiveCheck) -> None:

@@ -226,6 +226,11 @@ class PortSpec(Spec):
         description="Virtual function as weft counts it, such as mlx5_0/3; which one of the host it is, Neutron's "
         "binding profile says (pci_slot).",
     )
+    switchdev: bool = Field(
+        default=False,
+        description="A virtual function behind its NIC's embedded switch: Neutron's Open vSwitch agent gives it its "
+        "VLAN, not the SR-IOV agent.",
+    )
     security_groups: tuple[str, ...] = Field(
         default=(), description="Keys of security groups; empty: port security is off."
     )

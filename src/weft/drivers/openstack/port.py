@@ -16,6 +16,8 @@ from weft.model.resources import FloatingIPSpec, Kind, PortSpec, Resource, Statu
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""
 VIRTUAL_FUNCTION_VIFS = ("hw_veb", "ib_hostdev")
+OFFLOADED_VIF = "ovs"
+"""Of a `direct` port: its virtual function is behind its NIC's embedded switch."""
 """The same of a `direct` port: networking-mlnx has one word for both, and Nova gives it what the vnic type says."""
 NOT_BOUND = ("unbound", "binding_failed")
 REACH = "weft:reach"
@@ -26,7 +28,7 @@ _VIFS = {"direct-physical": "whole adapter", "direct": "virtual function"}
 _VIF_WORDS = {
     "direct": {
         **dict.fromkeys(WHOLE_ADAPTER_VIFS, "whole adapter"),
-        **dict.fromkeys(VIRTUAL_FUNCTION_VIFS, "virtual function"),
+        **dict.fromkeys((*VIRTUAL_FUNCTION_VIFS, OFFLOADED_VIF), "virtual function"),
     },
     "": {
         **dict.fromkeys(VIRTUAL_FUNCTION_VIFS, "virtual function"),
@@ -122,6 +124,9 @@ class Ports(NeutronKind):
             body["mac_address"] = spec.mac
         if spec.dns_name is not None:
             body["dns_name"] = spec.dns_name
+        if spec.switchdev:
+            # Without it, the SR-IOV driver would bind the port (Neutron, "Open vSwitch hardware offloading").
+            body["binding:profile"] = {"capabilities": ["switchdev"]}
         return body
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:

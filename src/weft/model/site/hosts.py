@@ -34,6 +34,19 @@ class Hca(Document):
         "port "
         "name, such as leaf01/Ethernet7.",
     )
+    bond_pci: PciAddress | None = Field(
+        default=None,
+        description="Ethernet: PCI address of the NIC's other physical function, if both are one bond on the host "
+        "(VF-LAG); `switch_port` is then one end of it.",
+    )
+    bond_mode: Literal["802.3ad", "balance-xor", "active-backup"] | None = Field(
+        default=None, description="Mode of that bond; adapters know these three."
+    )
+    eswitch: Literal["legacy", "switchdev"] | None = Field(
+        default=None,
+        description="Mode of the embedded switch of both functions. switchdev: Neutron's Open vSwitch agent sets the "
+        "functions' VLANs (hardware offload), not the SR-IOV agent.",
+    )
     vfs: int = Field(
         default=0,
         ge=0,

@@ -13,6 +13,7 @@ from weft.model.fabrictypes import FabricKind
 from weft.model.site import BOOTABLE, Link, Node, Site, SiteNetwork, Switch
 from weft.planning.fabric.topology import NO_BLOCK, NO_FABRIC, Topology, natural
 from weft.planning.shapes.ipu.check import check_ipus
+from weft.planning.site.bonds import check_bonds
 from weft.planning.site.cables import check_cables
 from weft.planning.site.deployment import check_deployments
 from weft.planning.site.fabrictypes import check_fabric_types
@@ -40,6 +41,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *_agents(site),
         *check_fabric_types(site),
         *check_switching(site),
+        *check_bonds(site),
         *_racks_and_switches(site),
         *_halls(site),
         *_dedicated(site),

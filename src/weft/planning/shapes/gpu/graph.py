@@ -140,6 +140,7 @@ def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
                 mac=macs[number] if macs else None,
                 vnic_type="baremetal" if bare else "direct" if macs else "direct-physical",
                 function=m.functions[number] if macs else None,
+                switchdev=bool(macs) and m.hcas[number].eswitch == "switchdev",
                 host=m.node.nova_host,
             )
             yield Wanted(key, rdma, (RDMA_NETWORK, RDMA_SUBNET), m.node.name)

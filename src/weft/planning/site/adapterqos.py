@@ -1,0 +1,74 @@
+"""Adapters' settings for RoCE, as their hosts tell them, against those that the site wants. Pure.
+
+One line of JSON an adapter, made on the host by what docs/fabric-ethernet.md shows. Sources: iproute2, `dcb -j pfc
+show` (`prio_pfc`: eight times true or false) and `dcb -j app show` (`dscp_prio`: DSCP, priority); Linux, mlx5's dcbnl:
+an adapter takes priorities from DSCP as soon as one has a priority; NVIDIA's `ecn/roce_np/enable`, `roce_rp/enable`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from weft.model.site import Site
+from weft.planning.fabric.qos import PortQos, differences, numbers
+
+ON = {True: True, False: False, "on": True, "off": False}
+
+
+def adapters_of(text: str) -> Mapping[str, PortQos]:
+    """Adapter -> its settings. Raises ValueError with what isn't as it should be."""
+    found: dict[str, PortQos] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            name = str(row["adapter"])
+            if name in found:
+                raise ValueError(f"{name} has a line already")
+            found[name] = _adapter(row)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise ValueError(f"line {number}: no {error}") from None
+        except (ValueError, RecursionError) as error:
+            raise ValueError(
+                f"line {number}: {str(error).splitlines()[0] if str(error) else 'nested'}"
+            ) from None
+    if not found:
+        raise ValueError("no adapter is in it")
+    return found
+
+
+def _adapter(row: Mapping[str, Any]) -> PortQos:
+    pfc = row["pfc"]["prio_pfc"]
+    if len(pfc) != 8:
+        raise ValueError(f"prio_pfc has {len(pfc)} priorities instead of 8")
+    dscp = {int(one[0]): int(one[1]) for one in row["app"].get("dscp_prio", ())}
+    ecn = row.get("ecn")
+    return PortQos(
+        pfc=frozenset(n for n, on in enumerate(pfc) if ON[on]),
+        ecn=None if ecn is None else numbers(str(ecn)),
+        trust=frozenset({"dscp" if dscp else "pcp"}),
+        dscp=dscp,
+        mtu=int(row["link"][0]["mtu"]),
+    )
+
+
+def adapter_differences(site: Site, told: Mapping[str, Mapping[str, PortQos]]) -> Iterator[str]:
+    """One sentence each. Args: told: node -> its adapters."""
+    for name, adapters in sorted(told.items()):
+        node = site.node_by_name.get(name)
+        if node is None:
+            yield f"{name} isn't a node of the site"
+            continue
+        for hca in node.hcas:
+            wanted = site.fabrics[hca.fabric].qos
+            if wanted is None:
+                continue
+            seen = adapters.get(hca.name)
+            if seen is None:
+                yield f"{name}/{hca.name} isn't on its host"
+                continue
+            for one in differences(wanted, seen, adapter=True):
+                yield f"{name}/{hca.name}: {one.field} is {one.observed}, expected {one.wanted}"
