@@ -26,6 +26,7 @@ SUITES = {
     "visits": "an order of four nodes from claim to receipt: statements and processor of each step",
     "endtoend": "orders a second from order to receipt",
     "site": "a site of 10,000 nodes: first upload, a change of one node",
+    "bringup": "networks, ports and groups of an IPU-POD64 in Neutron, against a sequential script",
     "openvipu": "partitions of 64 IPUs, leaks, start",
 }
 

@@ -143,6 +143,8 @@ def neutron(layout: Layout, env: Path) -> Sections:
         {
             "core_plugin": "ml2",
             "service_plugins": "router",
+            "dns_domain": "lab.example.",
+            "global_physnet_mtu": 9216,
             "api_paste_config": env / "etc/neutron/api-paste.ini",
             "rpc_workers": 1,
             "rpc_state_report_workers": 0,
@@ -168,12 +170,14 @@ def neutron(layout: Layout, env: Path) -> Sections:
             "type_drivers": "flat,vlan,vxlan",
             "tenant_network_types": "vxlan,vlan",
             "mechanism_drivers": "sriovnicswitch,openvswitch",
-            "extension_drivers": "port_security",
+            # Names of ports in DNS are kept only with this, and with a domain that isn't Neutron's default.
+            "extension_drivers": "port_security,dns_domain_ports",
+            "physical_network_mtus": "sitenet:9216",
         },
         # Projects' own networks are VXLANs, and VLANs 2000 to 2999 when those are used up. The ranges that weft gives
         # out are in no pool of Neutron's: otherwise Neutron could give one of them to somebody else.
         "ml2_type_vxlan": {"vni_ranges": "1001:2000"},
-        "ml2_type_vlan": {"network_vlan_ranges": "physnet1:2000:2999,ibnet,rocenet,datanet"},
+        "ml2_type_vlan": {"network_vlan_ranges": "physnet1:2000:2999,ibnet,rocenet,datanet,sitenet"},
         "ml2_type_flat": {"flat_networks": "physext"},
         "securitygroup": {"firewall_driver": "noop", "enable_security_group": True},
         "oslo_policy": {"policy_file": POLICIES / "neutron.yaml"},

@@ -1,7 +1,8 @@
 """`make demo`: the main job on a real OpenStack and a real subnet manager, from nothing to the receipt.
 
 `make demo DEMO=ipu` is the same for an order of IPUs (`weftlab.ipudemo`), `DEMO=roce` for pods on Ethernet switches
-(`weftlab.rocedemo`), `DEMO=metal` for bare-metal machines (`weftlab.metaldemo`).
+(`weftlab.rocedemo`), `DEMO=metal` for bare-metal machines (`weftlab.metaldemo`), `DEMO=site` from a list of hardware
+to a site (`weftlab.sitedemo`).
 
 Every line that begins with `$` is a command that you could type yourself.
 """
@@ -91,6 +92,10 @@ def _demo(name: str) -> type[Demo]:
         from weftlab.rocedemo import RoceDemo
 
         return RoceDemo
+    if name == "site":
+        from weftlab.sitedemo import SiteDemo
+
+        return SiteDemo
     if name == "metal":
         from weftlab.metaldemo import MetalDemo
 
@@ -109,6 +114,10 @@ LABS: dict[str, tuple[dict[str, Any], str]] = {
     "metal": (
         {"nodes": 4, "computes": 1, "ipus": 0, "metal": 2},
         "OpenSM over a simulated fabric, Ironic with two machines behind a Redfish emulator",
+    ),
+    "site": (
+        {"nodes": 4, "computes": 1, "ipus": 64},
+        "OpenSM over a simulated fabric, a simulated IPU-POD64 with four Poplar servers",
     ),
 }
 """Name of a demo -> what it asks of the lab, and how to say so."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any
 
 from openvipu.controller import authority
 from weft.model.ranges import Range
@@ -121,9 +122,15 @@ def machines(layout: Layout, ipus: int) -> tuple[IpuMachine, ...]:
     )
 
 
-def nodes() -> tuple[Node, ...]:
+def poplars(ipus: int) -> tuple[str, ...]:
+    """Names of the Poplar servers: an IPU-POD64 has four."""
+    return tuple(f"poplar{n}" for n in range(1, 5 if ipus == 64 else 2))
+
+
+def nodes(ipus: int) -> tuple[Node, ...]:
+    poplar: dict[str, Any] = {"role": "poplar", "ipu_pod": IPU_POD, "servers": VIRTUAL_FUNCTIONS}
     return (
-        Node(name=POPLAR, role="poplar", ipu_pod=IPU_POD, rack=RACK, cloud="lab", servers=VIRTUAL_FUNCTIONS),
+        *(Node(name=name, rack=RACK, cloud="lab", **poplar) for name in poplars(ipus)),
         Node(name=GENERIC, role="controller", rack=RACK, cloud="lab"),
     )
 

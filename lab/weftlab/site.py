@@ -121,7 +121,7 @@ def make_site(settings: Settings, layout: Layout) -> Site:
         racks += labsite.lab_racks(plan)
         nodes += labsite.lab_nodes(settings, plan, CLOUD)
         switches += labsite.lab_switches(plan)
-    cloud_nodes = () if settings.fabric_only or not settings.ipus else ipu.nodes()
+    cloud_nodes = () if settings.fabric_only or not settings.ipus else ipu.nodes(settings.ipus)
     there = bool(cloud_nodes)
     return Site(
         name="lab",

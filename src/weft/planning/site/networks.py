@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from ipaddress import IPv4Network
 from typing import Literal
 
@@ -18,6 +18,8 @@ def check_networks(site: Site) -> Iterator[WrongValue]:
     """Everything that is wrong with the site's own networks."""
     vlans = Seen("a VLAN of a physical network")
     blocks: list[tuple[str | None, IPv4Network, str]] = _blocks_of_pods(site)
+    # Said there already, and there it may be a loopback network: on one machine agents need no other.
+    known_blocks = {pod.gateway.addresses for pod in site.ipu_pods.values()}
     for name, network in site.networks.items():
         path: Path = ("networks", name)
         if network.cloud is None:
@@ -34,7 +36,7 @@ def check_networks(site: Site) -> Iterator[WrongValue]:
         yield from _shared(network, path)
         for subnet, one in network.subnets.items():
             inner = (*path, "subnets", subnet)
-            yield from _inside(one, inner)
+            yield from _inside(one, inner, known_blocks)
             if one.nat and network.cloud in site.clouds and not site.clouds[network.cloud].external_network:
                 yield (*inner, "nat"), True, f"only if cloud {network.cloud} has an external_network"
             for cloud, block, owner in blocks:
@@ -98,10 +100,10 @@ def _shared(network: SiteNetwork, path: Path) -> Iterator[WrongValue]:
             yield (*path, "shared_with", i), project, "each project once"
 
 
-def _inside(subnet: SiteSubnet, path: Path) -> Iterator[WrongValue]:
+def _inside(subnet: SiteSubnet, path: Path, known_blocks: Collection[IPv4Network]) -> Iterator[WrongValue]:
     """Gateway, pool and name servers fit the subnet."""
     block, pool, gateway = subnet.addresses, subnet.pool, subnet.gateway
-    if reason := unusable(block):
+    if block not in known_blocks and (reason := unusable(block)):
         yield (*path, "addresses"), str(block), f"a network for hosts; this one is {reason}"
         return
     usable = f"an address in {block}, not its first or last"

@@ -1,0 +1,254 @@
+"""What a site has in Neutron, on the wire: bodies, closed groups, forgotten names, and what is there already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.security_group import SecurityGroups
+from weft.model.errors import PermanentError, UnknownError
+from weft.model.owner import Owner
+from weft.model.resources import (
+    Egress,
+    Ingress,
+    NetworkSpec,
+    PortSpec,
+    Resource,
+    SecurityGroupSpec,
+    Spec,
+    SubnetSpec,
+)
+from weft.ports.resources import Scope
+
+OWNER = Owner("site", "00000000-1111-2222-3333-444444444444")
+SCOPE = Scope("lab", OWNER, "lab", "")
+IDS = {"network/gw": "net-1", "subnet/gw/bmc": "sub-1"}
+
+
+class Recording(TinyCloud):
+    """Keeps what was sent."""
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        if method in ("POST", "PUT") and "/auth/" not in path:
+            SENT.append((method, path, body))
+        return super().answer(method, path, query, seer, body)
+
+
+SENT: list[tuple[str, str, Any]] = []
+
+
+@pytest.fixture
+def cloud(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[TinyCloud, OpenStackDriver, OpenStackFacts]]:
+    SENT.clear()
+    with tiny_cloud(Recording) as (cloud, text):
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        driver = OpenStackDriver("lab", sessions)
+        yield cloud, driver, OpenStackFacts(sessions)
+        driver.close()
+        sessions.close()
+
+
+def made(key: str, spec: Spec, name: str = "") -> Resource:
+    return Resource(key=key, name=name or key.rpartition("/")[2], where="lab", owner="site", spec=spec)
+
+
+def port(name: str, mac: str, address: str) -> Resource:
+    spec = PortSpec(
+        network="network/gw",
+        subnet="subnet/gw/bmc",
+        address=address,
+        mac=mac,
+        vnic_type="normal",
+        host="",
+        dns_name=name,
+    )
+    return made(f"port/{name}", spec, name)
+
+
+PORTS = [port("m1-bmc", "02:00:00:00:00:01", "10.1.0.1"), port("m2-bmc", "02:00:00:00:00:02", "10.1.0.2")]
+
+
+def network(vlan: int | None = 13, **more: Any) -> Resource:
+    spec = NetworkSpec(physical_network="physnet1", segment=vlan, port_security=True, mtu=1500, **more)
+    return made("network/gw", spec)
+
+
+def raw(resource: Resource, number: int, **more: object) -> dict[str, object]:
+    """A row of Neutron's, as weft has made it."""
+    common = {
+        "id": f"id-{number}",
+        "name": resource.name,
+        "project_id": PROJECT,
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+    return {**common, "description": SCOPE.mark(resource.key).text(), **more}
+
+
+@pytest.mark.parametrize(
+    ("resource", "said"),
+    [
+        (network(), {"provider:network_type": "vlan", "provider:segmentation_id": 13, "mtu": 1500}),
+        (network(None), {"provider:network_type": "flat", "provider:physical_network": "physnet1"}),
+        (network(external=True), {"router:external": True}),
+    ],
+)
+def test_what_a_network_is_asked_to_be(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], resource: Resource, said: dict[str, object]
+) -> None:
+    tiny, driver, _ = cloud
+    row = raw(resource, 1, **{"provider:network_type": "vlan"})
+    tiny.lies = [("POST .*/networks", Reply(201, {"network": row}))]
+    assert driver.create(SCOPE, [resource], {})[resource.key].id == "id-1"
+    (_, _, body), *_ = SENT
+    assert said.items() <= body["network"].items()
+    assert ("router:external" in body["network"]) is resource.spec.external  # type: ignore[attr-defined]
+    if resource.spec.segment is None:  # type: ignore[attr-defined]
+        assert "provider:segmentation_id" not in body["network"]
+
+
+def test_a_share_that_is_refused_is_that_networks_error_and_its_id_is_known(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """A duplicate is fine: an answer was lost before."""
+    tiny, driver, _ = cloud
+    resource = network(shared_with=("p1", "p2"))
+    created = ("POST .*/networks", Reply(201, {"network": raw(resource, 1)}))
+    duplicate = {"NeutronError": {"type": "DuplicatePolicy", "message": "there", "detail": ""}}
+    tiny.lies = [created, ("POST .*/rbac-policies", Reply(409, duplicate))]
+    assert driver.create(SCOPE, [resource], {})[resource.key].error is None
+    shared = [b["rbac_policy"] for _, path, b in SENT if path.endswith("/rbac-policies")]
+    assert [(s["target_tenant"], s["action"]) for s in shared] == [
+        ("p1", "access_as_shared"),
+        ("p2", "access_as_shared"),
+    ]
+    quota = {"NeutronError": {"type": "OverQuota", "message": "Quota exceeded", "detail": ""}}
+    tiny.lies = [created, ("POST .*/rbac-policies", Reply(409, quota))]
+    outcome = driver.create(SCOPE, [resource], {})[resource.key]
+    assert outcome.id == "id-1" and outcome.error is not None and "Quota exceeded" in str(outcome.error)
+
+
+@pytest.mark.parametrize("wanted", [PORTS, PORTS[:1]])
+def test_a_name_that_neutron_forgets_is_told(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], wanted: list[Resource]
+) -> None:
+    """In bulk and alone, when it is made and when it is repaired."""
+    tiny, driver, _ = cloud
+    rows = [raw(r, i, dns_name="") for i, r in enumerate(wanted)]
+    body = {"ports": rows} if len(rows) > 1 else {"port": rows[0]}
+    tiny.lies = [("POST .*/ports", Reply(201, body))]
+    outcomes = driver.create(SCOPE, wanted, IDS)
+    for resource in wanted:
+        error = outcomes[resource.key].error
+        assert isinstance(error, PermanentError) and "dns_domain" in str(error)
+    tiny.lies = []
+    sent = SENT[0][2]
+    assert [p["dns_name"] for p in sent.get("ports", [sent.get("port")])] == [r.name for r in wanted]
+
+
+def test_a_closed_group_has_its_rules_and_no_others(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """Neutron's own two rules of a new group are removed; an open rule that somebody adds is a difference."""
+    tiny, driver, _ = cloud
+    spec = SecurityGroupSpec(
+        ssh_from=(),
+        ingress=(Ingress(protocol="udp", port=514, source="10.1.0.0/24"),),
+        egress=(Egress(protocol="tcp", port=443, to="10.1.0.0/24"),),
+    )
+    group = made("security_group/bmc", spec)
+    own = [{"id": f"r{n}", "direction": "egress", "ethertype": n, "protocol": None} for n in ("IPv4", "IPv6")]
+    row = raw(group, 1, security_group_rules=own)
+    tiny.lies = [
+        ("POST .*/security-groups", Reply(201, {"security_group": row})),
+        ("POST .*/security-group-rules", Reply(201, {})),
+    ]
+    assert driver.create(SCOPE, [group], {})[group.key].error is None
+    rules = next(b["security_group_rules"] for _, path, b in SENT if path.endswith("-rules"))
+    assert {(r["direction"], r["protocol"], r["port_range_min"], r["remote_ip_prefix"]) for r in rules} == {
+        ("ingress", "udp", 514, "10.1.0.0/24"),
+        ("egress", "tcp", 443, "10.1.0.0/24"),
+    }
+    assert {a for a in tiny.asked if a.startswith("DELETE")} == {
+        "DELETE /network/security-group-rules/rIPv4",
+        "DELETE /network/security-group-rules/rIPv6",
+    }
+    tiny.lies = []
+    exact = [{"id": f"x{i}", **rule} for i, rule in enumerate(rules)]
+    tiny.things["security_groups"].append({**row, "security_group_rules": exact})
+    tiny.things["rbac_policies"] = []
+    assert driver.find(SCOPE, [group], {})[group.key].differences == ()
+    tiny.things["security_groups"][-1]["security_group_rules"] = [*exact, *own]
+    (found,) = driver.find(SCOPE, [group], {})[group.key].differences
+    assert found.field == "rules" and "missing" in found.observed
+    assert SecurityGroups.updatable >= {"rules"}
+
+
+def test_what_is_alike_is_found_by_vlan_cidr_mac_and_name(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """Of all projects, on the one network that has the VLAN; what weft has already isn't looked for."""
+    tiny, _, facts = cloud
+    where = {
+        "provider:physical_network": "physnet1",
+        "provider:network_type": "vlan",
+        "provider:segmentation_id": 13,
+    }
+    tiny.things["networks"] = [
+        {"id": "n1", "name": "other", "description": "", "project_id": "somebody", **where},
+        {
+            "id": "n2",
+            "name": "gw",
+            "description": "",
+            "project_id": PROJECT,
+            **where,
+            "provider:segmentation_id": 14,
+        },
+        {
+            "id": "n3",
+            "name": "gw",
+            "description": "",
+            "project_id": "somebody",
+            **where,
+            "provider:segmentation_id": 15,
+        },
+    ]
+    subnet = {"name": "", "description": "", "project_id": "somebody", "network_id": "n1", "ip_version": 4}
+    tiny.things["subnets"] = [
+        {"id": "s1", "cidr": "10.1.0.0/25", **subnet},
+        {"id": "s6", "cidr": "fd00::/64", **subnet, "ip_version": 6},
+    ]
+    base = {"name": "", "description": "", "project_id": PROJECT, "network_id": "n1", "device_owner": ""}
+    tiny.things["ports"] = [
+        {"id": "p1", "mac_address": "02:00:00:00:00:01", "fixed_ips": [{"ip_address": "10.1.0.9"}], **base},
+        {"id": "p2", "mac_address": "fa:16:3e:00:00:01", "fixed_ips": [{"ip_address": "10.1.0.2"}], **base},
+    ]
+    subnet_spec = SubnetSpec(network="network/gw", cidr="10.1.0.0/24", gateway=False, dhcp=False)
+    wanted = [network(), made("subnet/gw/bmc", subnet_spec), *PORTS]
+    found = facts.alike(wanted, {})
+    told = {key: [(e.id, e.like, e.own, e.same) for e in one] for key, one in found.items()}
+    assert told == {
+        "network/gw": [("n1", "VLAN 13 of physnet1", False, True), ("n2", "the name gw", True, False)],
+        "subnet/gw/bmc": [("s1", "overlapping addresses (10.1.0.0/25)", False, False)],
+        "port/m1-bmc": [("p1", "the MAC address 02:00:00:00:00:01", True, True)],
+        "port/m2-bmc": [("p2", "the address 10.1.0.2", True, False)],
+    }
+    assert facts.alike(wanted, {r.key: "known" for r in wanted}) == {}
+
+
+def test_a_listing_that_is_none_is_no_answer(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """Nothing is in the way because nothing could be read: that would be made twice."""
+    tiny, _, facts = cloud
+    tiny.lies = [("GET .*/networks", Reply(200, json.dumps({})))]
+    with pytest.raises(UnknownError):
+        facts.alike([network()], {})

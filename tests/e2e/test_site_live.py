@@ -1,0 +1,211 @@
+"""A site's own networks on the lab's real Neutron: planned, applied, attacked, adopted and destroyed with a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.e2e.people import Answer, People, Person, connection
+from weft.app.sitefile import checked, load_site
+from weft.model.site import Device, Interface, SiteNetwork
+from weftlab.lab import Lab
+
+pytestmark = pytest.mark.cloud
+
+MACHINES = 12
+
+
+def networks(project: str) -> dict[str, SiteNetwork]:
+    described = {
+        "site-gw": {
+            "cloud": "lab",
+            "physical_network": "sitenet",
+            "vlan": 13,
+            "subnets": {
+                "bmc": {
+                    "role": "bmc",
+                    "addresses": "10.201.0.0/24",
+                    "pool": {"first": "10.201.0.200", "last": "10.201.0.254"},
+                    "dns": ["10.201.0.2"],
+                },
+                "gw": {
+                    "role": "gateway",
+                    "addresses": "10.202.0.0/24",
+                    "pool": {"first": "10.202.0.200", "last": "10.202.0.254"},
+                },
+            },
+        },
+        "site-storage": {
+            "cloud": "lab",
+            "physical_network": "sitenet",
+            "vlan": 12,
+            "mtu": 9000,
+            "shared_with": [project],
+            "subnets": {
+                "storage": {
+                    "role": "storage",
+                    "addresses": "10.212.0.0/24",
+                    "gateway": "10.212.0.3",
+                    "pool": {"first": "10.212.0.100", "last": "10.212.0.254"},
+                    "nat": True,
+                }
+            },
+        },
+    }
+    return {name: SiteNetwork.model_validate(n) for name, n in described.items()}
+
+
+def interfaces() -> list[Interface]:
+    rows = [
+        {"device": "nas1", "name": "eth0", "network": "site-storage", "mac": "02:00:00:00:0f:01"}
+        | {"address": "10.212.0.5"}
+    ]
+    for n in range(1, MACHINES + 1):
+        for i, (name, net) in enumerate((("bmc", 201), ("gw", 202))):
+            rows.append(
+                {
+                    "device": f"m{n}",
+                    "name": name,
+                    "network": "site-gw",
+                    "mac": f"02:00:00:00:0{i}:{n:02x}",
+                    "address": f"10.{net}.0.{10 + n}",
+                }
+            )
+    return [Interface.model_validate(r) for r in rows]
+
+
+@pytest.fixture
+def operator(lab: Lab, people: People) -> Generator[Person]:
+    """With the site described; in the end it is destroyed, and the lab's own site active."""
+    person = people("operator")
+    cloud = connection(lab, "operator")
+    project = cloud.identity.find_project("team-a", ignore_missing=False).id
+    devices = [Device(name="nas1", kind="storage")]
+    devices += [Device(name=f"m{n}", kind="other") for n in range(1, MACHINES + 1)]
+    update = {"networks": networks(project), "interfaces": tuple(interfaces()), "devices": tuple(devices)}
+    site = checked(load_site(lab.site_path).model_copy(update=update))
+    file = person.folder / "described.yaml"  # JSON is YAML
+    file.write_text(site.model_dump_json())
+    good(person.weft("site", "activate", str(file)))
+    yield person
+    person.weft("site", "destroy", "--wait", "--timeout", "120")
+    for port in list(cloud.network.ports()):
+        if port.name.startswith("theirs"):
+            cloud.network.delete_port(port)
+    good(person.weft("site", "activate", str(lab.site_path)))
+
+
+def good(answer: Answer) -> Answer:
+    assert answer.code == 0, answer.out + answer.err
+    return answer
+
+
+def test_from_description_to_receipt(lab: Lab, people: People, operator: Person) -> None:
+    """Each port has its MAC, address and name; tenants see the shared network alone; a second apply does nothing."""
+    cloud, tenant = connection(lab, "operator").network, connection(lab, "team-a").network
+    planned = good(operator.weft("site", "plan"))
+    assert f"{2 * MACHINES + 1} ports" in planned.out and "2 networks" in planned.out
+    good(operator.weft("site", "apply", "--wait"))
+    storage = next(n for n in cloud.networks() if n.name == "site-storage")
+    assert (storage.provider_segmentation_id, storage.mtu, storage.is_shared) == (12, 9000, False)
+    assert {n.name for n in tenant.networks()} & {"site-storage", "site-gw"} == {"site-storage"}
+    ports = {p.name: p for p in cloud.ports()}
+    bmc = ports["m3-bmc"]
+    assert (bmc.mac_address, bmc.dns_name) == ("02:00:00:00:00:03", "m3-bmc")
+    assert bmc.dns_assignment[0]["fqdn"] == "m3-bmc.lab.example."
+    assert [f["ip_address"] for f in bmc.fixed_ips] == ["10.201.0.13"]
+    groups = {g.name: g for g in cloud.security_groups()}
+    rules = groups["lab-bmc"].security_group_rules
+    assert {(r["direction"], r["protocol"], r["port_range_min"]) for r in rules} >= {("egress", "tcp", 443)}
+    assert not [r for r in rules if r["protocol"] is None], "a closed group allows what its rules say"
+    assert "lab-storage" in {g.name for g in tenant.security_groups()}
+    router = next(r for r in cloud.routers() if r.name == "lab-site-storage")
+    assert router.external_gateway_info["network_id"]
+    again = good(operator.weft("site", "apply", "--wait"))
+    assert "Nothing to change" in again.out
+    good(operator.weft("audit"))
+    _taken_name(lab, operator, storage.id)
+    _drift(lab, operator, bmc.id)
+    _used(lab, operator, storage.id)
+    operator.weft("site", "receipt", "--json")
+    receipt = good(operator.weft("site", "receipt", "--json")).json["receipt"]
+    assert receipt["clean"] and receipt["kind"] == "site"
+    assert not {n.name for n in cloud.networks()} & {"site-storage", "site-gw"}
+    assert not [p for p in cloud.ports() if p.name in ports and p.id == ports[p.name].id and "-bmc" in p.name]
+
+
+def _taken_name(lab: Lab, operator: Person, network: str) -> None:
+    """A tenant names its port after the filer."""
+    tenant = connection(lab, "team-a").network
+    port = tenant.create_port(network_id=network, name="theirs", dns_name="nas1-eth0")
+    found = operator.weft("audit")
+    assert found.code == 1 and "nas1-eth0" in found.out and port.id in found.out, found.out + found.err
+    tenant.delete_port(port)
+    good(operator.weft("audit"))
+
+
+def _drift(lab: Lab, operator: Person, port: str) -> None:
+    """An administrator deletes a port and renames another; both are planned and repaired."""
+    cloud = connection(lab, "operator").network
+    cloud.delete_port(port)
+    other = next(p for p in cloud.ports() if p.name == "m4-bmc")
+    cloud.update_port(other, dns_name="somebody")
+    said = good(operator.weft("site", "plan")).out
+    assert "+  port/m3/bmc" in said and "dns_name: somebody → m4-bmc" in said, said
+    good(operator.weft("site", "apply", "--wait"))
+    assert cloud.get_port(other.id).dns_name == "m4-bmc"
+    assert "Nothing to change" in good(operator.weft("site", "plan")).out
+
+
+def _used(lab: Lab, operator: Person, network: str) -> None:
+    """A tenant's port blocks the end, and is named."""
+    tenant = connection(lab, "team-a").network
+    port = tenant.create_port(network_id=network, name="theirs-too")
+    late = operator.weft("site", "destroy", "--wait", "--timeout", "20")
+    assert late.code == 1 and "theirs-too" in late.out + late.err, late.out + late.err
+    assert tenant.find_port("theirs-too") is not None
+    tenant.delete_port(port)
+    for _ in range(120):
+        if operator.weft("site", "resources", "--json").json["state"] == "RELEASED":
+            return
+    pytest.fail(operator.weft("site", "resources").out)
+
+
+def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> None:
+    """In the service user's project it is adopted, with its id; in another one it is in the way."""
+    own, admin = connection(lab, "weft").network, connection(lab, "operator").network
+    made = own.create_network(
+        name="by-hand",
+        provider_network_type="vlan",
+        provider_physical_network="sitenet",
+        provider_segmentation_id=13,
+    )
+    subnet = own.create_subnet(
+        network_id=made.id, ip_version=4, cidr="10.201.0.0/24", is_dhcp_enabled=True, gateway_ip=None
+    )
+    fixed = [{"subnet_id": subnet.id, "ip_address": "10.201.0.11"}]
+    port = own.create_port(network_id=made.id, mac_address="02:00:00:00:00:01", fixed_ips=fixed)
+    theirs = admin.create_network(
+        name="other",
+        provider_network_type="vlan",
+        provider_physical_network="sitenet",
+        provider_segmentation_id=12,
+    )
+    try:
+        planned = operator.weft("site", "plan")
+        assert planned.code == 1 and made.id in planned.out and theirs.id in planned.out
+        refused = operator.weft("site", "apply", "--adopt")
+        assert refused.code == 2 and theirs.id in refused.err and "another project" in refused.err
+        assert own.get_network(made.id).description == ""
+    finally:
+        admin.delete_network(theirs)
+    planned = good(operator.weft("site", "plan", "--adopt"))
+    assert f"adopts {made.id}" in planned.out and f"adopts {port.id}" in planned.out
+    good(operator.weft("site", "apply", "--adopt", "--wait"))
+    assert own.get_network(made.id).description.startswith("weft site=lab owner=site:")
+    assert own.get_port(port.id).dns_name == "m1-bmc"
+    pools = own.get_subnet(subnet.id).allocation_pools
+    assert pools == [{"start": "10.201.0.200", "end": "10.201.0.254"}]
+    good(operator.weft("site", "destroy", "--wait"))
+    assert own.find_network(made.id) is None
