@@ -115,6 +115,25 @@ def test_a_url_may_name_the_port_that_is_its_schemes(
     assert len(NetBox("https://NetBox.example.com:443", TOKEN).records()) == 3
 
 
+def test_a_chain_of_pages_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page is empty and names another one."""
+    asked: list[str] = []
+
+    def answer(_: object, request: Any, **__: object) -> requests.Response:
+        asked.append(request.url)
+        found = requests.Response()
+        found.status_code, found.url = 200, request.url
+        following = f"https://netbox.example.com/api/dcim/devices/?offset={len(asked)}"
+        found._content = json.dumps({"count": 3, "next": following, "results": []}).encode()
+        return found
+
+    monkeypatch.setattr("requests.adapters.HTTPAdapter.send", answer)
+    monkeypatch.setattr("weft.drivers.netbox.MOST_PAGES", 20)
+    with pytest.raises(PermanentError, match="a page after 20 others"):
+        NetBox("https://netbox.example.com", TOKEN).records()
+    assert len(asked) == 20
+
+
 def test_a_listing_that_lacks_some_is_none(inventory: Inventory, url: str) -> None:
     """Devices that were counted, but never shown, would be missing in the site."""
     inventory.hidden = 2

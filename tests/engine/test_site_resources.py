@@ -179,6 +179,15 @@ def test_a_strangers_port_on_a_privileged_network_is_found_by_the_audit(house: S
     assert found.id == port.id and "gateways" in found.what
 
 
+def test_a_project_that_nobody_knows_is_noted(house: SiteHouse) -> None:
+    """Neutron would share the network with it without a word."""
+    house.request("team-b")
+    (note,) = house.plan().notes
+    assert "network/storage is shared with project team-a" in note and note in site_plan_text(house.plan())
+    house.request("team-a")
+    assert house.plan().notes == ()
+
+
 def test_only_operators(house: SiteHouse) -> None:
     member = house.request("team-a")
     for verb in ("plan_site", "apply_site", "site_resources", "destroy_site", "site_receipt"):

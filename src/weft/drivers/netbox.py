@@ -25,6 +25,8 @@ TIMEOUT = (10.0, 60.0)
 """Seconds to connect, and between two bytes."""
 MOST = 500_000
 """Objects of one kind that are read; more is no site but a mistake."""
+MOST_PAGES = 10_000
+"""Pages of one listing, of 50 objects by default: a chain of empty ones has no end by itself."""
 _DEVICES_AT_ONCE = 50
 """Ids in one query: URLs have a length."""
 _ODD_SHAPE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -43,12 +45,16 @@ Origin = tuple[str, str | None, int | None]
 class _Bounded(HTTPAdapter):
     """Every request has a timeout and goes to one origin.
 
-    The client follows an answer's `next` wherever it points, with the token in its header.
+    The client follows an answer's `next` wherever it points, with the token in its header, as often as there is one.
+
+    Attributes:
+        left: requests that the listing under way may still make.
     """
 
     def __init__(self, name: str, origin: Origin) -> None:
         super().__init__()
         self._name, self._origin = name, origin
+        self.left = MOST_PAGES
 
     def send(self, request: Any, **options: Any) -> Any:  # type: ignore[override]
         asked = _origin(request.url)
@@ -56,6 +62,10 @@ class _Bounded(HTTPAdapter):
             scheme, host, port = asked
             answer = f"it names {scheme}://{host}:{port} for more, another place than --netbox: no token is sent there"
             then = "check the Host and X-Forwarded-Proto headers that the proxy in front of it sets"
+            raise PermanentError("list hardware", self._name, answer, then)
+        self.left -= 1
+        if self.left < 0:
+            answer, then = f"a page after {MOST_PAGES} others", "name one site of it"
             raise PermanentError("list hardware", self._name, answer, then)
         options["timeout"] = options.get("timeout") or TIMEOUT
         return super().send(request, **options)
@@ -86,8 +96,9 @@ class NetBox:
             raise InputError("--netbox", parts.hostname, "a URL with a host and without credentials")
         self._name = f"NetBox at {parts.hostname}"
         session = requests.Session()
+        self._bounded = _Bounded(self._name, origin)
         for scheme in ("https://", "http://"):
-            session.mount(scheme, _Bounded(self._name, origin))
+            session.mount(scheme, self._bounded)
         self._api = pynetbox.api(url, token=token)
         self._api.http_session = session
 
@@ -121,6 +132,7 @@ class NetBox:
     def _list(self, what: str, endpoint: Any, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
         """All of them as plain data; fewer than NetBox counts are none."""
         found: list[dict[str, Any]] = []
+        self._bounded.left = MOST_PAGES
         try:
             rows = endpoint.filter(**chosen) if chosen else endpoint.all()
             for one in rows:

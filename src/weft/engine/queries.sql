@@ -1250,7 +1250,8 @@ SELECT pg_notify('weft_event', 'tenant networks');
 
 -- name: newest_site_owner
 -- The owner of a site's resources, also one that was released.
-SELECT * FROM ONLY owner WHERE kind = 'site' AND site = %(site)s ORDER BY created_at DESC, id LIMIT 1;
+SELECT * FROM ONLY owner WHERE kind = 'site' AND site = %(site)s
+ORDER BY state = 'RELEASED', created_at DESC, released_at DESC, id LIMIT 1;
 
 -- name: site_wish
 SELECT * FROM site_wish WHERE owner_id = %(owner_id)s;

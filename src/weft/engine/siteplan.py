@@ -16,10 +16,10 @@ from weft.engine.store import Store
 from weft.engine.world import World
 from weft.model.errors import ConflictError, UnknownError
 from weft.model.owner import Owner
-from weft.model.resources import Graph, Observed, Resource
+from weft.model.resources import Graph, NetworkSpec, Observed, Resource
 from weft.model.siteplan import SitePlan
 from weft.planning.owners.follow import Known, follow
-from weft.planning.site.changes import adoptable, conflicts, site_steps
+from weft.planning.site.changes import adoptable, conflicts, notes, site_steps
 from weft.planning.site.graph import site_graph
 from weft.ports.existing import Existing
 from weft.ports.resources import Scope
@@ -70,6 +70,7 @@ class SitePlanner:
             resources=len(graph.resources),
             steps=site_steps(_known(records.values()), graph, seen, adopted),
             conflicts=tuple(conflicts(graph, existing, adopted, seen, known)),
+            notes=tuple(notes(graph, self._projects(graph))),
         )
         return PlannedSite(plan, graph, adopted)
 
@@ -83,6 +84,11 @@ class SitePlanner:
         if owner.wanted == "absent":
             raise ConflictError(f"the resources of site {name} are being destroyed: wait until that is done")
         return owner
+
+    def _projects(self, graph: Graph) -> dict[str, Mapping[str, str]]:
+        """Of clouds where something is shared."""
+        places = {r.where for r in graph.resources if isinstance(r.spec, NetworkSpec) and r.spec.shared_with}
+        return {where: self._world.clouds[where].projects() for where in sorted(places)}
 
     def _find(self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> dict[str, Observed]:
         """As its own driver sees each, all clouds at the same time."""

@@ -47,6 +47,7 @@ class SitePlan(Document):
     conflicts: tuple[SiteConflict, ...] = Field(
         default=(), description="What must be solved first; nothing is applied while there are any."
     )
+    notes: tuple[str, ...] = Field(default=(), description="What may be a mistake; nothing is stopped by it.")
 
     @property
     def nothing(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from weft.model.change import SpecChange
 from weft.model.owner import Owner
-from weft.model.resources import Graph, Observed, Resource
+from weft.model.resources import Graph, NetworkSpec, Observed, Resource
 from weft.model.siteplan import SiteAction, SiteConflict, SiteStep
 from weft.planning.owners.follow import Known, follow
 from weft.ports.existing import Existing
@@ -87,6 +87,22 @@ def conflicts(
                 what=f"{_named(resource, one)} has {one.like}: {_then(one, key in could, owner)}",
                 adoptable=key in could,
             )
+
+
+def notes(graph: Graph, projects: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Neutron shares a network with whatever it is given as the id of a project.
+
+    Args:
+        projects: cloud -> id and name of the projects that weft serves.
+    """
+    for resource in graph.resources:
+        spec = resource.spec
+        for project in spec.shared_with if isinstance(spec, NetworkSpec) else ():
+            if project not in projects[resource.where]:
+                yield (
+                    f"{resource.key} is shared with project {project}, which weft doesn't serve in cloud "
+                    f"{resource.where}: check that it is an id, and the right one"
+                )
 
 
 def _then(one: Existing, could: bool, owner: Owner | None) -> str:

@@ -27,11 +27,12 @@ def site_plan_text(plan: SitePlan) -> str:
     described = some(plan.resources, "resource")
     if not plan.resources and plan.nothing:
         return f"Site {plan.site} (generation {plan.generation}) describes no networks. Nothing to change.\n"
+    told = [f"Note: {note}." for note in plan.notes]
     if plan.nothing:
         said = f"Site {plan.site} (generation {plan.generation}): {described}, all as described. Nothing to change."
-        return said + "\n"
+        return "\n".join((said, *told)) + "\n"
     head = f"Plan of site {plan.site} (generation {plan.generation}, {described}). Nothing was changed."
-    sections = [[head], list(_steps(plan)), list(_conflicts(plan)), list(_sums(plan))]
+    sections = [[head], list(_steps(plan)), list(_conflicts(plan)), told, list(_sums(plan))]
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
 
 

@@ -1,0 +1,123 @@
+"""The graph of what a site needs in its clouds: an IPU-POD64 from its hardware list, and who may reach what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+from weft.app.hardwarelists import read_lists
+from weft.app.siteimport import import_site
+from weft.model.errors import InputError
+from weft.model.resources import NetworkSpec, PortSpec, RouterSpec, SecurityGroupSpec, SubnetSpec
+from weft.model.site import PRIVILEGED, Site, SiteNetwork
+from weft.planning.site.graph import site_graph
+
+HARDWARE = Path(__file__).parents[3] / "examples" / "hardware"
+PROJECTS = ("1" * 32, "2" * 32)
+
+
+@cache
+def ipupod64() -> Site:
+    errors: list[InputError] = []
+    records = read_lists([str(HARDWARE / "ipupod64.csv")], {}, errors)
+    return import_site(str(HARDWARE / "ipupod64.yaml"), records, errors).site
+
+
+def with_network(**fields: object) -> Site:
+    network = SiteNetwork.model_validate({"cloud": "main", "physical_network": "physnet-data", **fields})
+    site = ipupod64()
+    return site.model_copy(update={"networks": {**site.networks, "more": network}})
+
+
+def subnet(role: str, **more: object) -> dict[str, object]:
+    return {"role": role, "addresses": "10.9.0.0/16", "dhcp": False, **more}
+
+
+def test_every_mac_of_the_list_has_a_port_with_address_and_name() -> None:
+    """RNICs aside, whose network is the pod's."""
+    site = ipupod64()
+    ports = [r for r in site_graph(site).resources if isinstance(r.spec, PortSpec)]
+    listed = {m.bmc_mac for m in site.ipu_machines} | {m.gw_mac for m in site.ipu_machines}
+    listed |= {i.mac for i in site.interfaces}
+    assert {p.spec.mac for p in ports if isinstance(p.spec, PortSpec)} == listed
+    names = [p.spec.dns_name for p in ports if isinstance(p.spec, PortSpec)]
+    assert len(set(names)) == len(names) and {"lr75-ipum1-bmc", "lr75-ipum16-gw", "poplar4-bmc"} <= set(names)
+    assert {p.owner for p in ports} == {"site"} and {p.where for p in ports} == {"main"}
+
+
+def test_equal_sites_give_equal_graphs_and_needs_come_first() -> None:
+    site = ipupod64()
+    again = site.model_copy(update={"networks": dict(reversed(list(site.networks.items())))})
+    graph = site_graph(site)
+    assert graph == site_graph(again)
+    seen: set[str] = set()
+    for resource in graph.resources:
+        assert seen.issuperset(resource.needs)
+        seen.add(resource.key)
+
+
+def test_what_is_privileged_is_shared_with_nobody_and_its_groups_are_closed() -> None:
+    """Nothing is open but what the reference design names; hardware's own ports aren't filtered."""
+    site = ipupod64()
+    resources = site_graph(site).by_key()
+    for name, network in site.networks.items():
+        spec = resources[f"network/{name}"].spec
+        assert isinstance(spec, NetworkSpec)
+        assert {s.role for s in network.subnets.values()} <= PRIVILEGED and spec.shared_with == ()
+    for role in ("bmc", "gateway", "infrastructure"):
+        group = resources[f"security_group/{role}"].spec
+        assert isinstance(group, SecurityGroupSpec)
+        assert group.egress and group.ssh_from == () and group.shared_with == ()
+        assert {i.port for i in group.ingress} <= {514, 162}
+        assert all(e.to != "0.0.0.0/0" for e in group.egress)
+
+
+def test_a_gpu_sites_networks() -> None:
+    """RBAC by name, NAT by a router, no port security for RDMA, the external network, the untagged one."""
+    storage = with_network(
+        vlan=12, mtu=9000, shared_with=list(reversed(PROJECTS)), subnets={"nas": subnet("storage")}
+    )
+    resources = site_graph(storage).by_key()
+    network, group = resources["network/more"].spec, resources["security_group/storage"].spec
+    assert isinstance(network, NetworkSpec) and isinstance(group, SecurityGroupSpec)
+    assert network.shared_with == group.shared_with == PROJECTS and network.mtu == 9000
+    assert group.ingress == () and {e.port for e in group.egress or ()} == {2049, 111}
+    data = site_graph(with_network(vlan=11, subnets={"ipu": subnet("data")})).by_key()["network/more"].spec
+    assert isinstance(data, NetworkSpec) and not data.port_security
+    routed = subnet("tenant", gateway="10.9.0.1", nat=True)
+    router = site_graph(with_network(vlan=14, subnets={"t": routed})).by_key()["router/more"]
+    assert isinstance(router.spec, RouterSpec) and router.spec.external_network == "public"
+    assert router.needs == ("subnet/more/t",)
+    flat = site_graph(with_network(subnets={"out": subnet("external", gateway="10.9.0.1")})).by_key()
+    outside, one = flat["network/more"].spec, flat["subnet/more/out"].spec
+    assert isinstance(outside, NetworkSpec) and isinstance(one, SubnetSpec)
+    assert outside.external and outside.segment is None and one.gateway_address == "10.9.0.1"
+
+
+def test_a_router_waits_for_an_external_network_of_the_sites_own() -> None:
+    site = with_network(vlan=14, subnets={"t": subnet("tenant", gateway="10.9.0.1", nat=True)})
+    public = SiteNetwork.model_validate(
+        {
+            "cloud": "main",
+            "physical_network": "ext",
+            "subnets": {"p": {**subnet("external"), "addresses": "192.0.2.0/24"}},
+        }
+    )
+    site = site.model_copy(update={"networks": {**site.networks, "public": public}})
+    router = site_graph(site).by_key()["router/more"]
+    assert {"network/public", "subnet/public/p"} <= set(router.needs)
+
+
+def test_rnics_have_ports_where_the_site_describes_their_network() -> None:
+    """A data network that isn't made for each pod."""
+    site = with_network(vlan=11, subnets={"ipu": {**subnet("data"), "addresses": "10.5.1.0/24"}})
+    kinds = Counter(
+        r.key.rpartition("/")[2] for r in site_graph(site).resources if isinstance(r.spec, PortSpec)
+    )
+    assert kinds["rnic"] == kinds["gw"] == 16
+
+
+def test_a_site_without_networks_needs_nothing() -> None:
+    site = ipupod64().model_copy(update={"networks": {}, "interfaces": ()})
+    assert site_graph(site).resources == ()
