@@ -262,6 +262,34 @@ def test_a_lost_question_is_unknown(rig: UfmRig) -> None:
     assert create(rig, wanted).error is None
 
 
+@pytest.mark.parametrize("done", [True, False])
+def test_a_change_that_runs_out_of_time_is_unknown_until_it_is_read(
+    rig: UfmRig, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    """UFM hangs in the middle of the PUT, and is left alone for a moment; then what it shows decides."""
+    ports = rig.ports()
+    wanted = segment(KEY, ports[:2])
+
+    def hangs(request: httpx.Request) -> None:
+        if request.method == "PUT":
+            if done:
+                rig.foreign(KEY, dict.fromkeys(ports[:2], "full"))
+            raise httpx.ReadTimeout("timed out", request=request)
+
+    rig.before = hangs
+    with pytest.raises(UnknownError, match="timed out"):
+        create(rig, wanted)
+    asked = len(rig.sent)
+    with pytest.raises(UnknownError, match="no answer a moment ago"):
+        seen(rig, wanted)
+    assert len(rig.sent) == asked
+    rig.before = lambda _: None
+    monkeypatch.setattr("weft.drivers.ufm.rest.SILENT_SECONDS", 0.0)
+    assert seen(rig, wanted).status is (Status.SETTLED if done else Status.ABSENT)
+    assert create(rig, wanted).error is None and seen(rig, wanted).status is Status.SETTLED
+    assert rig.methods() == ["PUT /ufmRestV3/resources/pkeys/"] * (1 if done else 2)
+
+
 def test_done_is_not_believed_until_it_is_shown(rig: UfmRig) -> None:
     """A stale GET after a 200: no claim, no repetition of what was done; then it shows."""
     rig.ufm.plant({"stale": True})
