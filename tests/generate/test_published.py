@@ -13,6 +13,7 @@ import yaml
 
 from tests.helpers.paths import DOCS, EXAMPLES, SMALL
 from tests.helpers.sitefolder import Folder
+from weft.app.explain import in_words
 from weft.app.sitefile import load_site
 from weft.generate.schemas import field_table, files, fill, models_of, schemas, states_diagram
 from weft.model.order import Order
@@ -121,3 +122,23 @@ def test_every_documented_column_is_read(table: str, tmp_path: Path) -> None:
     else:
         folder.append("site.yaml", f"{table}: {{csv: {name}}}")
     assert folder.errors() == []
+
+
+def test_each_pattern_of_the_schemas_is_said_in_words() -> None:
+    """Nobody is shown a regular expression for what is allowed."""
+    patterns: set[str] = set()
+
+    def walk(document: Any) -> None:
+        if isinstance(document, dict):
+            if isinstance(document.get("pattern"), str):
+                patterns.add(document["pattern"])
+            document = list(document.values())
+        if isinstance(document, list):
+            for inner in document:
+                walk(inner)
+
+    for file in (DOCS / "schemas").glob("*.json"):
+        walk(json.loads(file.read_text()))
+    assert len(patterns) > 10
+    told = {p: in_words("string_pattern_mismatch", {"pattern": p}, "") for p in patterns}
+    assert [p for p, words in told.items() if p in words] == []

@@ -31,7 +31,23 @@ _PATTERNS = {
     PORT: "a port's name without spaces, at most 64 characters, or its number",
     r"^[0-9a-zA-Z_-]{1,64}$": "the id of a project",
     r"^https://": "a URL that begins with https://",
+    r"^https://[^\s/?#@]+$": "https:// with a host, and a port if it isn't 443, without anything after, such as https://ufm.example",
+    r"^https?://[^\s/@]+$": "http:// or https:// with a host, without a path or a user",
+    r"^((https|ssh)://[^\s/@]+/?|unix:/\S+)$": "https:// or ssh:// with a host, or unix: with the path of a socket",
+    r"^[^\s/]+/\S+$": "a switch and its port, such as leaf01/swp7",
+    r"^[^\s/]\S*$": "a port's name without spaces, or a switch and its port, such as leaf01/swp7",
+    r"^(0[xX])?[0-9a-fA-F:]{1,19}$": "a GUID: up to 16 hexadecimal digits, such as 0x0002c903000e0b72",
+    r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$": "a UUID in lower case",
+    r"^(all|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$": "all, or a pod's id",
+    r"^[0-9a-f]{64}$": "a SHA-256 of 64 hexadecimal digits in lower case",
+    r"^[a-z]+\.[a-z][a-z0-9_]*$": "interface.step, such as deploy.erase_devices",
+    r"^netmiko_[a-z0-9_]+$": "a device type of networking-generic-switch that begins with netmiko_",
+    r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+={0,3}( [^\r\n]*)?$": "a public key in one"
+    " line as OpenSSH writes it: ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp…, the key, and a comment",
+    r"^[A-Za-z0-9@._ -]*[A-Za-z0-9@_ -][A-Za-z0-9@._ -]*$": "letters, digits, spaces and @ . _ -, not dots alone",
+    r"^[^\x00]*$": "text without zero bytes",
 }
+"""Each `pattern` of a model that somebody writes -> what it allows."""
 A_TIME = "a time with time zone, such as 2027-01-31T18:00:00Z"
 _SENTENCES = {
     "greater_than_equal": "{ge} or more",

@@ -119,10 +119,9 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _tell_live(live: LiveCheck) -> None:
+    asked = f"{live.managers} manager{'' if live.managers == 1 else 's'} queried"
     wrong = len(live.weaknesses)
-    say(
-        f"live: {live.managers} managers queried, {wrong or 'no'} setting{'' if wrong == 1 else 's'} to change"
-    )
+    say(f"live: {asked}, {wrong or 'no'} setting{'' if wrong == 1 else 's'} to change")
     for problem in live.problems:
         say(f"  problem: {problem}")
     for cable in live.differences:
