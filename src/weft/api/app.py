@@ -20,6 +20,7 @@ import weft
 from weft.api import capacity, networks, operator, pods, siteresources, versions
 from weft.api.documents import (
     AbandonRequest,
+    ActionRequest,
     ApplySiteRequest,
     ExtendRequest,
     Problem,
@@ -163,7 +164,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             Reservation,
             ApplySiteRequest,
         )
-        bodies = (Order, ExtendRequest, AbandonRequest, *operators)
+        bodies = (Order, ExtendRequest, AbandonRequest, ActionRequest, *operators)
         _, definitions = models_json_schema(
             [(model, "validation") for model in bodies], ref_template="#/components/schemas/{model}"
         )

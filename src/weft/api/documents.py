@@ -10,6 +10,7 @@ from weft.model.base import Document
 from weft.model.ids import Instant
 from weft.model.reservation import ReservationView
 from weft.model.views import AuditLogEntry, EventView, NetworkSummary, NodeView, PodSummary
+from weft.ports.servers import Action
 
 
 class NetworkList(Document):
@@ -63,6 +64,15 @@ class AbandonRequest(Document):
 
     reason: str = Field(
         min_length=1, max_length=500, description="Reason; the pod's project can read it in the receipt."
+    )
+
+
+class ActionRequest(Document):
+    """Body of POST /v1/pods/{name}/servers/{server}/action."""
+
+    action: Action = Field(
+        description="reboot: ask its operating system. reset: power off and on. rescue: boot a rescue system. "
+        "unrescue: boot its own disk again."
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from uuid import UUID
 
 import anyio
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import WithJsonSchema
 from starlette.concurrency import run_in_threadpool
@@ -24,9 +24,10 @@ from weft.api.asking import (
     generation_of,
     may,
     may_with,
+    path_name,
     plain_object,
 )
-from weft.api.documents import AbandonRequest, EventList, ExtendRequest, PodList
+from weft.api.documents import AbandonRequest, ActionRequest, EventList, ExtendRequest, PodList
 from weft.api.waiting import (
     GATHER,
     LONGEST_GATHER,
@@ -47,7 +48,15 @@ from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState, wait_is_over
 from weft.model.receipt import SignedReceipt
-from weft.model.views import Applied, PodSearch, PodView
+from weft.model.views import ActionView, Applied, ConsoleView, PodSearch, PodView
+
+
+async def server_name(server: Annotated[str, Path(description="Name of its node, or of the server.")]) -> str:
+    """The server in the path. Raises `NotFoundError` for an impossible name."""
+    return await path_name(server)
+
+
+Served = Annotated[str, Depends(server_name)]
 
 router = APIRouter(prefix="/v1/pods", tags=["pods"])
 
@@ -314,6 +323,29 @@ def abandon_pod(
 ) -> Response:
     """End a release that can't finish: the receipt says so and is never clean. For operators."""
     return answer(verbs.abandon_pod(request, name, document(AbandonRequest, body).reason), 202)
+
+
+@router.post(
+    "/{name}/servers/{server}/action",
+    response_model=ActionView,
+    status_code=202,
+    openapi_extra=body_schema(ActionRequest),
+)
+def act_on_server(
+    request: Annotated[Request, may_with("pods:operate")],
+    verbs: Backend,
+    name: Named,
+    server: Served,
+    body: SmallBody,
+) -> Response:
+    """Reboot a server, or have it boot a rescue system."""
+    return answer(verbs.act_on_server(request, name, server, document(ActionRequest, body).action), 202)
+
+
+@router.post("/{name}/servers/{server}/console", response_model=ConsoleView)
+def pod_console(request: Asker, verbs: Backend, name: Named, server: Served) -> Response:
+    """A console of a server: serial for bare metal, graphical for virtual machines."""
+    return answer(verbs.pod_console(request, name, server))
 
 
 @router.get("/{name}/receipt", response_model=SignedReceipt)

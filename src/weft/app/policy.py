@@ -115,6 +115,20 @@ _RULES = (
         "/v1/pods/{name}/abandon",
         "POST",
     ),
+    _documented(
+        "pods:operate",
+        "rule:project_member or rule:operator",
+        "Reboot a pod's server, or have it boot a rescue system.",
+        "/v1/pods/{name}/servers/{server}/action",
+        "POST",
+    ),
+    _documented(
+        "pods:console",
+        "rule:project_member or rule:operator",
+        "Open a console of a pod's server.",
+        "/v1/pods/{name}/servers/{server}/console",
+        "POST",
+    ),
     _documented("networks:list", _READER, "List a project's own networks on a fabric.", "/v1/networks"),
     _documented(
         "networks:list_all_projects",

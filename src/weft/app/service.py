@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.app.changeverbs import ChangeVerbs
 from weft.app.networkverbs import NetworkVerbs
+from weft.app.nodeverbs import NodeVerbs
 from weft.app.siteresources import SiteResourceVerbs
 from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
@@ -12,7 +13,7 @@ from weft.model.views import Health
 from weft.ports.fabric import FabricDriver
 
 
-class Service(ChangeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs, TimeVerbs):
+class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs, TimeVerbs):
     """Tenants' and operators' verbs over one store."""
 
     def health(self) -> Health:

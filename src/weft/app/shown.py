@@ -30,9 +30,11 @@ from weft.model.receipt import SignedReceipt
 from weft.model.resources import Difference, Graph, PortSpec, Resource, Spec
 from weft.model.site import AcceleratorCount
 from weft.model.views import (
+    ActionView,
     Applied,
     CapacityRowView,
     CapacityView,
+    ConsoleView,
     EventView,
     Health,
     IpuCapacityView,
@@ -269,6 +271,8 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
             resources=lambda pod: shown(tuple(r for r in pod.resources if _is_told(r))),
         ),
         _row(Condition, "type status reason message since"),
+        _row(ActionView, "server node action password"),
+        _row(ConsoleView, "type url"),
         _row(ServerView, "name node management_address rdma_addresses floating_ip"),
         _row(
             ResourceView,

@@ -27,6 +27,8 @@ TENANTS = frozenset(
         "extend_pod",
         "retry_pod",
         "abandon_pod",
+        "act_on_server",
+        "pod_console",
         "pod_receipt",
         "capacity",
         "list_networks",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.cli import podlook
+from weft.cli import podlook, podservers
 from weft.cli.common import (
     Json,
     Subparsers,
@@ -35,6 +35,7 @@ def add_commands(subparsers: Subparsers) -> None:
     _add_ordering(commands)
     _add_looking(commands)
     _add_ending(commands)
+    podservers.add_commands(commands)
 
 
 def _add_ordering(commands: Subparsers) -> None:

@@ -132,6 +132,15 @@ class Client:
     def abandon_pod(self, name: str, reason: str) -> Json:
         return self._ask("POST", f"/v1/pods/{_part('name', name)}/abandon", {"reason": reason})
 
+    def act_on_server(self, name: str, server: str, action: str) -> Json:
+        """Args: action: reboot, reset, rescue or unrescue."""
+        path = f"/v1/pods/{_part('name', name)}/servers/{_part('server', server)}/action"
+        return self._ask("POST", path, {"action": action})
+
+    def pod_console(self, name: str, server: str) -> Json:
+        path = f"/v1/pods/{_part('name', name)}/servers/{_part('server', server)}/console"
+        return self._ask("POST", path)
+
     def capacity(
         self, accelerator: str | None = None, level: str | None = None, duration: str | None = None
     ) -> Json:

@@ -13,6 +13,7 @@ from weft.model.site import Flavor
 from weft.ports.existing import ExistingThings
 from weft.ports.networks import Networks
 from weft.ports.occupants import Occupants
+from weft.ports.servers import Servers
 from weft.ports.tenantnetworks import TenantNetworks
 from weft.ports.witness import Witnesses
 
@@ -63,7 +64,7 @@ class QuotaRow:
     wanted: int
 
 
-class CloudFacts(Occupants, Networks, TenantNetworks, Witnesses, ExistingThings, Protocol):
+class CloudFacts(Occupants, Networks, TenantNetworks, Witnesses, ExistingThings, Servers, Protocol):
     """What must be known about a cloud before anything is created, and about its hosts and networks at all times."""
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:

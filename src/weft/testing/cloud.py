@@ -28,14 +28,15 @@ from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
 from weft.ports.witness import Witness
-from weft.testing.cloud_existing import SERVICE_PROJECT, FakeExisting
+from weft.testing.cloud_existing import SERVICE_PROJECT
 from weft.testing.cloud_rules import host_of, refusal_of_creation, used_quota
+from weft.testing.cloud_servers import FakeServers
 from weft.testing.cloud_state import IMMUTABLE, Fault, Thing, caller, wanted_fields
 
 __all__ = ["SERVICE_PROJECT", "FakeCloud", "Fault"]
 
 
-class FakeCloud(FakeExisting):
+class FakeCloud(FakeServers):
     """`ResourceDriver`, `Identity` and `CloudFacts` in one; see the module. Thread-safe."""
 
     # -- people ----------------------------------------------------------------------------------------------

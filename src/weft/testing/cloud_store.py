@@ -14,6 +14,7 @@ from weft.model.resources import AnyKind, Kind, Outcome, Resource
 from weft.ports.clock import Clock
 from weft.ports.occupants import Ended, Ending
 from weft.ports.resources import Scope
+from weft.ports.servers import Action
 from weft.ports.witness import Witness
 from weft.testing.cloud_rules import VLAN_IN_USE, bind_ports, failed_boot, host_of, refusal_of_deletion
 from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing
@@ -54,6 +55,7 @@ class CloudStore:
         self._endings: dict[str, Ending] = {}
         self.witnesses: dict[str, Witness] = {}
         self._sequence = 0
+        self.acts: list[tuple[str, Action]] = []
         self._lock = threading.RLock()
         self.unlisted: set[str] = set()
         self.unseen_projects: set[str] = set()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from weft.model.kinds import Kind
 from weft.model.pod import PodState
 from weft.planning.shapes.resolve import SHAPES
+from weft.ports.servers import Action
 
 HIDDEN = "(hidden)"
 OPERATORS = "operators see why"
@@ -16,6 +17,7 @@ _PLACES = "|".join(("cloud", "fabric", *(p for shape in SHAPES for p in shape.sa
 UNITS = "|".join(shape.units for shape in SHAPES)
 GAPS = {
     "n": r"\d{1,9}",
+    "action": "|".join(Action),
     "name": r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}",
     "node": r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
     "nodes": r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}(?:, [A-Za-z0-9][A-Za-z0-9._-]{0,62})*",

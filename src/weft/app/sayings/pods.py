@@ -47,6 +47,7 @@ _EVENTS = forms(
     "lease ended",
     "the lease ended before it could start",
     "release requested by {user}",
+    "{action} of {node} requested by {user}",
     "extended until {time} by {user}",
     "generation {n} by {user}: …",
     "generation {n} is applied",
@@ -76,6 +77,7 @@ _CLAUSES = forms(
         f"node {{node}}: {why}: its adapters are kept out of the pod's partition"
         for why in (
             "the pod's server isn't on its host",
+            "its machine doesn't run the pod's server now",
             "its host has something that doesn't belong to the pod",
         )
     ),

@@ -14,6 +14,7 @@ from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.machine import machine_states, uses
 from weft.drivers.openstack.networks import OpenStackNetworks
 from weft.drivers.openstack.occupants import OpenStackOccupants
+from weft.drivers.openstack.servers import OpenStackServers
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project, Sessions
 from weft.drivers.openstack.tenantnetworks import OpenStackTenantNetworks
@@ -45,7 +46,12 @@ _NOVA = {
 
 
 class OpenStackFacts(
-    OpenStackOccupants, OpenStackNetworks, OpenStackTenantNetworks, OpenStackWitness, OpenStackExisting
+    OpenStackOccupants,
+    OpenStackNetworks,
+    OpenStackTenantNetworks,
+    OpenStackWitness,
+    OpenStackExisting,
+    OpenStackServers,
 ):
     """`CloudFacts`.
 
@@ -66,6 +72,7 @@ class OpenStackFacts(
         OpenStackNetworks.__init__(self, sessions)
         OpenStackTenantNetworks.__init__(self, sessions)
         OpenStackWitness.__init__(self, sessions)
+        OpenStackServers.__init__(self, sessions)
         OpenStackExisting.__init__(self, sessions)
         self._external = external_network
         self._machines, self._site = frozenset(machines), site

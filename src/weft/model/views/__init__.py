@@ -25,7 +25,9 @@ from weft.model.views.networks import (
 )
 from weft.model.views.pods import (
     FIRST_PAGE,
+    ActionView,
     Applied,
+    ConsoleView,
     EventView,
     PodSearch,
     PodSummary,
@@ -38,12 +40,14 @@ from weft.model.views.site import FabricComparison, Health, NodeView, SiteResour
 __all__ = [
     "FIRST_NETWORKS",
     "FIRST_PAGE",
+    "ActionView",
     "Applied",
     "AuditLogEntry",
     "AuditLogSearch",
     "AuditReport",
     "CapacityRowView",
     "CapacityView",
+    "ConsoleView",
     "EventView",
     "FabricComparison",
     "Finding",

@@ -41,6 +41,25 @@ class ServerView(Document):
     floating_ip: str | None = None
 
 
+class ActionView(Document):
+    """What was asked of the cloud for a server."""
+
+    server: str
+    node: str
+    action: str = Field(description="reboot, reset, rescue or unrescue.")
+    password: str | None = Field(
+        default=None,
+        description="Of the rescue system, shown this once; null: it has none, or the pod's keys.",
+    )
+
+
+class ConsoleView(Document):
+    """A console of a server. Whoever has the URL has the console, for as long as Nova's token for it is valid."""
+
+    type: str = Field(description="serial or novnc.")
+    url: str
+
+
 class PodSummary(Document):
     """A row of a list."""
 

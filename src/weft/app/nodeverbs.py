@@ -1,0 +1,69 @@
+"""The verbs of tenants about the servers of their pods: reboot, rescue, and consoles."""
+
+from __future__ import annotations
+
+from weft.app.orderdesk import OrderDesk
+from weft.app.verbs import Request
+from weft.engine.records import PodRecord, ResourceRecord
+from weft.model.errors import ConflictError, NotFoundError
+from weft.model.pod import PodState
+from weft.model.resources import Kind, ServerSpec
+from weft.model.views import ActionView, ConsoleView
+from weft.ports.cloud import CloudFacts
+from weft.ports.servers import Action
+
+IN_USE = frozenset({PodState.READY, PodState.DEGRADED})
+
+
+class NodeVerbs(OrderDesk):
+    """See `weft.app.verbs`. weft asks the cloud in the tenant's project; what becomes of it, its visits see."""
+
+    def act_on_server(self, request: Request, name: str, server: str, action: Action) -> ActionView:
+        """Ask for it; the pod may be DEGRADED meanwhile.
+
+        Args:
+            server: name of its node, or its own name where a pod has several on one node.
+        """
+        with self._logged(request, f"pod {action}", f"{name} {server}"):
+            pod = self._find(request, "pods:operate", name)
+            record = self._server(pod, server)
+            password = self._cloud(pod).act(pod.project_id, str(record.outside_id), action)
+            text = f"{action} of {record.resource.node} requested by {request.caller.user_name}"
+            self._store.note_event(pod.id, "action", text, record.key)
+            return ActionView(
+                server=record.resource.name, node=record.resource.node, action=action, password=password
+            )
+
+    def pod_console(self, request: Request, name: str, server: str) -> ConsoleView:
+        """A console of a server; whoever has its URL has the console."""
+        with self._logged(request, "pod console", f"{name} {server}"):
+            pod = self._find(request, "pods:console", name)
+            record = self._server(pod, server)
+            spec = record.resource.spec
+            serial = isinstance(spec, ServerSpec) and spec.bare_metal
+            return self._cloud(pod).console(pod.project_id, str(record.outside_id), serial)
+
+    def _cloud(self, pod: PodRecord) -> CloudFacts:
+        cloud = pod.plan.cloud
+        if (found := self._keeper.world().clouds.get(cloud)) is None:
+            raise ConflictError(f"pod {pod.name} is in cloud {cloud}, which the active site doesn't have")
+        return found
+
+    def _server(self, pod: PodRecord, given: str) -> ResourceRecord:
+        if pod.wanted == "absent" or pod.state not in IN_USE:
+            state = "being released" if pod.wanted == "absent" else pod.state
+            raise ConflictError(
+                f"pod {pod.name} is {state}: only servers of a READY or DEGRADED pod can be operated"
+            )
+        servers = [r for r in self._store.resources(pod.id) if r.kind is Kind.SERVER and r.wanted]
+        found = [r for r in servers if given in (r.resource.name, r.resource.node)]
+        if not found:
+            raise NotFoundError(f"pod {pod.name} has no server on a node {given!r}, and none of that name")
+        if len(found) > 1:
+            names = ", ".join(sorted(r.resource.name for r in found))
+            raise ConflictError(f"pod {pod.name} has several servers on {given}: {names}")
+        if found[0].outside_id is None:
+            raise ConflictError(
+                f"pod {pod.name}: the server of {given} isn't there: {found[0].reason or 'not made yet'}"
+            )
+        return found[0]

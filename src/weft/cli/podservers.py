@@ -1,0 +1,55 @@
+"""`weft pod reboot`, `rescue`, `unrescue`, `console`: what tenants have done with their servers."""
+
+from __future__ import annotations
+
+import argparse
+
+from weft.cli.common import Subparsers, client_of, leaf, say, write_json
+
+
+def add_commands(commands: Subparsers) -> None:
+    parser = leaf(commands, "reboot", reboot, "reboot a pod's server")
+    _server(parser)
+    parser.add_argument(
+        "--hard", action="store_true", help="power off and on, without asking the operating system"
+    )
+    _server(leaf(commands, "rescue", rescue, "have a pod's server boot a rescue system"))
+    _server(leaf(commands, "unrescue", unrescue, "have a pod's server boot its own disk again"))
+    _server(leaf(commands, "console", console, "open a console of a pod's server: print its URL"))
+
+
+def reboot(args: argparse.Namespace) -> int:
+    return _act(args, "reset" if args.hard else "reboot")
+
+
+def rescue(args: argparse.Namespace) -> int:
+    return _act(args, "rescue")
+
+
+def unrescue(args: argparse.Namespace) -> int:
+    return _act(args, "unrescue")
+
+
+def console(args: argparse.Namespace) -> int:
+    found = client_of(args).pod_console(args.name, args.server)
+    if args.json:
+        write_json(found)
+    else:
+        say(found["url"])
+    return 0
+
+
+def _act(args: argparse.Namespace, action: str) -> int:
+    done = client_of(args).act_on_server(args.name, args.server, action)
+    if args.json:
+        write_json(done)
+        return 0
+    say(f"pod {args.name}: {action} of {done['server']} on {done['node']} was asked for")
+    if done.get("password"):
+        say(f"password of the rescue system, shown this once: {done['password']}")
+    return 0
+
+
+def _server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="POD", help="name or id of the pod")
+    parser.add_argument("server", metavar="SERVER", help="name of its node, or of the server")

@@ -1,0 +1,51 @@
+"""What tenants have done with their servers: reboot, rescue, and consoles.
+
+In the server's own project, as weft's user. Source: Nova's api-ref, "Servers - run an action", "Create Console".
+"""
+
+from __future__ import annotations
+
+from weft.drivers.openstack.errors import Answer
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Sessions
+from weft.model.errors import ConflictError
+from weft.model.views import ConsoleView
+from weft.ports.servers import Action
+
+BODIES: dict[Action, Json] = {
+    Action.REBOOT: {"reboot": {"type": "SOFT"}},
+    Action.RESET: {"reboot": {"type": "HARD"}},
+    Action.RESCUE: {"rescue": None},
+    Action.UNRESCUE: {"unrescue": None},
+}
+REFUSED = (400, 404, 409, 501)
+"""Statuses with which Nova says that this server can't, or can't now."""
+
+
+class OpenStackServers:
+    """`Servers`. Thread-safe."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def act(self, project_id: str, server: str, action: Action) -> str | None:
+        asked, compute = f"{action} server {server}", self._sessions.project(project_id).compute
+        path = f"/servers/{server}/action"
+        answer = compute.ask(asked, "POST", path, json=BODIES[action], ok=REFUSED)
+        _check(asked, answer)
+        password = answer.body.get("adminPass")
+        return str(password) if action is Action.RESCUE and password else None
+
+    def console(self, project_id: str, server: str, serial: bool) -> ConsoleView:
+        asked, compute = f"open a console of server {server}", self._sessions.project(project_id).compute
+        kind = {"protocol": "serial", "type": "serial"} if serial else {"protocol": "vnc", "type": "novnc"}
+        path = f"/servers/{server}/remote-consoles"
+        answer = compute.ask(asked, "POST", path, json={"remote_console": kind}, ok=REFUSED)
+        _check(asked, answer)
+        found = compute.part(asked, answer, "remote_console", reading=False)
+        return ConsoleView(type=kind["type"], url=str(found["url"]))
+
+
+def _check(asked: str, answer: Answer) -> None:
+    if not answer.fine:
+        raise ConflictError(f"the cloud refuses to {asked} now: {answer.sentence()}")

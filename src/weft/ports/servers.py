@@ -1,0 +1,35 @@
+"""Port: what tenants have done with their servers, beyond what weft does by itself."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+from weft.model.views import ConsoleView
+
+
+class Action(StrEnum):
+    """What may be asked for."""
+
+    REBOOT = "reboot"
+    RESET = "reset"
+    """Power off and on, without asking the operating system."""
+    RESCUE = "rescue"
+    """Boot a rescue system, from which the server's own disk can be mended."""
+    UNRESCUE = "unrescue"
+
+
+class Servers(Protocol):
+    """Raises `ConflictError` if the cloud refuses it for the server as it is, `TemporaryError` without an answer."""
+
+    def act(self, project_id: str, server: str, action: Action) -> str | None:
+        """Ask for it; an answer says that it was accepted. Returns the rescue system's password, if there is one."""
+        ...
+
+    def console(self, project_id: str, server: str, serial: bool) -> ConsoleView:
+        """A console's URL, which is valid for minutes and for whoever has it.
+
+        Args:
+            serial: the serial console, which bare-metal machines have; else the graphical one.
+        """
+        ...

@@ -1,0 +1,38 @@
+"""What tenants have done with the fake cloud's servers."""
+
+from __future__ import annotations
+
+from weft.model.errors import ConflictError
+from weft.model.resources import Kind
+from weft.model.views import ConsoleView
+from weft.ports.servers import Action
+from weft.testing.cloud_existing import FakeExisting
+from weft.testing.cloud_state import Thing
+
+
+class FakeServers(FakeExisting):
+    """`Servers`; `acts` has what was asked for."""
+
+    def act(self, project_id: str, server: str, action: Action) -> str | None:
+        self._call("act", Kind.SERVER)
+        thing, rescue = self._its(project_id, server), action is Action.RESCUE
+        rescued = thing.broken == "RESCUE"
+        if (rescued and action is not Action.UNRESCUE) or (not rescued and action is Action.UNRESCUE):
+            raise ConflictError(
+                f"the cloud refuses to {action} server {server} now: 409 it is in another state"
+            )
+        self.acts.append((server, action))
+        thing.broken = "RESCUE" if rescue else ""
+        return "s3cret" if rescue else None
+
+    def console(self, project_id: str, server: str, serial: bool) -> ConsoleView:
+        self._call("console", Kind.SERVER)
+        kind = "serial" if serial else "novnc"
+        mine = self._its(project_id, server)
+        return ConsoleView(type=kind, url=f"https://cloud.example/{kind}?token={mine.id}")
+
+    def _its(self, project_id: str, server: str) -> Thing:
+        for thing in self.servers:
+            if (thing.id, thing.project_id) == (server, project_id):
+                return thing
+        raise ConflictError(f"the cloud refuses to open a console of server {server} now: 404 no such server")

@@ -1,0 +1,51 @@
+"""Servers of pods through HTTP: actions and consoles."""
+
+from __future__ import annotations
+
+import pytest
+from httpx import Client
+
+from tests.helpers.doors import ORDER, DoorsHouse
+from weft.testing.callers import by
+
+
+def ready(api: Client, doors: DoorsHouse) -> str:
+    """A pod; the node of one of its servers."""
+    api.post("/v1/pods", json=ORDER)
+    doors.finish("train")
+    return api.get("/v1/pods/train").json()["servers"][0]["node"]
+
+
+def test_a_server_is_rebooted_and_has_a_console(api: Client, doors: DoorsHouse) -> None:
+    node = ready(api, doors)
+    done = api.post(f"/v1/pods/train/servers/{node}/action", json={"action": "reboot"})
+    assert done.status_code == 202 and done.json()["node"] == node and done.json()["password"] is None
+    rescued = api.post(f"/v1/pods/train/servers/{node}/action", json={"action": "rescue"})
+    assert rescued.json()["password"] == "s3cret"
+    found = api.post(f"/v1/pods/train/servers/{node}/console")
+    assert (found.status_code, found.json()["type"]) == (200, "novnc")
+    assert "s3cret" not in api.get("/v1/pods/train/events").text
+    log = api.get("/v1/audit-log", headers=by("operator")).text
+    assert "pod rescue" in log and "s3cret" not in log and found.json()["url"] not in log
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"action": "format"}, {"action": None}, {"action": "reboot", "force": True}, []]
+)
+def test_other_actions_are_told(still_api: Client, body: object) -> None:
+    answer = still_api.post("/v1/pods/train/servers/gpu01/action", json=body)
+    assert answer.status_code in (400, 404), answer.text
+    assert still_api.post("/v1/pods/train/servers/gpu01/console").status_code == 404
+
+
+def test_who_may_not(api: Client, doors: DoorsHouse) -> None:
+    node = ready(api, doors)
+    for path, body in (("action", {"action": "reset"}), ("console", None)):
+        url = f"/v1/pods/train/servers/{node}/{path}"
+        assert api.post(url, json=body, headers=by("a-reader")).status_code == 403
+        assert api.post(url, json=body, headers=by("b-member")).status_code == 404
+        assert api.post(url, json=body, headers=by("")).status_code == 401
+    assert api.post("/v1/pods/train/servers/gpu99/console").status_code == 404
+    assert api.post(f"/v1/pods/train/servers/{'x' * 300}/console").status_code in (400, 404)
+    assert api.post("/v1/pods/train/servers/a%00b/console").status_code in (400, 404)
+    assert not doors.cloud.acts

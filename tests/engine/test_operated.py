@@ -1,0 +1,135 @@
+"""What tenants have done with their servers through weft: reboot, rescue, consoles; and who may not."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.engine.house import House
+from tests.engine.test_metal import ORDER as METAL
+from tests.engine.test_metal import members, ports, site, visit
+from weft.app.redact import redacted
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, UnknownError
+from weft.model.pod import PodState
+from weft.model.views import AuditLogSearch
+from weft.ports.servers import Action
+from weft.testing.cloud import Fault
+from weft.testing.cloud_state import FakeFlavor
+from weftlab.metal.machines import FLAVOR
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[House]:
+    monkeypatch.setattr("tests.engine.house.small_site", site)
+    house = House(database, database_url)
+    house.cloud.offers.flavors[FLAVOR] = FakeFlavor(96, 1_048_576)
+    house.cloud.offers.hosts |= {n.machine: "up" for n in house.site.nodes if n.machine is not None}
+    yield house
+    house.close()
+
+
+def server_on(house: House, pod: PodRecord, node: str) -> str:
+    found = [r for r in house.store.resources(pod.id) if r.key == f"server/{node}"]
+    return str(found[0].outside_id)
+
+
+@pytest.mark.parametrize("action", [Action.REBOOT, Action.RESET])
+def test_a_server_is_rebooted_by_its_nodes_name_or_its_own(house: House, action: Action) -> None:
+    pod = house.ready()
+    node = pod.nodes[0]
+    [name] = [s.name for s in house.service.show_pod(house.request(), "train").servers if s.node == node]
+    for given in (node, name):
+        done = house.service.act_on_server(house.request(), "train", given, action)
+        assert (done.node, done.server, done.password) == (node, name, None)
+    assert house.cloud.acts == [(server_on(house, pod, node), action)] * 2
+    verbs = redacted(house.service, house.service._policy)
+    said = [e.message for e in verbs.pod_events(house.request(), "train")]
+    assert f"{action} of {node} requested by team-a-member" in said, "a tenant reads it"
+    with pytest.raises(ForbiddenError):
+        house.service.audit_log(house.request(), AuditLogSearch())
+
+
+def test_a_machine_in_rescue_is_out_of_the_segment_and_comes_back(house: House) -> None:
+    """What it boots isn't what the tenant's server has on its disk."""
+    pod = house.ready(METAL)
+    node, other = pod.nodes
+    machine = house.site.node_by_name[node].machine or ""
+    done = house.service.act_on_server(house.request(), "train", node, Action.RESCUE)
+    assert done.password == "s3cret"
+    house.cloud.offers.busy[machine] = "Ironic has it in state rescue"
+    pod = visit(house, pod, 3)
+    assert pod.state is PodState.DEGRADED and members(house, pod) == ports(house, (other,))
+    assert len(house.cloud.servers) == 2, "nothing is made again because of that"
+    house.service.act_on_server(house.request(), "train", node, Action.UNRESCUE)
+    del house.cloud.offers.busy[machine]
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == ports(house, pod.nodes)
+    written = str([e.message for e in house.store.events(pod.id, 0)]) + str(
+        house.service.audit_log(house.operator, AuditLogSearch())
+    )
+    assert "s3cret" not in written, "the password is nowhere but in the answer"
+
+
+def test_a_console_is_serial_for_machines_and_graphical_for_others(house: House) -> None:
+    metal, virtual = house.ready(METAL), house.ready(METAL_FREE)
+    for pod, kind in ((metal, "serial"), (virtual, "novnc")):
+        node = pod.nodes[0]
+        found = house.service.pod_console(house.request(), pod.order.name, node)
+        assert found.type == kind and found.url.endswith(server_on(house, pod, node))
+    log = str(house.service.audit_log(house.operator, AuditLogSearch()))
+    assert "pod console" in log and "token=" not in log
+
+
+METAL_FREE = METAL.model_copy(
+    update={
+        "name": "virtual",
+        "nodes": METAL.nodes.model_copy(update={"kind": "virtual", "flavor": "gpu8"}),
+    }
+)
+
+
+def test_what_a_server_can_not_do_now_is_a_conflict_and_logged(house: House) -> None:
+    pod = house.ready()
+    with pytest.raises(ConflictError, match=r"the cloud refuses to unrescue server .* now: 409"):
+        house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.UNRESCUE)
+    assert "ConflictError" in str(house.service.audit_log(house.operator, AuditLogSearch()))
+    assert not [e for e in house.store.events(pod.id, 0) if e.type == "action"]
+    house.cloud.plant(Fault.UNREACHABLE, verb="act", times=1)
+    with pytest.raises(UnknownError):
+        house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.REBOOT)
+
+
+def test_others_pods_readers_and_other_nodes(house: House) -> None:
+    pod = house.ready()
+    node = pod.nodes[0]
+    with pytest.raises(NotFoundError):
+        house.service.act_on_server(house.request("team-b"), "train", node, Action.REBOOT)
+    with pytest.raises(NotFoundError):
+        house.service.pod_console(house.request("team-b"), str(pod.id), node)
+    for do in ("act_on_server", "pod_console"):
+        more = (Action.REBOOT,) if do == "act_on_server" else ()
+        with pytest.raises(ForbiddenError):
+            getattr(house.service, do)(house.request(role="reader"), "train", node, *more)
+        with pytest.raises(NotFoundError, match="no server on a node 'gpu99'"):
+            getattr(house.service, do)(house.request(), "train", "gpu99", *more)
+    assert not house.cloud.acts
+
+
+def test_a_pod_that_is_not_in_use_has_no_servers_to_operate(house: House) -> None:
+    """While it is built and released, who reboots what isn't the tenant's affair."""
+    house.cloud.plant(Fault.STUCK, verb="create", times=1)
+    pod = visit(house, house.order(), 2)
+    node = pod.nodes[0]
+    with pytest.raises(ConflictError, match="only servers of a READY or DEGRADED pod"):
+        house.service.act_on_server(house.request(), "train", node, Action.REBOOT)
+    for thing in house.cloud.things():
+        thing.stuck = ""
+    pod = house.run(pod, PodState.READY)
+    house.release(pod)
+    with pytest.raises(ConflictError, match="being released"):
+        house.service.pod_console(house.request(), "train", node)
