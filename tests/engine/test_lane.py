@@ -172,27 +172,26 @@ def test_after_it_was_closed_a_visit_still_goes_on_to_its_end() -> None:
 def test_where_visits_are_short_some_are_handed_out_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as have ended lately, once half of those have begun; one after another, each when there is a place."""
     monkeypatch.setattr(lane_module, "AHEAD", LONG)
-    lane = Lane("visit", 1, aside=1, ahead=True)
+    lane = Lane("visit", 2, aside=1, ahead=True)
     visits = Visits(lane)
     for number in range(4):
-        assert lane.free == 1 + number
+        assert lane.free == 2 + min(number, 2)  # no more ahead than there are places
         visits.begin(f"short{number}", aside=False)
         visits.let(f"short{number}", "work", "is over")
     for name in "abcd":
         visits.begin(name, aside=name == "a")
     assert lane.free == 0 and not lane.empty
-    visits.let("a", "work", "is aside")
-    visits.let("b", "work")
+    visits.let("a", "work", "is aside")  # c has its place
+    assert lane.free == 1
     visits.let("a", "answer")
-    visits.let("b", "is over")
-    visits.let("a", "is back")  # before those that wait for a place
-    assert not visits.gate("c", "is over").is_set() and lane.free == 3
-    visits.let("c", "work")
+    assert not visits.gate("a", "is back").wait(0.05)
+    visits.let("c", "work", "is over")
+    visits.let("a", "is back")  # before d, which still waits
     visits.let("d", "work")
-    assert not visits.gate("c", "is over").wait(0.05)
-    visits.let("a", "rest", "is over")
-    visits.let("c", "is over")
+    assert not visits.gate("d", "is over").wait(0.05)
+    visits.let("b", "work", "is over")
     visits.let("d", "is over")
+    visits.let("a", "rest", "is over")
     assert lane.empty and visits.ended[-1]
     lane.close()
 

@@ -23,8 +23,9 @@ LONGEST_STOP = 0.2
 MOVED = 2.0
 """Seconds after which a lane in which nothing has moved is given way to no more: it waits for something outside."""
 
-AHEAD, MOST_AHEAD = 0.25, 32
-"""So many visits are handed out ahead as have ended in these seconds; and at most."""
+AHEAD = 0.25
+"""So many visits are handed out ahead as have ended in these seconds, and no more than there are places: if visits get
+slow, none waits behind more than one of them, while another worker could have it."""
 
 
 class Way(Protocol):
@@ -78,7 +79,7 @@ class Lane:
         self._taken = self._aside = self._returning = 0
         self._moved = float("-inf")
         self._waiting: deque[Callable[[], None]] = deque()
-        self._ends: deque[float] = deque(maxlen=MOST_AHEAD if ahead else 0)
+        self._ends: deque[float] = deque(maxlen=places if ahead else 0)
         self._closed = False
 
     @property
