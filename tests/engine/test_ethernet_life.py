@@ -16,6 +16,7 @@ from weft.generate.receipts import verify
 from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt
 from weft.model.site import Site
+from weft.planning.shapes.plantext import plan_text
 from weft.testing.ethernet import FakeEthernet
 
 
@@ -162,3 +163,11 @@ def test_a_vlan_of_somebody_elses_is_not_given_out(house: EthernetHouse) -> None
     for switch in house.fake.switches.values():
         switch.config.vlans[first] = "the operator's own"
     assert house.ready().plan.segment == first + 1
+
+
+def test_the_plan_says_what_can_not_be_had_on_ethernet(house: EthernetHouse) -> None:
+    """At the time of the order: what adapters bypass, and that RoCE stays in its VLAN."""
+    text = plan_text(house.ready().plan)
+    assert "Whole adapters (PCI passthrough): security groups don't filter their traffic" in text
+    assert "can't be live-migrated" in text and "no VXLAN network" in text
+    assert "RoCE in the pod's VLAN, at layer 2" in text and "trunk ports" in text

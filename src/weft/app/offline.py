@@ -12,7 +12,7 @@ from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.ufm.capabilities import CAPABILITIES as UFM
 from weft.model.errors import InputError
-from weft.model.fabric import Capabilities
+from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.ids import Duration, span
 from weft.model.order import Level, Order
 from weft.model.placement import Occupancy, Refusal
@@ -31,6 +31,7 @@ _BY_DRIVER: Mapping[str, Callable[[Site, str], Capabilities]] = {
     "opensm": lambda site, fabric: OPENSM,
     "ufm": lambda site, fabric: UFM,
     "switches": capabilities_of,
+    "none": lambda site, fabric: OMNIPATH,
 }
 
 

@@ -64,7 +64,8 @@ def build_world(
     fabrics = {
         name: _FABRICS[fabric.manager.driver](site, name, ledger(name, fabric.words))
         for name, fabric in site.fabrics.items()
-        if fabric.manager.driver != "switches" or fabric.manager.switching is not None
+        if fabric.manager.driver in _FABRICS
+        and (fabric.manager.driver != "switches" or fabric.manager.switching is not None)
     }
     bare = {name: machines_of(site, name) for name in site.clouds}
     clouds = {

@@ -226,6 +226,8 @@ def gather(site: Site, world: World, cloud: str, needs: Needs) -> PlanningInput:
     ports: list[TightPort] = []
     silent: dict[str, WeftError] = {}
     for name in sorted(needs.fabrics):
+        if name in site.fabrics and not site.fabrics[name].words.segments:
+            continue  # nobody is asked
         try:
             usage = world.fabric(name).usage()
         except WeftError as error:

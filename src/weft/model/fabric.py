@@ -29,6 +29,18 @@ class Capabilities(Document):
     )
 
 
+OMNIPATH = Capabilities(
+    virtual_functions=False,
+    why_no_virtual_functions="Omni-Path adapters have no SR-IOV",
+    configures=False,
+    limits=(
+        "Omni-Path: weft doesn't keep pods apart on it, as its fabric manager is the operator's; whole machines that "
+        "are on it reach each other.",
+    ),
+)
+"""A fabric that weft places by, and neither configures nor reads."""
+
+
 class Membership(Document):
     """A port in a segment; `Site.port_by_id` has its node, by a physical port.
 

@@ -18,6 +18,7 @@ class FabricKind(StrEnum):
 
     INFINIBAND = "infiniband"
     ETHERNET = "ethernet"
+    OMNIPATH = "omni-path"
 
 
 class Mode(StrEnum):
@@ -42,6 +43,7 @@ class FabricType:
         text: formats a number in the usual notation; `number` parses it and raises ValueError.
         first, last: valid range.
         modes: possible modes of members.
+        segments: whether weft can keep pods apart on it.
     """
 
     word: str
@@ -51,6 +53,7 @@ class FabricType:
     first: int
     last: int
     modes: frozenset[Mode]
+    segments: bool = True
 
     def named(self, number: int) -> str:
         """Word and number, such as `P_Key 0x65`, `VLAN 101`."""
@@ -60,6 +63,10 @@ class FabricType:
 FABRIC_TYPES: Mapping[FabricKind, FabricType] = {
     FabricKind.INFINIBAND: FabricType(
         "P_Key", "P_Keys", format_pkey, parse_pkey, 1, MAX_PKEY, frozenset({Mode.FULL, Mode.LIMITED})
+    ),
+    # Its fabric manager has P_Keys too (virtual fabrics), which weft doesn't set.
+    FabricKind.OMNIPATH: FabricType(
+        "P_Key", "P_Keys", format_pkey, parse_pkey, 1, MAX_PKEY, frozenset({Mode.FULL}), segments=False
     ),
     FabricKind.ETHERNET: FabricType("VLAN", "VLANs", str, int, 1, 4094, frozenset({Mode.ACCESS, Mode.TRUNK})),
 }

@@ -30,10 +30,11 @@ class FabricAgent(Document):
 class FabricManager(Document):
     """How the fabric is managed."""
 
-    driver: Literal["opensm", "ufm", "switches"] = Field(
+    driver: Literal["opensm", "ufm", "switches", "none"] = Field(
         description="opensm: the subnet managers of an InfiniBand fabric, through their agents. "
         "ufm: NVIDIA UFM Enterprise, through its REST API. "
-        "switches: the switches of an Ethernet fabric, each through its own API (`switching`)."
+        "switches: the switches of an Ethernet fabric, each through its own API (`switching`). "
+        "none: Omni-Path; its fabric manager is the operator's, and weft neither asks nor changes it."
     )
     agents: tuple[FabricAgent, ...] = Field(
         default=(),

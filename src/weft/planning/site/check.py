@@ -72,6 +72,10 @@ def hints(site: Site) -> tuple[str, ...]:
                 found.append(
                     f"fabric {name}: Neutron's ML2 driver sets the VLANs on its switches; weft only reads them"
                 )
+        elif fabric.type is FabricKind.OMNIPATH:
+            found.append(
+                f"fabric {name} is Omni-Path: bare metal only, and weft doesn't keep pods apart on it"
+            )
         elif fabric.manager.driver == "ufm":
             if not fabric.manager.agents:
                 found.append(f"fabric {name} has no agents: partitions are proved by UFM's own answers only")

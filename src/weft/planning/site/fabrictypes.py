@@ -8,7 +8,11 @@ from weft.model.fabrictypes import FabricKind
 from weft.model.site import FabricManager, Site
 from weft.planning.site.seen import Seen, WrongValue
 
-DRIVERS = {FabricKind.INFINIBAND: ("opensm", "ufm"), FabricKind.ETHERNET: ("switches",)}
+DRIVERS = {
+    FabricKind.INFINIBAND: ("opensm", "ufm"),
+    FabricKind.ETHERNET: ("switches",),
+    FabricKind.OMNIPATH: ("none",),
+}
 
 
 def check_fabric_types(site: Site) -> Iterator[WrongValue]:
@@ -28,6 +32,17 @@ def check_fabric_types(site: Site) -> Iterator[WrongValue]:
             allowed = f"at most {fabric.words.last}: a {fabric.words.word} of a fabric of type {fabric.type}"
             yield ("fabrics", name, "segments", "last"), fabric.segments.last, allowed
     yield from _switch_ports(site)
+    yield from _omni_path(site)
+
+
+def _omni_path(site: Site) -> Iterator[WrongValue]:
+    """Its adapters have no virtual functions."""
+    for i, node in enumerate(site.nodes):
+        for j, hca in enumerate(node.hcas):
+            fabric = site.fabrics.get(hca.fabric)
+            if fabric is not None and fabric.type is FabricKind.OMNIPATH and hca.vfs:
+                allowed = "0: Omni-Path adapters have no virtual functions (SR-IOV)"
+                yield ("nodes", i, "hcas", j, "vfs"), hca.vfs, allowed
 
 
 def _ufm(name: str, manager: FabricManager) -> Iterator[WrongValue]:

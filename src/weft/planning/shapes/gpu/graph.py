@@ -7,6 +7,7 @@ another takes its number, so that nobody else's address changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from weft.model.kinds import Home
 from weft.model.order import Order
@@ -59,13 +60,16 @@ def podgraph(
     floating IP where the cloud has no external network.
     """
     inside = members(order, placement.nodes, site, fabric, allotment)
+    segmented = has_segment(order, site, fabric)
+    if not segmented:  # whatever adapters there are, Neutron has no ports for them
+        inside = tuple(replace(m, hcas=()) for m in inside)
     wanted: list[Wanted] = [
-        *(_rdma(inside, allotment, site, fabric, order) if order.fabric.rdma else ()),
+        *(_rdma(inside, allotment, site, fabric, order) if segmented else ()),
         *management(order, allotment, site, cloud),
         *access(order),
         *_machines(inside),
         *_ports(inside, allotment),
-        *_servers(inside, order, flavor, order.fabric.rdma and not _follows(order, site, fabric)),
+        *_servers(inside, order, flavor, segmented and not _follows(order, site, fabric)),
         *outside(inside, order, cloud, site.clouds[cloud]),
     ]
     homes = {Home.CLOUD: cloud, Home.FABRIC: fabric}
@@ -97,6 +101,11 @@ def _machines(inside: Sequence[Member]) -> Iterator[Wanted]:
     for m in inside:
         if m.node.machine is not None:
             yield Wanted(_machine(m), MachineSpec(machine=m.node.machine), node=m.node.name)
+
+
+def has_segment(order: Order, site: Site, fabric: str) -> bool:
+    """Whether the pod has a segment of its own on its fabric."""
+    return order.fabric.rdma and site.fabrics[fabric].words.segments
 
 
 def _bare_metal(order: Order) -> bool:

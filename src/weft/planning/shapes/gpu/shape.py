@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from weft.model.errors import InputError
-from weft.model.fabric import Capabilities
-from weft.model.fabrictypes import FABRIC_TYPES
+from weft.model.fabric import OMNIPATH, Capabilities
+from weft.model.fabrictypes import FABRIC_TYPES, FabricKind
 from weft.model.ids import moment
 from weft.model.order import Level, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
@@ -24,7 +24,7 @@ from weft.planning.queue.book import Book
 from weft.planning.queue.capacity import capacity
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
-from weft.planning.shapes.gpu.graph import RDMA_NETWORK, podgraph
+from weft.planning.shapes.gpu.graph import RDMA_NETWORK, has_segment, podgraph
 from weft.planning.shapes.gpu.members import members
 from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
@@ -51,6 +51,7 @@ SAYS = Sayings(
     refusals=(
         *(f"{{place}}: all {t.words} of its range {{n}} to {{n}} are in use" for t in FABRIC_TYPES.values()),
         "shared adapters are not possible on {place}…",
+        "virtual machines are not possible on {place}: Omni-Path adapters have no SR-IOV",
     ),
     changes=(
         "fabric.bisection_gbps: {n} instead of {n}",
@@ -120,8 +121,10 @@ class GpuShape:
         capabilities: Mapping[str, Capabilities],
     ) -> Plan | Refusal:
         asked, site, cloud, fabric = order.order, order.site, order.cloud, order.fabric
-        if not asked.fabric.rdma and asked.network.rdma is not None:
-            allowed = "must be omitted: with fabric none the pod has no RDMA network"
+        segmented = has_segment(asked, site, fabric)
+        if not segmented and asked.network.rdma is not None:
+            why = f"on fabric {fabric}" if asked.fabric.rdma else "with fabric none"
+            allowed = f"must be omitted: {why} the pod has no RDMA network"
             raise InputError("network.rdma", str(asked.network.rdma), allowed)
         # Errors of the order itself are reported even without capacity, assuming the minimum number of adapters.
         check_given(asked.network, asked.nodes.count, least_hcas(asked))
@@ -134,7 +137,7 @@ class GpuShape:
             return placement
         inside = members(asked, placement.nodes, site, fabric)
         rails = max(len(m.hcas) for m in inside)
-        numbered = fabric if asked.fabric.rdma else None
+        numbered = fabric if segmented else None
         allotment = allot(site, cloud, numbered, asked.network, used, len(inside), rails)
         if isinstance(allotment, Refusal):
             return allotment
@@ -149,7 +152,7 @@ class GpuShape:
             placement=placement,
             allotment=allotment,
             graph=podgraph(pod_id, asked, placement, allotment, site, cloud, fabric, order.flavor),
-            limits=can.limits if can is not None and asked.fabric.rdma else (),
+            limits=_limits(order, can),
         )
 
     def is_full(self, refusal: Refusal) -> bool:
@@ -160,7 +163,7 @@ class GpuShape:
 
     def cut(self, plan: Plan) -> dict[str, str]:
         given, numbers = plan.order.network, plan.allotment
-        cut = {"rdma": numbers.rdma_cidr} if given.rdma is None and plan.order.fabric.rdma else {}
+        cut = {"rdma": numbers.rdma_cidr} if given.rdma is None and numbers.rdma_cidr else {}
         return cut | ({"management": numbers.management_cidr} if given.management is None else {})
 
     # -- a change of the order
@@ -259,6 +262,8 @@ def has(node: Node, accelerators: AcceleratorCount | None) -> bool:
 def _not_possible(resolved: Resolved, can: Capabilities | None) -> Refusal | None:
     """What the fabric's manager can't do, as it reports, or the site doesn't have."""
     order, fabric = resolved.order, resolved.fabric
+    if order.fabric.rdma and resolved.site.fabrics[fabric].type is FabricKind.OMNIPATH:
+        return _not_on_omni_path(order, fabric)
     if order.fabric.hcas != "shared":
         return None
     change = "fabric.hcas: dedicated (whole adapters, one server per node)"
@@ -274,6 +279,23 @@ def _not_possible(resolved: Resolved, can: Capabilities | None) -> Refusal | Non
         return None
     reason = f"shared adapters are not possible on fabric {fabric}: {why}"
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=(change,))
+
+
+def _not_on_omni_path(order: Order, fabric: str) -> Refusal | None:
+    if order.nodes.kind == "bare_metal":
+        return None
+    what = "shared adapters" if order.fabric.hcas == "shared" else "virtual machines"
+    reason = f"{what} are not possible on fabric {fabric}: Omni-Path adapters have no SR-IOV"
+    change = "nodes.kind: bare_metal (whole machines)"
+    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=(change,))
+
+
+def _limits(resolved: Resolved, can: Capabilities | None) -> tuple[str, ...]:
+    if not resolved.order.fabric.rdma:
+        return ()
+    if resolved.site.fabrics[resolved.fabric].type is FabricKind.OMNIPATH:
+        return OMNIPATH.limits
+    return can.limits if can is not None else ()
 
 
 def _capacity(asked: CapacityAsked) -> Iterator[CapacityRowView]:
