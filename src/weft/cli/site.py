@@ -1,4 +1,4 @@
-"""`weft site check|import|activate|show|enroll|design`: the site file, its fabric, and the current site."""
+"""`weft site check|import|export|activate|show|enroll|design`: the site file, its fabric, and the current site."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from weft.cli import place, siteenroll, siteimport, siteresources
+from weft.cli import place, siteenroll, siteexport, siteimport, siteresources
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def add_commands(subparsers: Subparsers) -> None:
     leaf(commands, "show", _show, "show the active site and its fabrics")
     siteresources.add_site_commands(commands)
     siteimport.add_site_commands(commands)
+    siteexport.add_site_commands(commands)
     siteenroll.add_site_commands(commands)
     place.add_site_commands(commands)
 

@@ -5,7 +5,7 @@ These are the values; reading them from YAML and CSV with file and line in every
 
 from weft.model.site.cabling import Link, Rack, Switch
 from weft.model.site.clouds import AcceleratorCount, Cloud, Flavor, ManagementNetwork, PciAffinity
-from weft.model.site.deployment import Deployment, DeploymentRole, LdapDomain, PciDevice, cpus_of
+from weft.model.site.deployment import Deployment, DeploymentRole, Function, LdapDomain, PciDevice, cpus_of
 from weft.model.site.devices import DNS_NAMES, Device, Interface, port_names
 from weft.model.site.fabrics import Fabric, FabricAgent, FabricManager
 from weft.model.site.hosts import BOOTABLE, MOST_VFS, Accelerator, Hca, Node
@@ -54,6 +54,7 @@ __all__ = [
     "FabricAgent",
     "FabricManager",
     "Flavor",
+    "Function",
     "Hca",
     "Interface",
     "IpuBmcNetwork",

@@ -62,3 +62,8 @@ def routing_id(pci: str) -> int:
     domain, bus, rest = pci.split(":")
     slot, function = rest.split(".")
     return int(domain, 16) << 16 | int(bus, 16) << 8 | int(slot, 16) << 3 | int(function)
+
+
+def pci_address(number: int) -> str:
+    """The inverse: domain:bus:slot.function of such a number."""
+    return f"{number >> 16:04x}:{number >> 8 & 0xFF:02x}:{number >> 3 & 0x1F:02x}.{number & 7}"

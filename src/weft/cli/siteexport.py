@@ -1,0 +1,48 @@
+"""`weft site export`: the configuration of the site's cloud for a deployment tool. Works without a server."""
+
+from __future__ import annotations
+
+import argparse
+
+from weft.cli.common import Subparsers, leaf, say, write_json
+
+FORMATS = ("kolla",)
+"""As in `weft.planning.export.formats`, which isn't imported for `weft --help`."""
+
+
+def add_site_commands(subparsers: Subparsers) -> None:
+    """`site export`."""
+    command = leaf(
+        subparsers, "export", _export, "make the files of a deployment tool of a site file", api=False
+    )
+    command.add_argument("file", metavar="FILE", help="site file (YAML) whose cloud has a deployment")
+    command.add_argument(
+        "--format",
+        choices=FORMATS,
+        required=True,
+        help="kolla: Kolla Ansible's inventory, globals.yml and config",
+    )
+    command.add_argument(
+        "--cloud", metavar="NAME", help="cloud of the site; default: the only one with a deployment"
+    )
+    command.add_argument("-o", "--output", metavar="DIR", required=True, help="directory for the files")
+    command.add_argument(
+        "--force",
+        action="store_true",
+        help="overwrite files that were changed since the last export, and write beside files of others",
+    )
+
+
+def _export(args: argparse.Namespace) -> int:
+    from weft.app.siteexport import export_site
+
+    done = export_site(args.file, args.format, args.cloud, args.output, args.force)
+    if args.json:
+        write_json({"written": done.written, "same": done.same, "removed": done.removed})
+        return 0
+    for path in done.written:
+        say(path)
+    for path in done.removed:
+        say(f"removed: {path}")
+    say(f"{len(done.written)} written, {done.same} already the same, {len(done.removed)} removed")
+    return 0

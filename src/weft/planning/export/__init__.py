@@ -1,0 +1,1 @@
+"""A site's cloud as the files of a deployment tool: pure, from values to text."""

@@ -1,0 +1,213 @@
+"""Options of Nova, Neutron and Keystone that follow from the site, whichever tool writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from weft.model.fabrictypes import FabricKind
+from weft.model.site import Fabric, Hca, LdapDomain, Node, SwitchAccess, Switching
+from weft.planning.export.text import Option, Sections
+from weft.planning.export.view import View
+from weft.planning.fabric.functions import pci_address, routing_id
+
+FRONT = "http://127.0.0.1:8788/mlnx"
+"""Where Neutron's driver mlnx_sdn_assist finds weft: the front on each controller (tenant-infiniband-networks.md)."""
+FILTERS = (
+    "ComputeFilter",
+    "ComputeCapabilitiesFilter",
+    "ImagePropertiesFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+    "PciPassthroughFilter",
+    "NUMATopologyFilter",
+)
+"""Nova's own default filters, and those of devices and NUMA nodes."""
+
+
+def sdn_url(view: View) -> str | None:
+    """Whom mlnx_sdn_assist tells; None: the driver isn't used."""
+    if view.deployment.sdn_url is not None:
+        return view.deployment.sdn_url.rstrip("/")
+    return FRONT if any(f.tenant_networks for f in view.fabrics.values()) else None
+
+
+def tells_weft(view: View) -> bool:
+    return sdn_url(view) == FRONT
+
+
+def has_infiniband(view: View) -> bool:
+    return any(f.type is FabricKind.INFINIBAND for f in view.fabrics.values())
+
+
+def mechanism_drivers(view: View) -> tuple[str, ...]:
+    """ML2's drivers in their order: mlnx_sdn_assist first, or its direct ports send nothing."""
+    drivers: list[str] = []
+    if has_infiniband(view) and sdn_url(view) is not None:
+        drivers.append("mlnx_sdn_assist")
+    if view.has_functions(FabricKind.INFINIBAND):
+        drivers.append("mlnx_infiniband")
+    if any(f.is_neutrons for f in view.fabrics.values()):
+        drivers.append("genericswitch")
+    if view.fabrics:
+        drivers.append("sriovnicswitch")
+    return (*drivers, "openvswitch", "l2population")
+
+
+def vlan_ranges(view: View) -> tuple[str, ...]:
+    """Neutron's network_vlan_ranges. Numbers only where tenants make networks of their own: all others are weft's."""
+    own = {f.physical_network: f.segments for f in view.fabrics.values() if f.tenant_networks}
+    return tuple(
+        f"{name}:{own[name].first}:{own[name].last}" if name in own else name
+        for name in view.physical_networks
+    )
+
+
+def flat_networks(view: View) -> tuple[str, ...]:
+    """Physical networks with an untagged network of the site."""
+    untagged = {n.physical_network for n in view.networks.values() if n.vlan is None}
+    return tuple(name for name in view.physical_networks if name in untagged)
+
+
+def ml2(view: View, token: str) -> Sections:
+    """The options of ml2_conf.ini.
+
+    Args:
+        token: reference to the token of mlnx_sdn_assist.
+    """
+    sections: dict[str, list[Option]] = {
+        "ml2": [
+            ("mechanism_drivers", ",".join(mechanism_drivers(view))),
+            # Names of hardware's ports resolve by dns_domain_ports; without it Neutron drops them silently.
+            ("extension_drivers", "port_security,dns_domain_ports"),
+        ],
+        "ml2_type_vlan": [("network_vlan_ranges", ",".join(vlan_ranges(view)))],
+        "ml2_type_flat": [("flat_networks", ",".join(flat_networks(view)))],
+    }
+    if "mlnx_sdn_assist" in mechanism_drivers(view):
+        names = sorted({f.physical_network for f in view.fabrics.values() if f.type is FabricKind.INFINIBAND})
+        sections["sdn"] = [
+            ("url", sdn_url(view) or ""),
+            ("token", token),
+            ("domain", "cloudx"),
+            ("sync_enabled", "true"),
+            ("physical_networks", ",".join(names)),
+        ]
+    for fabric in view.fabrics.values():
+        if fabric.is_neutrons and fabric.manager.switching is not None:
+            for switch in fabric.manager.switching.switches:
+                sections[f"genericswitch:{switch.name}"] = list(
+                    _generic(fabric, fabric.manager.switching, switch)
+                )
+    return sections
+
+
+def _generic(fabric: Fabric, switching: Switching, switch: SwitchAccess) -> Iterator[Option]:
+    """One switch for networking-generic-switch, through weft's own driver there."""
+    yield "device_type", "weft"
+    yield "weft_interface", switch.interface
+    yield "weft_url", switch.url
+    if switching.credentials is not None:
+        yield "weft_credentials", switching.credentials
+    if switching.ca is not None:
+        yield "weft_ca", switching.ca
+    yield "ngs_physical_networks", fabric.physical_network
+    ends = [end for link in switching.links for end in (link.a, link.b)]
+    trunks = [port for name, _, port in (end.partition("/") for end in ends) if name == switch.name]
+    if trunks:
+        yield "ngs_trunk_ports", ",".join(trunks)
+    yield "ngs_port_default_vlan", str(switching.parking)
+
+
+def aliases(view: View) -> tuple[str, ...]:
+    """Nova's [pci] alias of each type of accelerator, as JSON: the type is the name that flavors ask for."""
+    return tuple(
+        json.dumps(
+            {
+                "name": name,
+                "vendor_id": device.vendor_id,
+                "product_id": device.product_id,
+                "device_type": device.device_type,
+            }
+        )
+        for name, device in sorted(view.deployment.devices.items())
+    )
+
+
+def compute(view: View, role: str, host: Node) -> Sections:
+    """Options of nova-compute on a host."""
+    one = view.roles[role]
+    default = (
+        [("reserved_host_memory_mb", str(one.reserved_memory_mib))]
+        if one.reserved_memory_mib is not None
+        else []
+    )
+    cpus = [("cpu_dedicated_set", one.cpu_dedicated_set), ("cpu_shared_set", one.cpu_shared_set)]
+    return {
+        "DEFAULT": default,
+        "compute": [(option, value) for option, value in cpus if value is not None],
+        "pci": [("device_spec", json.dumps(spec)) for spec in device_specs(view, role, host)],
+    }
+
+
+def device_specs(view: View, role: str, host: Node) -> tuple[dict[str, str], ...]:
+    """Exactly the adapters and accelerators that the site has there, by PCI address.
+
+    The address of a physical function stands for it and for its virtual functions. An adapter that carries networks of
+    the host's own is never given away whole, as far as the addresses of its functions are known.
+    """
+    found: list[dict[str, str]] = []
+    for hca in host.hcas:
+        fabric = view.fabrics[hca.fabric]
+        tags = {"physical_network": fabric.physical_network, "trusted": "false"}
+        found += [{"address": address, **tags} for address in _addresses(hca, _is_hosts(view, role, hca))]
+    for accelerator in host.accelerators:
+        device = view.deployment.devices[accelerator.type]
+        ids = {"vendor_id": device.vendor_id, "product_id": device.product_id}
+        found.append({"address": accelerator.pci, **ids})
+    return tuple(found)
+
+
+def _is_hosts(view: View, role: str, hca: Hca) -> bool:
+    """Whether a network of the site is on the adapter's interface, or on a VLAN or P_Key of it."""
+    own = view.roles[role].adapters.get(hca.name)
+    return any(i.partition(".")[0] == own for i in view.roles[role].interfaces.values())
+
+
+def _addresses(hca: Hca, is_hosts: bool) -> tuple[str, ...]:
+    if is_hosts and hca.vf_pci is not None:
+        first = routing_id(hca.vf_pci)
+        return tuple(pci_address(first + n) for n in range(hca.vfs))
+    return (hca.pci,)
+
+
+def ldap(domain: LdapDomain, password: str) -> Sections:
+    """A Keystone domain's own file. Writing isn't possible: Keystone's LDAP driver reads only.
+
+    Args:
+        password: reference to the password.
+    """
+    options = [("url", domain.url)]
+    if not domain.url.startswith("ldaps://"):
+        options.append(("use_tls", "true"))
+    if domain.ca is not None:
+        options.append(("tls_cacertfile", domain.ca))
+    options += [
+        ("tls_req_cert", "demand"),
+        ("user", domain.user),
+        ("password", password),
+        ("user_tree_dn", domain.users),
+        ("user_objectclass", domain.user_class),
+        ("user_id_attribute", domain.user_id),
+        ("user_name_attribute", domain.user_name),
+        ("user_mail_attribute", domain.user_mail),
+    ]
+    if domain.groups is not None:
+        options += [
+            ("group_tree_dn", domain.groups),
+            ("group_objectclass", domain.group_class),
+            ("group_id_attribute", domain.group_name),
+            ("group_name_attribute", domain.group_name),
+            ("group_member_attribute", domain.group_member),
+        ]
+    return {"identity": [("driver", "ldap")], "ldap": [*options, ("use_pool", "true")]}

@@ -1,0 +1,166 @@
+"""`weft site export` into a directory: nothing of somebody else's is lost, and nothing is half written."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.rdg import RDG
+from weft.app.siteexport import MANIFEST, export_site
+from weft.cli.main import main
+from weft.model.errors import InputError, InputErrors
+
+SITE = str(RDG / "site.yaml")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A directory with an export."""
+    export_site(SITE, "kolla", None, str(tmp_path / "out"))
+    return tmp_path / "out"
+
+
+def again(folder: Path, force: bool = False, site: str = SITE) -> list[str]:
+    return export_site(site, "kolla", None, str(folder), force).written
+
+
+def other_site(folder: Path, old: str, new: str) -> str:
+    """The example with a change, elsewhere."""
+    target = folder.parent / "site"
+    target.mkdir()
+    for file in RDG.iterdir():
+        text = file.read_text()
+        (target / file.name).write_text(text.replace(old, new) if file.name == "site.yaml" else text)
+    return str(target / "site.yaml")
+
+
+def test_the_second_run_changes_nothing(folder: Path) -> None:
+    before = contents(folder)
+    assert again(folder) == []
+    assert contents(folder) == before
+    assert not [name for name in before if name.startswith(f"{MANIFEST}-")], (
+        "nothing of the way there is left"
+    )
+
+
+def test_the_manifest_is_one_that_sha256sum_checks(folder: Path) -> None:
+    done = subprocess.run(
+        ["sha256sum", "-c", MANIFEST], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count(": OK") == len(contents(folder)) - 1
+
+
+def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="a directory that doesn't exist, is empty or has an export"):
+        again(tmp_path)
+    assert contents(tmp_path) == {"notes.txt": b"mine"}
+    assert again(tmp_path, force=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_secrets_beside_an_export_stay(folder: Path) -> None:
+    """passwords.yml is nobody's business: it isn't asked for, and not touched."""
+    (folder / "passwords.yml").write_text("database_password: x")
+    assert again(folder) == []
+    assert (folder / "passwords.yml").read_text() == "database_password: x"
+
+
+def test_a_file_that_somebody_edited_is_not_overwritten(folder: Path) -> None:
+    edited = folder / "globals.yml"
+    edited.write_text("mine: true\n")
+    before = contents(folder)
+    with pytest.raises(
+        InputError, match=r"globals.yml' is not allowed: a file as the last export left it; --force"
+    ):
+        again(folder)
+    assert contents(folder) == before
+    assert again(folder, force=True) == [str(edited)]
+
+
+def test_files_that_are_no_longer_part_of_it_go(folder: Path) -> None:
+    site = other_site(folder, "ComputeSriovIB:", "Gpu:")
+    done = export_site(site, "kolla", None, str(folder))
+    assert done.removed == [str(folder / "inventory/group_vars/role_computesriovib.yml")]
+    assert (folder / "inventory/group_vars/role_gpu.yml").is_file()
+
+
+def test_one_that_died_in_the_middle_is_completed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After any number of files: each is an old or a new one, and the next run needs no --force."""
+    site = other_site(folder, "172.17.0.250", "172.17.0.251")
+    old, real = contents(folder), Path.replace
+
+    def dies(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", dies)
+    with pytest.raises(KeyboardInterrupt):
+        again(folder, site=site)
+    assert contents(folder) == old
+
+    def dies_at_the_end(self: Path, target: Path) -> Path:
+        if self.name == MANIFEST:
+            raise KeyboardInterrupt
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", dies_at_the_end)
+    with pytest.raises(KeyboardInterrupt):
+        again(folder, site=site)
+    monkeypatch.undo()
+    assert again(folder, site=site) == [], "all were there; only the manifest wasn't"
+    fresh = folder.parent / "fresh"
+    again(fresh, site=site)
+    assert contents(fresh) == contents(folder)
+
+
+def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes((folder / "globals.yml").read_bytes())
+    (folder / "globals.yml").unlink()
+    (folder / "globals.yml").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="not a link"):
+        again(folder, force=True)
+
+
+def test_a_linked_directory_inside_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    (folder / "config").rename(tmp_path / "elsewhere")
+    (folder / "config").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="not a link"):
+        again(folder, force=True)
+
+
+def test_a_manifest_that_points_out_of_the_directory_removes_nothing(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("x")
+    (folder / MANIFEST).write_text(f"{'0' * 64}  ../precious\n{'0' * 64}  {tmp_path}/precious\nnonsense\n")
+    again(folder, force=True)
+    assert (tmp_path / "precious").exists()
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in ("file", "file/below"):
+        with pytest.raises(InputError, match="--output"):
+            again(tmp_path / place)
+
+
+def test_a_wrong_site_writes_nothing(folder: Path, tmp_path: Path) -> None:
+    site = other_site(folder, "internal_vip: 172.17.0.250", "internal_vip: 10.99.0.1")
+    with pytest.raises(InputErrors, match="internal_vip"):
+        again(tmp_path / "new", site=site)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["site", "export", SITE, "--format", "kolla", "-o", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert f"{tmp_path}/out/globals.yml\n" in out and "0 already the same" in out
+    assert (
+        main(["site", "export", SITE, "--format", "kolla", "-o", str(tmp_path / "out"), "--cloud", "x"]) == 2
+    )
+    assert "--cloud: 'x' is not allowed: clouds with a deployment" in capsys.readouterr().err
