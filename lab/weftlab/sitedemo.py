@@ -96,7 +96,8 @@ def head(site: Site, project: str) -> dict[str, Any]:
             **{"physical_network": "physnet1", "vlan": 13},
             "subnets": {
                 "bmc": _subnet("bmc", "10.1.0.0/16", "10.1.254"),
-                "gw": _subnet("gateway", str(net), f"{loopback}.252"),
+                # Neutron answers no DHCP on a loopback network.
+                "gw": _subnet("gateway", str(net), f"{loopback}.252") | {"dhcp": False},
             },
         },
         "infrastructure": {

@@ -10,7 +10,7 @@ import pytest
 
 from weft.cli import site as site_commands
 from weft.cli import siteresources
-from weft.model.errors import ConflictError, PermanentError, TemporaryError
+from weft.model.errors import ConflictError, NotFoundError, PermanentError, TemporaryError
 
 STEP: dict[str, Any] = {
     "action": "create",
@@ -45,6 +45,7 @@ class Api:
         self.plan, self.looks, self.asked = plan, looks, list[str]()
         self.broken = 0
         self.state = "READY"
+        self.alarms: list[dict[str, Any]] = []
 
     def plan_site(self, adopt: bool) -> dict[str, Any]:
         self.asked.append(f"plan {adopt}")
@@ -62,13 +63,17 @@ class Api:
         return VIEW if self.looks > 0 else {**VIEW, "state": self.state, "done": self.state == "READY"}
 
     def site_events(self, after: int) -> list[dict[str, Any]]:
+        if not self.asked:
+            raise NotFoundError("nothing of site lab was ever applied")
         known = [
             {"sequence": 1, "type": "state", "message": "WIRING"},
             {"sequence": 2, "type": "step", "message": "s"},
+            *self.alarms,
         ]
         return [e for e in known if int(str(e["sequence"])) > after]
 
     def destroy_site(self) -> dict[str, Any]:
+        self.asked.append("destroy")
         return VIEW
 
 
@@ -136,6 +141,15 @@ def test_waiting_gives_up_with_exit_code_1_and_says_that_it_goes_on(
     assert run(api, "destroy", "--wait", "--timeout", "0.001", "--json") == 1
     captured = capsys.readouterr()
     assert json.loads(captured.out)["state"] == "WIRING" and "it goes on" in captured.err
+
+
+def test_waiting_ends_when_a_person_must_look(capsys: pytest.CaptureFixture[str]) -> None:
+    api = Api(looks=1000)
+    api.alarms = [{"sequence": 3, "type": "alarm", "message": "WIRING: Neutron refuses it"}]
+    assert run(api, "apply", "--wait") == 1
+    assert "a person must look" in (err := capsys.readouterr().err) and "Neutron refuses it" in err
+    api.looks = 2  # an alarm of before is none of this one's
+    assert run(api, "apply", "--wait") == 0
 
 
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:

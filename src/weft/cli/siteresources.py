@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.common import Subparsers, client_of, fields, leaf, say, seconds, table, warn, write_json
-from weft.model.errors import TemporaryError
+from weft.model.errors import NotFoundError, TemporaryError
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -76,6 +76,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _apply(args: argparse.Namespace) -> int:
     client = client_of(args)
+    after = _last_event(client)
     answer = client.apply_site(args.adopt)
     if not args.json:
         say(_plan_text(answer).replace("Nothing was changed.", "It is carried out now."))
@@ -85,14 +86,15 @@ def _apply(args: argparse.Namespace) -> int:
         return 0
     if not answer["resources"] and not answer["steps"]:
         return 0
-    return _wait(args, client, lambda view: view["done"])
+    return _wait(args, client, after, lambda view: view["done"])
 
 
 def _destroy(args: argparse.Namespace) -> int:
     client = client_of(args)
+    after = _last_event(client)
     view = client.destroy_site()
     if args.wait:
-        return _wait(args, client, lambda view: view["state"] == "RELEASED")
+        return _wait(args, client, after, lambda view: view["state"] == "RELEASED")
     _tell(args, view)
     return 0
 
@@ -134,22 +136,37 @@ def _receipt(args: argparse.Namespace) -> int:
     return int(not signed["receipt"]["clean"])
 
 
-def _wait(args: argparse.Namespace, client: Client, over: Callable[[Json], bool]) -> int:
-    """Follow it to its end, an event a line. The API may be restarted meanwhile."""
-    deadline, after = time.monotonic() + args.timeout, 0
+def _last_event(client: Client) -> int:
+    """What happened before isn't told again."""
+    try:
+        return max((e["sequence"] for e in client.site_events(0)), default=0)
+    except NotFoundError:
+        return 0
+
+
+def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[Json], bool]) -> int:
+    """Follow it to its end, or until a person must look, an event a line. The API may be restarted meanwhile."""
+    deadline = time.monotonic() + args.timeout
     while True:
         view: Json | None = None
+        alarm = ""
         try:
             view = client.site_resources()
             for event in client.site_events(after):
                 after = event["sequence"]
-                if not args.json and event["type"] in ("state", "error", "alarm", "receipt"):
+                alarm = event["message"] if event["type"] == "alarm" else alarm
+                if not args.json and event["type"] in ("state", "error", "receipt"):
                     say(f"{event['type']}: {event['message']}")
         except TemporaryError as error:
             warn(f"weft: {error}")
         if view is not None and over(view):
             _tell(args, view)
             return 0
+        if alarm:
+            warn(f"weft: a person must look, and it is tried again meanwhile: {alarm}")
+            if args.json and view is not None:
+                write_json(view)
+            return 1
         if time.monotonic() >= deadline:
             reason = f"{view['state']}: {view['reason']}" if view else "weft's API doesn't answer"
             warn(f"weft: not done after {args.timeout:g} s ({reason}); it goes on")
@@ -180,7 +197,7 @@ def _tell(args: argparse.Namespace, view: Json) -> None:
 
 
 def _summary(view: Json) -> None:
-    there = sum(r["state"] != "absent" for r in view["resources"])
+    there = sum(r["state"] not in ("absent", "wanted") for r in view["resources"])
     names = ("site", "generation", "applied_at", "applied_by", "state", "reason", "since")
     pairs = [*((name.replace("_", " "), view.get(name)) for name in names), ("resources", there)]
     say("\n".join(fields(pairs)))
