@@ -7,8 +7,9 @@ so an OpenSM whose question is dropped once never ends a sweep again. Two of its
   osm_sminfo_rcv_process). IsSM makes the port send trap 144, on which the master sweeps and asks at once. Therefore
   the others stand still until the new one answers.
 * Trap 144 from a standby of higher priority to the master (`osm_req.c`, osm_send_trap144): it waits for the trap's
-  repress, which ibsim drops (`sim_mad.c`, process_packet). Therefore who comes later has the lower priority, and a
-  manager that comes back stays standby.
+  repress, which ibsim drops (`sim_mad.c`, process_packet): the master hands over, and the new one never ends its first
+  sweep. Therefore who comes later has the lower priority, and a manager that comes back stays standby. A master that
+  lowers its own priority hands over, and back, without any trap (`Faults.lower`).
 """
 
 from __future__ import annotations

@@ -115,6 +115,18 @@ class Faults:
         """What an operator does after editing the file by hand."""
         self._signal(f"opensm-{agent}", signal.SIGHUP)
 
+    def lower(self, agent: str, priority: int) -> None:
+        """Lower a running manager's priority; a master hands over to a standby that has a higher one by then.
+
+        The other way round a standby would announce itself, which hangs in the simulator (`arrival`).
+        """
+        folder = self.place.of(agent)
+        options = folder / "opensm.conf"
+        kept = [line for line in options.read_text().splitlines() if not line.startswith("sm_priority ")]
+        options.write_text("\n".join([*kept, f"sm_priority {priority}"]) + "\n")
+        (folder / "priority").write_text(f"{priority}\n")
+        self.hup(agent)
+
     def freeze(self, name: str) -> None:
         """SIGSTOP a process; it keeps its slot in the simulator."""
         self._signal(name, signal.SIGSTOP)
