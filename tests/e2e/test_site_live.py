@@ -75,8 +75,45 @@ def interfaces() -> list[Interface]:
     return [Interface.model_validate(r) for r in rows]
 
 
+def gpu_networks(project: str) -> dict[str, SiteNetwork]:
+    """Of two racks of GPU nodes, one network a role."""
+
+    def network(vlan: int, role: str, **more: object) -> SiteNetwork:
+        net = f"10.22{vlan % 10}.0"
+        subnet = {
+            "role": role,
+            "addresses": f"{net}.0/24",
+            "pool": {"first": f"{net}.100", "last": f"{net}.250"},
+        }
+        shared = {"shared_with": [project]} if role in ("tenant", "storage") else {}
+        known = {"cloud": "lab", "physical_network": "sitenet", "vlan": vlan, **shared}
+        return SiteNetwork.model_validate({**known, "subnets": {role: {**subnet, **more}}})
+
+    return {
+        "site-internal-api": network(21, "internal-api"),
+        "site-provisioning": network(22, "provisioning"),
+        "site-cleaning": network(23, "cleaning"),
+        "site-bmc": network(24, "bmc"),
+        "site-tenant": network(25, "tenant", gateway="10.225.0.1", nat=True),
+        "site-storage": network(26, "storage"),
+        "site-external": network(27, "external", gateway="10.227.0.1", dhcp=False),
+    }
+
+
+def gpu_interfaces(lab: Lab) -> list[Interface]:
+    """The BMC of each node."""
+    nodes = [n for n in load_site(lab.site_path).nodes if n.role == "compute"]
+    known = {"name": "bmc", "network": "site-bmc"}
+    return [
+        Interface.model_validate(
+            {**known, "device": n.name, "mac": f"02:00:00:24:00:{i:02x}", "address": f"10.224.0.{10 + i}"}
+        )
+        for i, n in enumerate(nodes, 1)
+    ]
+
+
 @pytest.fixture
-def operator(lab: Lab, people: People) -> Generator[Person]:
+def operator(lab: Lab, people: People, request: pytest.FixtureRequest) -> Generator[Person]:
     """With the site described; in the end it is destroyed, and the lab's own site active."""
     person = people("operator")
     cloud = connection(lab, "operator")
@@ -84,6 +121,8 @@ def operator(lab: Lab, people: People) -> Generator[Person]:
     devices = [Device(name="nas1", kind="storage")]
     devices += [Device(name=f"m{n}", kind="other") for n in range(1, MACHINES + 1)]
     update = {"networks": networks(project), "interfaces": tuple(interfaces()), "devices": tuple(devices)}
+    if getattr(request, "param", "") == "gpu":
+        update = {"networks": gpu_networks(project), "interfaces": tuple(gpu_interfaces(lab))}
     site = checked(load_site(lab.site_path).model_copy(update=update))
     file = person.folder / "described.yaml"  # JSON is YAML
     file.write_text(site.model_dump_json())
@@ -209,3 +248,22 @@ def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> N
     assert pools == [{"start": "10.201.0.200", "end": "10.201.0.254"}]
     good(operator.weft("site", "destroy", "--wait"))
     assert own.find_network(made.id) is None
+
+
+@pytest.mark.parametrize("operator", ["gpu"], indirect=True)
+def test_a_gpu_site_and_a_pod_on_it(lab: Lab, people: People, operator: Person) -> None:
+    """Tenants see their own network and storage alone, besides what is external; then a pod of GPU nodes."""
+    cloud, tenant = connection(lab, "operator").network, connection(lab, "team-a").network
+    good(operator.weft("site", "apply", "--wait"))
+    seen = {n.name for n in tenant.networks() if n.name.startswith("site-")}
+    assert seen == {"site-tenant", "site-storage", "site-external"}
+    external = next(n for n in cloud.networks() if n.name == "site-external")
+    assert external.is_router_external and not external.is_shared
+    assert "Nothing to change" in good(operator.weft("site", "apply")).out
+    person = people("team-a")
+    good(person.order("gpu", 1, "--wait"))
+    good(operator.weft("audit"))
+    good(person.weft("pod", "release", "gpu", "--wait"))
+    good(operator.weft("site", "destroy", "--wait"))
+    assert operator.weft("site", "receipt", "--json").json["receipt"]["clean"] is True
+    assert not [n for n in cloud.networks() if n.name.startswith("site-")]

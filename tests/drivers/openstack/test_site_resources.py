@@ -252,3 +252,22 @@ def test_a_listing_that_is_none_is_no_answer(
     tiny.lies = [("GET .*/networks", Reply(200, json.dumps({})))]
     with pytest.raises(UnknownError):
         facts.alike([network()], {})
+
+
+def test_a_port_on_another_network_is_a_difference_and_no_tenant_is_asked(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """The site's owner has no project of its own that could be asked what it sees."""
+    tiny, driver, _ = cloud
+    (wanted, _), fixed = PORTS, [{"ip_address": "10.1.0.1", "subnet_id": "sub-9"}]
+    row = raw(wanted, 1, network_id="net-9", fixed_ips=fixed, mac_address="02:00:00:00:00:01", status="DOWN")
+    row |= {
+        "security_groups": [],
+        "port_security_enabled": False,
+        "dns_name": "m1-bmc",
+        "binding:vnic_type": "normal",
+    }
+    tiny.things["ports"] = [row]
+    differences = driver.find(SCOPE, [wanted], {**IDS, wanted.key: "id-1"})[wanted.key].differences
+    assert {d.field for d in differences} == {"network", "subnet"}
+    assert set(tiny.scopes) <= {"project"} and not any("/networks" in a for a in tiny.asked)
