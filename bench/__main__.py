@@ -15,6 +15,7 @@ from typing import Any
 
 SUITES = {
     "orders": "order of 16 nodes to ACTIVE, against scripts",
+    "metal": "order of 4 bare-metal machines to ACTIVE, against a script",
     "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
     "ufm": "the same through UFM's REST API, against the stand-in's own",
     "neutron_ports": "200 Neutron ports to the wire, against a stand-in that answers at once",

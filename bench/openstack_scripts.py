@@ -36,6 +36,8 @@ class Shape:
     management_physical_network: str = "physnet1"
     segment: int = 901
     key: str | None = None
+    bare_metal: bool = False
+    """Hosts are machines, by their ids in Ironic."""
 
 
 @dataclass(slots=True)
@@ -149,7 +151,7 @@ def _script(
         wanted = [
             {
                 "name": f"{name}-{host}",
-                "host": host,
+                ("hypervisor_hostname" if shape.bare_metal else "host"): host,
                 "networks": [{"port": ports[body["name"]]} for body in bodies[host]],
                 **common,
             }
@@ -181,10 +183,11 @@ def _ports(
     server: str, number: int, shape: Shape, rdma: tuple[str, str], management: tuple[str, str], group: str
 ) -> list[dict[str, Any]]:
     """Request bodies for the ports of one server: management first, then an RDMA port for each adapter."""
+    vnic = {"binding_vnic_type": "baremetal"} if shape.bare_metal else {}
     return [
-        _port(f"{server}-mgmt", management, f"10.251.1.{number + 10}", group),
+        {**_port(f"{server}-mgmt", management, f"10.251.1.{number + 10}", group), **vnic},
         *(
-            _port(f"{server}-hca{rail}", rdma, f"10.250.{rail + 1}.{number + 10}", None)
+            {**_port(f"{server}-hca{rail}", rdma, f"10.250.{rail + 1}.{number + 10}", None), **vnic}
             for rail in range(shape.adapters)
         ),
     ]

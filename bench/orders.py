@@ -85,8 +85,12 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
 
 
 def _weft(client: Client, name: str) -> tuple[float, float, float]:
+    return by_weft(client, {"name": name, "nodes": {"count": NODES, "flavor": "gpu8", "image": "tiny"}})
+
+
+def by_weft(client: Client, order: dict[str, Any]) -> tuple[float, float, float]:
     """Seconds from the request to all servers ACTIVE, to READY, and of the release."""
-    order = {"name": name, "nodes": {"count": NODES, "flavor": "gpu8", "image": "tiny"}}
+    name = order["name"]
     began = time.monotonic()
     client.create_pod(order)
     active = _until(client, name, lambda state: state in (PodState.VERIFYING, PodState.READY), began)
