@@ -535,3 +535,15 @@ def test_an_answer_without_nodes_says_nothing_of_what_is_done_with_them(rig: Rig
     rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"error": "proxy"}))]
     with pytest.raises(UnknownError):
         rig.facts.busy()
+
+
+def test_a_machine_in_rescue_is_neither_broken_nor_given_back(rig: Rig) -> None:
+    """Its tenant asked for it, and ends it: nobody has to look at it."""
+    taken = rig.take()
+    rig.use()
+    rig.node.update(provision_state="rescue")
+    seen = rig.see(taken)
+    assert (seen.status, seen.reason) == (Status.PENDING, "rescue")
+    assert isinstance(rig.give_back(taken), NotYetError)
+    rig.node.update(provision_state="rescue failed", last_error="no agent")
+    assert rig.see(taken).status is Status.BROKEN

@@ -39,6 +39,8 @@ ON_ITS_WAY = frozenset(
         "clean hold",
         "servicing",
         "service wait",
+        "service hold",
+        "rescue",  # until its tenant ends it
         "rescuing",
         "rescue wait",
         "unrescuing",
