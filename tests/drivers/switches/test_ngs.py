@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -170,6 +172,31 @@ def test_what_these_drivers_do_not_do_is_told(leaf: Neutrons) -> None:
     ):
         with pytest.raises(GenericSwitchException):
             asked()
+
+
+NEUTRON = """
+import sys
+from oslo_config import cfg
+from networking_generic_switch.devices import get_devices
+from networking_generic_switch.devices.utils import get_switch_device
+cfg.CONF(["--config-file", sys.argv[1]], project="neutron")
+switch = get_switch_device(get_devices(), "leaf1", "02:00:00:00:FF:01")
+switch.add_network(int(sys.argv[3]), sys.argv[4])
+switch.plug_port_to_network(sys.argv[2], int(sys.argv[3]))
+"""
+
+
+@pytest.mark.parametrize("leaf", ["eos"], indirect=True)
+def test_neutrons_configuration_file_makes_it(leaf: Neutrons, tmp_path: Path) -> None:
+    """The section as documented, read by the library, in a process of its own; the switch is found by its MAC."""
+    file = tmp_path / "ml2_conf.ini"
+    lines = [f"{name} = {value}" for name, value in leaf.section.items()]
+    lines += ["ngs_mac_address = 02:00:00:00:ff:01", "unknown = 7"]
+    file.write_text("\n".join(["[ml2]", "[genericswitch:leaf1]", *lines]) + "\n")
+    argv = [sys.executable, "-c", NEUTRON, str(file), leaf.ports[1], str(TENANT), NETWORK]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert leaf.seen(1) == PortVlans(TENANT)
 
 
 @pytest.mark.fabric
