@@ -128,6 +128,7 @@ def test_waiting_tells_events_and_survives_a_restart(capsys: pytest.CaptureFixtu
     api.broken = 1
     assert run(api, "apply", "--adopt", "--wait") == 0
     captured = capsys.readouterr()
+    assert "It is carried out now." in captured.out and "Will be created: 1 port." in captured.out
     assert api.asked == ["apply True"] and captured.out.count("state: WIRING") == 1
     assert "connection refused" in captured.err and "READY" in captured.out
 
@@ -157,6 +158,8 @@ def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["done"] is True
     assert run(Api(), "apply", "--json") == 0
     assert json.loads(capsys.readouterr().out)["steps"][0]["key"] == "port/m1/bmc"
+    assert run(Api({**PLAN, "steps": [], "resources": 0}), "apply", "--wait", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["resources"] == 0
 
 
 def test_resources_is_exit_code_1_unless_all_is_there(capsys: pytest.CaptureFixture[str]) -> None:

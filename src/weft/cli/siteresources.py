@@ -78,13 +78,11 @@ def _apply(args: argparse.Namespace) -> int:
     client = client_of(args)
     after = _last_event(client)
     answer = client.apply_site(args.adopt)
-    if not args.json:
-        say(_plan_text(answer).replace("Nothing was changed.", "It is carried out now."))
-    if not args.wait:
-        if args.json:
-            write_json(answer)
-        return 0
-    if not answer["resources"] and not answer["steps"]:
+    # A site without networks has nothing that could be waited for, unless it had some before.
+    waits = args.wait and bool(answer["resources"] or answer["steps"])
+    if not (args.json and waits):  # JSON is one document
+        _tell_plan(args, answer, applied=True)
+    if not waits:
         return 0
     return _wait(args, client, after, lambda view: view["done"])
 
@@ -176,17 +174,13 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
         time.sleep(POLL)
 
 
-def _tell_plan(args: argparse.Namespace, answer: Json) -> None:
+def _tell_plan(args: argparse.Namespace, answer: Json, applied: bool = False) -> None:
+    from weft.cli import text
+
     if args.json:
         write_json(answer)
     else:
-        say(_plan_text(answer))
-
-
-def _plan_text(answer: Json) -> str:
-    from weft.cli import text
-
-    return text.site_plan(answer)
+        say(text.site_plan(answer, applied))
 
 
 def _tell(args: argparse.Namespace, view: Json) -> None:

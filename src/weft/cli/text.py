@@ -24,7 +24,7 @@ def plan(value: Json) -> str:
         raise _newer() from None
 
 
-def site_plan(value: Json) -> str:
+def site_plan(value: Json, applied: bool = False) -> str:
     """What the site needs in its clouds, against what is there."""
     from pydantic import ValidationError
 
@@ -32,7 +32,7 @@ def site_plan(value: Json) -> str:
     from weft.planning.site.plantext import site_plan_text
 
     try:
-        return site_plan_text(SitePlan.model_validate(value)).rstrip()
+        return site_plan_text(SitePlan.model_validate(value), applied).rstrip()
     except ValidationError:
         raise _newer() from None
 

@@ -22,8 +22,12 @@ _DONE = {
 }
 
 
-def site_plan_text(plan: SitePlan) -> str:
-    """Steps, conflicts and sums."""
+def site_plan_text(plan: SitePlan, applied: bool = False) -> str:
+    """Steps, conflicts and sums.
+
+    Args:
+        applied: it is carried out now.
+    """
     described = some(plan.resources, "resource")
     if not plan.resources and plan.nothing:
         return f"Site {plan.site} (generation {plan.generation}) describes no networks. Nothing to change.\n"
@@ -31,8 +35,10 @@ def site_plan_text(plan: SitePlan) -> str:
     if plan.nothing:
         said = f"Site {plan.site} (generation {plan.generation}): {described}, all as described. Nothing to change."
         return "\n".join((said, *told)) + "\n"
-    head = f"Plan of site {plan.site} (generation {plan.generation}, {described}). Nothing was changed."
-    sections = [[head], list(_steps(plan)), list(_conflicts(plan)), told, list(_sums(plan))]
+    then = "It is carried out now." if applied else "Nothing was changed."
+    head = f"Plan of site {plan.site} (generation {plan.generation}, {described}). {then}"
+    sums = list(_sums(plan, "Will" if applied else "Would"))
+    sections = [[head], list(_steps(plan)), list(_conflicts(plan)), told, sums]
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
 
 
@@ -58,9 +64,9 @@ def _conflicts(plan: SitePlan) -> Iterator[str]:
         yield from (f"  {c.key}: {c.what}" for c in plan.conflicts)
 
 
-def _sums(plan: SitePlan) -> Iterator[str]:
+def _sums(plan: SitePlan, will: str) -> Iterator[str]:
     for action, done in _DONE.items():
         number = Counter(s.kind for s in plan.steps if s.action == action)
         said = [some(n, kind.row.one, kind.row.many) for k, n in number.items() if (kind := kind_named(k))]
         if said:
-            yield f"Would be {done}: {', '.join(said)}."
+            yield f"{will} be {done}: {', '.join(said)}."
