@@ -151,6 +151,13 @@ def ensure_other(cache: Path, name: str, pins: Path, distributions: tuple[str, .
     return _ensure(path, (PINS, pins), distributions, say)
 
 
+def ensure_alone(cache: Path, name: str, pins: Path, distributions: tuple[str, ...], say: Say) -> Path:
+    """An environment with pins of its own, none of OpenStack's, created if it doesn't exist. Raises `LabError`."""
+    text = pins.read_bytes() + " ".join(distributions).encode() + sys.version.encode()
+    path = cache / f"{name}-{hashlib.sha256(text).hexdigest()[:12]}"
+    return _ensure(path, (pins,), distributions, say)
+
+
 def install_overlay(env: Path, target: Path, package: str) -> None:
     """A package, without what it depends on, in a folder beside the environment. Raises `LabError`."""
     python = str(env / "bin/python")

@@ -59,6 +59,9 @@ def without_fabric(document: Document) -> None:
         node["hcas"] = node["hcas"] if node["name"] == "ufm" else []
     for role in deployment(document)["roles"].values():
         role["adapters"] = {}
+        for network, number in (("internal-api", 17), ("storage", 18), ("storage-mgmt", 19)):
+            if network in role["interfaces"]:
+                role["interfaces"][network] = f"bond0.{number}"
     for name in ("internal-api", "storage", "storage-mgmt"):
         document["networks"][name]["physical_network"] = "datacentre"
     deployment(document)["sdn_url"] = None

@@ -6,7 +6,7 @@ import argparse
 
 from weft.cli.common import Subparsers, leaf, say, write_json
 
-FORMATS = ("kolla",)
+FORMATS = ("kolla", "tripleo")
 """As in `weft.planning.export.formats`, which isn't imported for `weft --help`."""
 
 
@@ -20,7 +20,7 @@ def add_site_commands(subparsers: Subparsers) -> None:
         "--format",
         choices=FORMATS,
         required=True,
-        help="kolla: Kolla Ansible's inventory, globals.yml and config",
+        help="kolla: Kolla Ansible's inventory, globals.yml and config; tripleo: the reference's file set for TripleO",
     )
     command.add_argument(
         "--cloud", metavar="NAME", help="cloud of the site; default: the only one with a deployment"

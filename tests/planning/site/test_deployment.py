@@ -115,6 +115,12 @@ def test_these_are_fine(tmp_path: Path, old: str, new: str) -> None:
         ),
         (
             "storage-mgmt: ib2.8013",
+            "storage-mgmt: ib2.8023",
+            "a name that ends with .8013, of the network's vlan 19",
+        ),
+        ("external: eno2, ", "external: eno2.100, ", "an interface without a dot: the network has no vlan"),
+        (
+            "storage-mgmt: ib2.8013",
             "storage-mgnt: ib2.8013",
             "'storage-mgnt' is not allowed: networks of cloud",
         ),

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 from weft.model.site import Site
 from weft.planning.export.kolla import kolla_files
+from weft.planning.export.tripleo import tripleo_files
 from weft.planning.export.view import View, view_of
 
-FORMATS: Mapping[str, Callable[[View], dict[str, str]]] = {"kolla": kolla_files}
+FORMATS: Mapping[str, Callable[[View], dict[str, str]]] = {"kolla": kolla_files, "tripleo": tripleo_files}
 """Name -> path and text of each file."""
 
 

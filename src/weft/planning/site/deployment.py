@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
+from weft.model.fabrictypes import FabricKind
+from weft.model.ids import FULL_MEMBER
 from weft.model.site import BOOTABLE, Deployment, DeploymentRole, Node, Site, SiteNetwork, SubnetRole, cpus_of
 from weft.planning.fabric.topology import natural
 from weft.planning.site.seen import Seen, WrongValue, known
@@ -195,6 +197,8 @@ def _interfaces(site: Site, cloud: str, role: DeploymentRole, path: Path) -> Ite
         inner = (*path, "interfaces", name)
         yield from known(inner, name, mine, f"networks of cloud {cloud}")
         yield from used.check(interface, f"network {name}", inner)
+        if name in mine:
+            yield from _number(site, mine[name], interface, inner)
     for api in networks_with(site, cloud, "internal-api"):
         if api not in role.interfaces:
             yield (*path, "interfaces"), None, f"the interface on {api}, which services talk over"
@@ -206,6 +210,21 @@ def _interfaces(site: Site, cloud: str, role: DeploymentRole, path: Path) -> Ite
     for name, interface in role.bridges.items():
         yield from known((*path, "bridges", name), name, physical, "physical networks of the site")
         yield from used.check(interface, f"the bridge of {name}", (*path, "bridges", name))
+
+
+def _number(site: Site, network: SiteNetwork, interface: str, path: Path) -> Iterator[WrongValue]:
+    """What is behind a dot is the network's VLAN; on InfiniBand its P_Key in hex with the top bit, as in the kernel."""
+    _, dot, number = interface.partition(".")
+    if not dot:
+        return
+    kinds = {f.physical_network: f.type for f in site.fabrics.values()}
+    hexadecimal = kinds.get(network.physical_network) is FabricKind.INFINIBAND
+    if network.vlan is None:
+        yield path, interface, "an interface without a dot: the network has no vlan"
+        return
+    wanted = f"{network.vlan | FULL_MEMBER:x}" if hexadecimal else str(network.vlan)
+    if number != wanted:
+        yield path, interface, f"a name that ends with .{wanted}, of the network's vlan {network.vlan}"
 
 
 def _adapters(site: Site, cloud: str, role: DeploymentRole, path: Path) -> Iterator[WrongValue]:

@@ -1,0 +1,237 @@
+"""Files for TripleO: what they say of the site, and what TripleO's own validators say of them."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.helpers.paths import ROOT
+from tests.helpers.rdg import (
+    Document,
+    by_neutron,
+    changed,
+    deployment,
+    rdg,
+    with_everything,
+    with_roce,
+    without_fabric,
+)
+from weft.model.errors import InputError, InputErrors
+from weft.model.site import Site
+from weft.planning.export.formats import export
+from weftlab.environment import ensure_alone
+from weftlab.layout import default_cache
+
+PINS = ROOT / "tests" / "data" / "export" / "tripleo.txt"
+TOOLS = ("os-net-config", "tripleo-ansible", "tripleo-common", "python-tripleoclient")
+NODE_INFO, ENVIRONMENT = "templates/node-info.yaml", "templates/environment.yaml"
+
+
+def tripleo(site: Site) -> dict[str, Any]:
+    """The YAML files of a site, by name without folder and ending."""
+    files = export(site, "tripleo")
+    return {Path(name).stem: yaml.safe_load(text) for name, text in files.items() if name.endswith(".yaml")}
+
+
+@cache
+def validators() -> Path:
+    """TripleO's validators' own Python environment, made once and kept in the lab's cache."""
+    return ensure_alone(default_cache(), "tripleo", PINS, TOOLS, print)
+
+
+def validated(folder: Path) -> dict[str, list[str]]:
+    program = [validators() / "bin/python", ROOT / "tests/helpers/tripleo_checks.py", folder]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def written(folder: Path, site: Site) -> Path:
+    for name, text in export(site, "tripleo").items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_the_guides_hosts() -> None:
+    """Names, roles and counts of the guide; each machine by the port that it boots from."""
+    files = export(rdg(), "tripleo")
+    machines = json.loads(files["instackenv.json"])["nodes"]
+    assert [m["name"] for m in machines] == [
+        "controller-1",
+        "controller-2",
+        "controller-3",
+        "compute-1",
+        "compute-2",
+    ]
+    assert {m["pm_password"] for m in machines} == {"$BMC_PASSWORD"}
+    placed = tripleo(rdg())["node-info"]
+    assert [(r["name"], r["count"]) for r in placed] == [("Controller", 3), ("ComputeSriovIB", 2)]
+    assert [i["hostname"] for r in placed for i in r["instances"]] == [
+        *(f"overcloud-controller-{n}" for n in range(3)),
+        *(f"overcloud-computesriovib-{n}" for n in range(2)),
+    ]
+    assert placed[0]["instances"][0]["networks"][0] == {
+        "network": "ctlplane",
+        "vif": True,
+        "fixed_ip": "192.168.24.11",
+    }
+
+
+def test_the_undercloud() -> None:
+    found = configparser.ConfigParser()
+    found.read_string(export(rdg(), "tripleo")["undercloud.conf"])
+    assert found["DEFAULT"]["local_ip"] == "192.168.24.2/24" and found["DEFAULT"]["local_interface"] == "eno1"
+    assert found["DEFAULT"]["undercloud_public_host"] == "192.168.24.3", "the lowest that nobody has"
+    assert found["DEFAULT"]["undercloud_admin_host"] == "192.168.24.4", "192.168.24.5 is UFM's"
+    assert found["ctlplane-subnet"]["inspection_iprange"] == "192.168.24.100,192.168.24.120"
+
+
+def test_control_networks_are_ipoib() -> None:
+    """P_Keys with the membership bit behind the one adapter, and the APIs' addresses on them."""
+    files = tripleo(rdg())
+    assert [n["name"] for n in files["network_data"]] == ["External", "InternalApi", "Storage", "StorageMgmt"]
+    assert {v["network"]: v.get("ip_address") for v in files["vip_data"]} == {
+        "ctlplane": None,
+        "external": "10.7.208.250",
+        "internal_api": "172.17.0.250",
+        "storage": None,
+        "storage_mgmt": None,
+    }
+    template = export(rdg(), "tripleo")["templates/nics/Controller.j2"]
+    assert template.count("type: ib_interface") == 1 and template.count("type: ib_child_interface") == 3
+    assert [f"pkey_id: {0x8000 | n}" in template for n in (17, 18, 19)] == [True] * 3
+
+
+def test_devices_cpus_and_physical_networks() -> None:
+    found = tripleo(rdg())["environment"]["parameter_defaults"]
+    compute = found["ComputeSriovIBParameters"]
+    assert (
+        compute["NovaComputeCpuDedicatedSet"] == ["2-17", "20-35"] and compute["IsolCpusList"] == "2-17,20-35"
+    )
+    assert compute["NovaPCIPassthrough"][0] == {
+        "address": "0000:c5:00.0",
+        "physical_network": "ibnet",
+        "trusted": "false",
+    }
+    assert found["ControllerExtraConfig"]["nova::pci::aliases"][0]["name"] == "a100"
+    assert found["MultiInterfaceDriverMappings"] == ["datacentre:openvswitch", "ibnet:ipoib"]
+    assert found["NeutronBridgeMappings"] == "datacentre:br-ex"
+    sdn = tripleo(rdg())["neutron-ml2-mlnx-sdn"]["parameter_defaults"]
+    assert sdn["MlnxSDNUrl"] == "https://192.168.24.5/ufmRestV3" and sdn["MlnxSDNToken"] == "$MLNX_SDN_TOKEN"
+    assert (sdn["MlnxSDNUsername"], sdn["MlnxSDNPassword"]) == ("", "")
+
+
+def test_customers_in_ldap() -> None:
+    found = tripleo(changed(with_everything))["environment"]["parameter_defaults"]
+    assert found["KeystoneLDAPDomainEnable"] is True
+    assert found["KeystoneLDAPBackendConfigs"]["customers"]["password"] == "$KEYSTONE_LDAP_CUSTOMERS_PASSWORD"
+    assert "KEYSTONE_LDAP_CUSTOMERS_PASSWORD" in export(changed(with_everything), "tripleo")["README.md"]
+
+
+def test_a_site_without_a_fabric() -> None:
+    files = export(changed(without_fabric), "tripleo")
+    assert not any("mlnx" in name for name in files)
+    assert (
+        "ib_" not in files["templates/nics/Controller.j2"]
+        and "type: vlan" in files["templates/nics/Controller.j2"]
+    )
+    assert "mlnx" not in files["deploy.sh"]
+
+
+@pytest.mark.parametrize("tls", ["everywhere", "external", "none"])
+def test_the_deploy_command_is_a_program_of_the_shell(tmp_path: Path, tls: str) -> None:
+    files = export(changed(lambda d: deployment(d).update(tls=tls)), "tripleo")
+    (tmp_path / "deploy.sh").write_text(files["deploy.sh"])
+    assert subprocess.run(["bash", "-n", tmp_path / "deploy.sh"], check=False).returncode == 0
+    assert ("enable-internal-tls" in files["deploy.sh"]) is (tls == "everywhere")
+    for name in files:
+        if name.startswith("templates/") and name.endswith(".yaml"):
+            assert f"/home/stack/{name}" in files["deploy.sh"], f"{name} is given to the deploy command"
+
+
+def test_what_the_site_lacks_is_told() -> None:
+    def nothing(document: Document) -> None:
+        deployment(document).update(seed=None, inspection=None)
+        document["interfaces"] = [
+            i for i in document["interfaces"] if i["name"] != "bmc" or i["device"] != "compute-1"
+        ]
+
+    with pytest.raises(InputErrors) as caught:
+        export(changed(nothing), "tripleo")
+    assert [e.field for e in caught.value.errors] == [
+        "clouds.overcloud.deployment.seed",
+        "clouds.overcloud.deployment.inspection",
+        "interfaces",
+    ]
+    with pytest.raises(InputErrors, match=r"configured_by: 'neutron' is not allowed: weft"):
+        export(changed(with_roce, by_neutron), "tripleo")
+
+
+def test_hosts_of_a_role_must_be_alike() -> None:
+    def another_slot(document: Document) -> None:
+        node = next(n for n in document["nodes"] if n["name"] == "compute-2")
+        node["accelerators"][0]["pci"] = "0000:17:00.0"
+
+    with pytest.raises(
+        InputError, match="hosts with the same devices, for TripleO: compute-2 differs from compute-1"
+    ):
+        export(changed(another_slot), "tripleo")
+
+
+def test_names_that_tripleo_cannot_tell_apart() -> None:
+    def like_it(document: Document) -> None:
+        networks = document["networks"]
+        networks["storage.mgmt"] = json.loads(
+            json.dumps(networks["storage-mgmt"]).replace("172.19.", "172.20.")
+        )
+        networks["storage.mgmt"]["vlan"] = 20
+        deployment(document)["roles"]["Controller"]["interfaces"]["storage.mgmt"] = "ib2.8014"
+
+    with pytest.raises(InputError, match="TripleO would call it StorageMgmt"):
+        export(changed(like_it), "tripleo")
+
+
+@pytest.mark.cloud
+def test_tripleos_own_validators_find_nothing(tmp_path: Path) -> None:
+    """The guide's cloud, one with everything, several fabrics, and one on Ethernet alone."""
+    sites = {
+        "rdg": rdg(),
+        "everything": changed(with_everything, with_roce),
+        "ethernet": changed(without_fabric),
+    }
+    for name, site in sites.items():
+        assert {k: v for k, v in validated(written(tmp_path / name, site)).items() if v} == {}, name
+
+
+@pytest.mark.cloud
+def test_tripleos_own_validators_find_what_is_wrong(tmp_path: Path) -> None:
+    """The control: one mistake in each file at once, and each is found where it is."""
+    folder = written(tmp_path, rdg())
+    for name, old, new in (
+        ("undercloud.conf", "clean_nodes", "enable_tempest = false\nclean_nodes"),
+        ("instackenv.json", "0c:42:a1:00:02:01", "0c:42:a1:00:02:00"),
+        ("templates/network_data.yaml", "mtu: 2044", "mtu: large"),
+        (NODE_INFO, "hostname_format", "host_format"),
+        ("templates/roles_data.yaml", "CountDefault: 2", "CountDefault: two"),
+        ("templates/nics/ComputeSriovIB.j2", "pkey_id", "pkey"),
+    ):
+        text = (folder / name).read_text()
+        assert old in text
+        (folder / name).write_text(text.replace(old, new))
+    assert [name for name, errors in validated(folder).items() if not errors] == []
+
+
+def test_files_are_complete_when_folders_are_copied(tmp_path: Path) -> None:
+    """Nothing in the files points into the folder that they were made in."""
+    folder = written(tmp_path / "out", rdg())
+    shutil.move(folder, tmp_path / "moved")
+    assert not any(str(tmp_path) in p.read_text() for p in (tmp_path / "moved").rglob("*") if p.is_file())
