@@ -37,7 +37,7 @@ on_the_lab() {
         return 1
     fi
 }
-tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping || exit 1
+tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping systemd || exit 1
 echo "== beside the other parts: the lab's OpenStack is started (its packages are installed the first time) and tested"
 echo
 set -m # a process group of its own, which hears SIGINT

@@ -1,0 +1,238 @@
+"""Scripts of the elements, run on folders in place of an image: the guest's own, and some of the build's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ELEMENTS = Path(__file__).parents[2] / "images/elements"
+LOAD = ELEMENTS / "weft-ipoib/static/usr/local/sbin/weft-ipoib"
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def run(script: Path, root: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = f"{root / 'bin'}:{os.environ['PATH']}"
+    env = {"PATH": path, "WEFT_ROOT": str(root), "WEFT_IPOIB_TRIES": "0", "ARCH": "amd64", **variables}
+    return subprocess.run([script], env=env, capture_output=True, text=True, check=False)
+
+
+class TestLoadingModules:
+    """`weft-ipoib`, as its service starts it."""
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        """A machine with an InfiniBand adapter of two ports and one on Ethernet."""
+        for device, port, link in (
+            ("mlx5_0", 1, "InfiniBand"),
+            ("mlx5_0", 2, "InfiniBand"),
+            ("mlx5_1", 1, "Ethernet"),
+        ):
+            folder = tmp_path / f"sys/class/infiniband/{device}/ports/{port}"
+            folder.mkdir(parents=True)
+            (folder / "link_layer").write_text(link + "\n")
+        for port in (1, 2):
+            self.interface(tmp_path, port)
+        (tmp_path / "etc/weft").mkdir(parents=True)
+        (tmp_path / "etc/weft/ipoib-modules").write_text("mlx5_ib\nib_ipoib")
+        program(tmp_path / "bin", "modprobe", f'echo "$1" >> {tmp_path}/loaded')
+        program(tmp_path / "bin", "udevadm", f'echo "$1" >> {tmp_path}/loaded')
+        return tmp_path
+
+    @staticmethod
+    def interface(root: Path, port: int, kind: str = "32") -> Path:
+        folder = root / f"sys/class/infiniband/mlx5_0/device/net/ib{port}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "type").write_text(kind + "\n")
+        (folder / "dev_port").write_text(f"{port - 1}\n")
+        return folder
+
+    def test_modules_are_loaded_in_their_order_and_renaming_is_waited_for(self, root: Path) -> None:
+        ran = run(LOAD, root)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert (root / "loaded").read_text().split() == ["mlx5_ib", "ib_ipoib", "settle"]
+
+    def test_a_module_that_is_missing_is_named_and_the_others_are_loaded(self, root: Path) -> None:
+        program(root / "bin", "modprobe", f'[ "$1" != mlx5_ib ] && echo "$1" >> {root}/loaded')
+        ran = run(LOAD, root)
+        assert ran.returncode == 1
+        assert ran.stderr == "weft-ipoib: module mlx5_ib could not be loaded\n"
+        assert (root / "loaded").read_text().split() == ["ib_ipoib", "settle"]
+
+    def test_ports_without_an_interface_are_named(self, root: Path) -> None:
+        self.interface(root, 1, kind="1")
+        (self.interface(root, 2) / "dev_port").unlink()
+        ran = run(LOAD, root)
+        assert ran.returncode == 1
+        assert ran.stderr == "weft-ipoib: no network interface for mlx5_0/1, mlx5_0/2\n"
+
+    def test_an_interface_that_comes_late_is_waited_for(self, root: Path) -> None:
+        late = self.interface(root, 2)
+        (late / "type").unlink()
+        program(root / "bin", "sleep", f"echo 32 > {late}/type; echo slept >> {root}/loaded")
+        ran = run(LOAD, root, WEFT_IPOIB_TRIES="3")
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert (root / "loaded").read_text().split().count("slept") == 1
+
+    def test_the_waiting_ends(self, root: Path) -> None:
+        (self.interface(root, 2) / "type").unlink()
+        program(root / "bin", "sleep", f"echo slept >> {root}/loaded")
+        assert run(LOAD, root, WEFT_IPOIB_TRIES="3").returncode == 1
+        assert (root / "loaded").read_text().split().count("slept") == 3
+
+    def test_a_machine_without_adapters_boots_on(self, root: Path) -> None:
+        (root / "sys").rename(root / "none")
+        assert run(LOAD, root).returncode == 0
+
+
+class TestRepositories:
+    """NVIDIA's, without NVIDIA: `curl` writes down what it is asked for."""
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        program(tmp_path / "bin", "curl", f'echo "$*" >> {tmp_path}/asked; echo key > "$6"')
+        program(tmp_path / "bin", "dpkg", f'echo "$1" >> {tmp_path}/asked')
+        return tmp_path
+
+    DOCA = ELEMENTS / "weft-doca-ofed/pre-install.d/50-weft-doca-repository"
+    CUDA = ELEMENTS / "weft-cuda/pre-install.d/50-weft-cuda-repository"
+
+    def settings(self, name: str, **given: str) -> dict[str, str]:
+        """The element's variables as its environment.d makes them."""
+        (path,) = (ELEMENTS / name / "environment.d").iterdir()
+        shown = subprocess.run(
+            ["bash", "-euc", f". {path}; env"], env=given, capture_output=True, text=True, check=True
+        )
+        return dict(line.split("=", 1) for line in shown.stdout.splitlines() if line.startswith("WEFT_"))
+
+    @pytest.mark.parametrize(("arch", "folder"), [("amd64", "x86_64"), ("arm64", "arm64-sbsa")])
+    def test_doca_on_debians_family(self, root: Path, arch: str, folder: str) -> None:
+        (root / "etc/apt/sources.list.d").mkdir(parents=True)
+        given = self.settings("weft-doca-ofed", WEFT_DOCA_VERSION="3.1.0", WEFT_DOCA_DISTRO="ubuntu24.04")
+        assert run(self.DOCA, root, **given, ARCH=arch).returncode == 0
+        base = "https://linux.mellanox.com/public/repo/doca"
+        assert (root / "etc/apt/sources.list.d/doca.list").read_text() == (
+            f"deb [signed-by=/etc/apt/keyrings/doca.asc] {base}/3.1.0/ubuntu24.04/{folder}/ ./\n"
+        )
+        assert (root / "asked").read_text().endswith(f"{base}/GPG-KEY-Mellanox.pub\n")
+        assert (root / "etc/apt/keyrings/doca.asc").exists()
+
+    def test_doca_from_a_sites_mirror_on_red_hats_family(self, root: Path) -> None:
+        (root / "etc/yum.repos.d").mkdir(parents=True)
+        given = self.settings(
+            "weft-doca-ofed", WEFT_DOCA_URL="https://mirror/doca/", WEFT_DOCA_KEY_URL="https://mirror/key"
+        )
+        assert run(self.DOCA, root, **given).returncode == 0
+        lines = (root / "etc/yum.repos.d/doca.repo").read_text().splitlines()
+        assert {"baseurl=https://mirror/doca/", "gpgcheck=1", "gpgkey=https://mirror/key"} <= set(lines)
+
+    def test_a_key_that_is_not_to_be_had_ends_the_build(self, root: Path) -> None:
+        (root / "etc/apt/sources.list.d").mkdir(parents=True)
+        program(root / "bin", "curl", "exit 22")
+        given = self.settings("weft-doca-ofed", WEFT_DOCA_VERSION="9.9", WEFT_DOCA_DISTRO="ubuntu24.04")
+        assert run(self.DOCA, root, **given).returncode == 22
+        assert not (root / "etc/apt/sources.list.d/doca.list").exists()
+
+    def test_cuda_on_debians_family(self, root: Path) -> None:
+        (root / "etc/apt").mkdir(parents=True)
+        given = self.settings(
+            "weft-cuda", WEFT_CUDA_TOOLKIT="cuda-toolkit-12-8", WEFT_CUDA_DISTRO="ubuntu2404"
+        )
+        assert run(self.CUDA, root, **given, ARCH="arm64").returncode == 0
+        url = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/sbsa/cuda-keyring_1.1-1_all.deb"
+        assert (root / "asked").read_text().splitlines()[0].endswith(url)
+        assert "--install" in (root / "asked").read_text()
+
+    def test_cuda_on_red_hats_family(self, root: Path) -> None:
+        (root / "etc/yum.repos.d").mkdir(parents=True)
+        given = self.settings("weft-cuda", WEFT_CUDA_TOOLKIT="cuda-toolkit-12-8", WEFT_CUDA_DISTRO="rhel9")
+        assert run(self.CUDA, root, **given).returncode == 0
+        assert (root / "asked").read_text().endswith("/compute/cuda/repos/rhel9/x86_64/cuda-rhel9.repo\n")
+        assert (root / "etc/yum.repos.d/cuda.repo").exists()
+
+    @pytest.mark.parametrize("script", [DOCA, CUDA])
+    def test_what_nvidia_does_not_have_is_refused(self, root: Path, script: Path) -> None:
+        given = {
+            "WEFT_DOCA_URL": "https://mirror/",
+            "WEFT_CUDA_REPOSITORIES": "https://mirror",
+            "WEFT_CUDA_DISTRO": "x",
+        }
+        ran = run(script, root, **given, ARCH="ppc64le")
+        assert ran.returncode == 1
+        assert "ARCH is ppc64le; NVIDIA has amd64 and arm64" in ran.stderr
+        ran = run(script, root, **given)
+        assert ran.returncode == 1
+        assert "the image has neither apt nor dnf" in ran.stderr
+
+
+class TestPoplar:
+    """Archives of the shapes that Graphcore's have."""
+
+    TAKE = ELEMENTS / "weft-poplar/extra-data.d/60-weft-poplar"
+    INSTALL = ELEMENTS / "weft-poplar/install.d/70-weft-poplar"
+
+    def archive(self, path: Path, *files: str) -> str:
+        source = path.parent / f"{path.name}.d"
+        for name in files:
+            program((source / name).parent, Path(name).name, "echo ran")
+        with tarfile.open(path, "w:gz") as tar:
+            tar.add(source, arcname=".")
+        return str(path)
+
+    def build(self, root: Path, sdk: str, client: str, **sums: str) -> subprocess.CompletedProcess[str]:
+        """As diskimage-builder: takes the archives into the hooks, then runs the hook that is there."""
+        hooks = root / "hooks"
+        (hooks / "install.d").mkdir(parents=True)
+        given = {"WEFT_POPLAR_SDK": sdk, "WEFT_VIPU_CLIENT": client, "TMP_HOOKS_PATH": str(hooks)}
+        given |= {"WEFT_POPLAR_SDK_SHA256": "", "WEFT_VIPU_CLIENT_SHA256": "", **sums}
+        taken = run(self.TAKE, root, **given)
+        if taken.returncode:
+            return taken
+        script = hooks / "install.d/70-weft-poplar"
+        script.write_text(self.INSTALL.read_text())
+        script.chmod(0o755)
+        return run(script, root, **given)
+
+    @pytest.mark.parametrize("enables", ["enable", "poplar-ubuntu_20_04-3.3.0/enable.sh"])
+    def test_sdk_and_client_are_in_their_places(self, tmp_path: Path, enables: str) -> None:
+        sdk = self.archive(
+            tmp_path / "sdk.tar.gz", f"poplar_sdk-ubuntu_20_04-3.3.0/{enables}"
+        )  # "./" before it
+        built = self.build(tmp_path, sdk, self.archive(tmp_path / "vipu.tar.gz", "vipu-1.18/bin/vipu"))
+        assert built.returncode == 0, built.stderr
+        assert os.access(tmp_path / "usr/local/bin/vipu", os.X_OK)
+        assert os.access(tmp_path / "opt/poplar" / enables, os.X_OK)
+        assert [path.name for path in (tmp_path / "opt").iterdir()] == ["poplar"]
+        assert list((tmp_path / "hooks").glob("*.tar")) == [], "archives of gigabytes stay in the image"
+
+    def test_another_archive_is_no_sdk(self, tmp_path: Path) -> None:
+        other = self.archive(tmp_path / "other.tar.gz", "folder/readme")
+        built = self.build(tmp_path, other, self.archive(tmp_path / "vipu.tar.gz", "vipu"))
+        assert built.returncode == 1
+        assert "other.tar.gz is no Poplar SDK" in built.stderr
+
+    @pytest.mark.parametrize("files", [["bin/vipu-admin"], ["a/vipu", "b/vipu"]])
+    def test_an_archive_without_the_client_or_with_two(self, tmp_path: Path, files: list[str]) -> None:
+        sdk = self.archive(tmp_path / "sdk.tar.gz", "poplar_sdk/enable")
+        built = self.build(tmp_path, sdk, self.archive(tmp_path / "vipu.tar.gz", *files))
+        assert built.returncode == 1
+        assert "must have exactly one executable file named vipu" in built.stderr
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        built = self.build(tmp_path, str(tmp_path / "sdk"), str(tmp_path / "vipu"))
+        assert built.returncode == 1
+        assert built.stderr == f"weft-poplar: WEFT_POPLAR_SDK is {tmp_path}/sdk; there is no such file\n"
+
+    def test_another_sum(self, tmp_path: Path) -> None:
+        sdk = self.archive(tmp_path / "sdk.tar.gz", "poplar_sdk/enable")
+        built = self.build(tmp_path, sdk, sdk, WEFT_POPLAR_SDK_SHA256="0" * 64)
+        assert built.returncode == 1
+        assert f"the SHA-256 sum of {sdk} is not {'0' * 64} (WEFT_POPLAR_SDK_SHA256)" in built.stderr
