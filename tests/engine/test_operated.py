@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.engine.house import House
+from tests.engine.ipuhouse import IpuHouse
 from tests.engine.test_metal import ORDER as METAL
 from tests.engine.test_metal import members, ports, site, visit
 from weft.app.redact import redacted
@@ -14,6 +15,7 @@ from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, UnknownError
 from weft.model.pod import PodState
+from weft.model.resources import Kind
 from weft.model.views import AuditLogSearch
 from weft.ports.servers import Action
 from weft.testing.cloud import Fault
@@ -122,8 +124,8 @@ def test_others_pods_readers_and_other_nodes(house: House) -> None:
 
 def test_a_pod_that_is_not_in_use_has_no_servers_to_operate(house: House) -> None:
     """While it is built and released, who reboots what isn't the tenant's affair."""
-    house.cloud.plant(Fault.STUCK, verb="create", times=1)
-    pod = visit(house, house.order(), 2)
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=2)
+    pod = house.run(house.order(), PodState.BOOTING)
     node = pod.nodes[0]
     with pytest.raises(ConflictError, match="only servers of a READY or DEGRADED pod"):
         house.service.act_on_server(house.request(), "train", node, Action.REBOOT)
@@ -133,3 +135,25 @@ def test_a_pod_that_is_not_in_use_has_no_servers_to_operate(house: House) -> Non
     house.release(pod)
     with pytest.raises(ConflictError, match="being released"):
         house.service.pod_console(house.request(), "train", node)
+
+
+@pytest.mark.parametrize("who", ["tenant", "operator"])
+def test_the_sites_own_server_of_a_pod_is_nobodys_to_enter(
+    database: Database, database_url: str, who: str
+) -> None:
+    """A V-IPU controller has the keys of the pod's agents; its project is weft's own."""
+    house = IpuHouse(database, database_url)
+    pod = house.booted()
+    request = house.request() if who == "tenant" else house.operator
+    [controller] = [
+        r for r in house.store.resources(pod.id) if r.kind is Kind.SERVER and r.resource.owner == "site"
+    ]
+    for given in (controller.resource.name, controller.resource.node):
+        with pytest.raises(NotFoundError, match="has no server"):
+            house.service.act_on_server(request, str(pod.id), given, Action.RESCUE)
+        with pytest.raises(NotFoundError, match="has no server"):
+            house.service.pod_console(request, str(pod.id), given)
+    [own] = [s for s in house.service.show_pod(house.request(), "bert").servers if s.node == "poplar1"]
+    assert house.service.act_on_server(house.request(), "bert", own.node, Action.REBOOT).server == own.name
+    assert [a for _, a in house.cloud.acts] == [Action.REBOOT]
+    house.close()

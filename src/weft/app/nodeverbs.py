@@ -55,7 +55,9 @@ class NodeVerbs(OrderDesk):
             raise ConflictError(
                 f"pod {pod.name} is {state}: only servers of a READY or DEGRADED pod can be operated"
             )
-        servers = [r for r in self._store.resources(pod.id) if r.kind is Kind.SERVER and r.wanted]
+        # What is the site's own in a pod, such as a V-IPU controller, no tenant may enter.
+        rows = (r for r in self._store.resources(pod.id) if r.resource.owner == "tenant")
+        servers = [r for r in rows if r.kind is Kind.SERVER and r.wanted]
         found = [r for r in servers if given in (r.resource.name, r.resource.node)]
         if not found:
             raise NotFoundError(f"pod {pod.name} has no server on a node {given!r}, and none of that name")

@@ -150,18 +150,25 @@ def test_a_machines_servers_are_those_that_placement_has_on_it(rig: Rig) -> None
     assert set(listed) == {NODE, OTHER}, "each machine is a host of its own"
 
 
-def test_a_machine_whose_use_ironic_does_not_tell_is_unknown(rig: Rig) -> None:
-    """Its adapters stay as they are; nothing says that its server runs on it, nor that it doesn't."""
+GONE = Reply(404, {"error_message": f"Node {NODE} could not be found."})
+
+
+@pytest.mark.parametrize(("lie", "why"), [(Reply(503, {}), "503"), (GONE, "not in Ironic")])
+def test_a_machine_whose_use_ironic_does_not_tell_is_unknown(rig: Rig, lie: Reply, why: str) -> None:
+    """Its adapters stay as they are; nothing says that its server runs on it, nor that it doesn't.
+
+    Ironic answers 404 for what a user may not see, too, as when its rights were taken away by mistake.
+    """
     row = {"id": "hyper-1", "hypervisor_hostname": NODE, "hypervisor_type": "ironic", "state": "up"}
     row |= {"service": {"host": "metal1"}, "servers": [{"uuid": SERVER, "name": "one"}]}
     rig.cloud.lies = [
         ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": [row]})),
         ("GET /compute/os-hypervisors/hyper-1", Reply(200, {"hypervisor": row})),
         ("GET /placement/resource_providers/hyper-1/allocations", Reply(200, {"allocations": {SERVER: {}}})),
-        (f"GET /baremetal/v1/nodes/{NODE}", Reply(503, {})),
+        (f"GET /baremetal/v1/nodes/{NODE}", lie),
     ]
     seen = rig.facts.on_hosts([NODE])[NODE]
-    assert [o.id for o in seen.occupants] == [SERVER] and "503" in seen.unknown and not seen.busy
+    assert [o.id for o in seen.occupants] == [SERVER] and why in seen.unknown and not seen.busy
 
 
 def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:

@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from networking_generic_switch.devices import device_manager
 from networking_generic_switch.exceptions import GenericSwitchException
 
 from tests.drivers.switches.rigs import RealSwitches
+from weft.drivers.switches import ngs
 from weft.drivers.switches.opened import session_of
 from weft.drivers.switches.switch import Limits, Session
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans
@@ -125,11 +127,34 @@ def test_a_networks_vlan_leaves_the_links_with_it(leaf: Neutrons) -> None:
 
 
 def test_neutron_hears_of_a_switch_that_does_not_answer(leaf: Neutrons) -> None:
-    """Its binding fails, and Ironic's deployment with it: no machine is powered on."""
+    """The port doesn't become ACTIVE, for which Ironic waits with `fail_on_port_binding_failure`."""
     leaf.front.faults.down = True
     with pytest.raises(GenericSwitchException, match="switch leaf1"):
         leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
     assert leaf.switch.vlan_has_ports(TENANT)  # unknown is no reason to remove it
+
+
+def test_a_port_is_freed_although_its_switch_does_not_answer_at_once(
+    leaf: Neutrons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neutron keeps an error of this call to itself, and asks nobody again."""
+    leaf.switch.add_network(TENANT, NETWORK)
+    leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        leaf.front.faults.down = len(pauses) < 2
+
+    monkeypatch.setattr(ngs, "time", SimpleNamespace(sleep=pause))
+    leaf.front.faults.down = True
+    leaf.switch.delete_port(leaf.ports[0], TENANT)
+    assert len(pauses) == 2 and leaf.seen(0) == PortVlans(None)
+    leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
+    monkeypatch.setattr(ngs, "time", SimpleNamespace(sleep=pauses.append))
+    leaf.front.faults.down = True
+    with pytest.raises(GenericSwitchException, match="switch leaf1"):
+        leaf.switch.delete_port(leaf.ports[0], TENANT)
 
 
 def test_a_port_that_is_not_there_or_is_a_link_is_named(leaf: Neutrons) -> None:

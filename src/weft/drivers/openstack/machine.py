@@ -218,7 +218,11 @@ def use_of(own: Project, machine: str) -> str:
 
     A tenant's rebuild of its server is a deployment, too, which Nova doesn't ask weft about. Raises `UnknownError`.
     """
-    return _use(read_node(own, machine))
+    node = read_node(own, machine)
+    if node["provision_state"] == GONE:
+        # As for a user that may not see it any more: nothing says that its server doesn't run.
+        raise UnknownError(f"read what is done with machine {machine}", "Ironic", "it is not in Ironic")
+    return _use(node)
 
 
 def uses(own: Project, machines: Collection[str]) -> Mapping[str, str]:

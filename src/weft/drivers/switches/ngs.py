@@ -2,9 +2,10 @@
 """weft's drivers of switches as a device type of networking-generic-switch, which Neutron calls when it binds a port.
 
 Ironic waits for Neutron before it powers a machine on, in provisioning, cleaning and for the tenant: a port is in its
-VLAN by then, and in no other, only if whoever changes the switch does so within Neutron's call. This does, with what
-all of weft's drivers do: one transaction, read back, saved; and it touches nothing but the port that it is told of. A
-port without a network is in the parking VLAN, never a trunk.
+VLAN by then, and in no other, only if whoever changes the switch does so within Neutron's call, and if Ironic is
+configured to look whether it did (`[neutron] fail_on_port_binding_failure`: Neutron keeps some errors to itself, and
+the port is not ACTIVE then). This does, with what all of weft's drivers do: one transaction, read back, saved; and it
+touches nothing but the port that it is told of. A port without a network is in the parking VLAN, never a trunk.
 
 Loaded by Neutron (entry point `generic_switch.devices`), by nothing of weft. Source: networking-generic-switch 10.2,
 `devices.GenericSwitchDevice`, `generic_switch_mech`.
@@ -13,11 +14,13 @@ Loaded by Neutron (entry point `generic_switch.devices`), by nothing of weft. So
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Collection
 
 from networking_generic_switch import devices
 from networking_generic_switch import exceptions as ngs
+from oslo_log import log as logging
 from pydantic import ValidationError
 
 from weft.drivers.switches.opened import session_of
@@ -29,7 +32,10 @@ from weft.model.errors import WeftError
 from weft.model.ranges import Range
 from weft.model.site import SwitchAccess
 
+LOG = logging.getLogger(__name__)
 INTERFACES = ("eos", "nvue", "sonic", "ovs")
+FREE_AGAIN = (2.0, 5.0)
+"""Pauses in seconds between attempts to free a port."""
 OPTIONS = ("weft_interface", "weft_url", "weft_credentials", "weft_ca")
 
 
@@ -117,6 +123,14 @@ class WeftSwitch(devices.GenericSwitchDevice):
             mine = now.untagged in (number, DEFAULT) or number in now.tagged or now.tagged == EVERY
             return Batch(ports={port_id: PortEdit(PARK, remove=now.tagged)} if mine else {})
 
+        # Neutron doesn't ask again, nor tell Ironic, if this fails.
+        for pause in FREE_AGAIN:
+            try:
+                self._change(number, (port_id,), edit)
+                return
+            except WeftSwitchError as error:
+                LOG.warning("freeing port %s: %s; it is tried again in %s s", port_id, error, pause)
+                time.sleep(pause)
         self._change(number, (port_id,), edit)
 
     def vlan_has_ports(self, segmentation_id):
