@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.model.novaflavor import NovaFlavor, miscounted
+from weft.model.novaflavor import NovaFlavor, extra_specs, miscounted
 from weft.model.site import AcceleratorCount, Flavor
 
 SITE = Flavor(accelerators=AcceleratorCount(type="a100", count=2), cores=8, memory_mib=1024)
@@ -100,3 +100,36 @@ def test_cores_and_memory_are_compared_where_they_are_counted() -> None:
     assert "9 vcpus" in (found({}, {}, vcpus=9) or "")
     assert "2048 MiB" in (found({}, {}, ram=2048) or "")
     assert found({"cores": 0, "memory_mib": 0}, {}, vcpus=99, ram=99) is None
+
+
+@pytest.mark.parametrize("accelerators", [None, AcceleratorCount(type="a100", count=4)])
+@pytest.mark.parametrize("affinity", ["required", "legacy", "socket", "preferred"])
+@pytest.mark.parametrize("dedicated", [False, True])
+@pytest.mark.parametrize(
+    ("numa_nodes", "one_numa"), [(None, False), (None, True), (1, False), (2, False), (16, False)]
+)
+def test_a_flavor_with_its_own_extra_specs_is_counted_as_nova_does(
+    accelerators: AcceleratorCount | None,
+    affinity: Any,
+    dedicated: bool,
+    numa_nodes: int | None,
+    one_numa: bool,
+) -> None:
+    site = SITE.model_copy(
+        update={
+            "accelerators": accelerators,
+            "pci_affinity": affinity,
+            "dedicated_cores": dedicated,
+            "numa_nodes": numa_nodes,
+            "one_numa": one_numa,
+        }
+    )
+    specs = extra_specs(site)
+    assert miscounted(site, NovaFlavor(site.cores, site.memory_mib, specs, {})) is None
+    for key in specs:
+        if key == "hw:pci_numa_affinity_policy" and site.affinity in ("required", "legacy"):
+            continue  # of devices whose NUMA node is known, the same
+        if key == "hw:numa_nodes" and specs[key] == "1" and dedicated:
+            continue  # dedicated cores imply one
+        without = {k: v for k, v in specs.items() if k != key}
+        assert miscounted(site, NovaFlavor(site.cores, site.memory_mib, without, {})), f"{key} is of no use"

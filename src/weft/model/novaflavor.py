@@ -61,6 +61,23 @@ def accelerators_of(alias: str) -> int:
     return sum(int(c) for c in counts if c.isdecimal())
 
 
+def extra_specs(counted: Flavor) -> dict[str, str]:
+    """The extra specs of a Nova flavor for virtual machines that uses of a node what the site's flavor says.
+
+    `miscounted` finds nothing wrong with it. Devices are asked for by the alias that is called as their type
+    (`weft site export`). What the site doesn't say, such as the size of memory pages, is left to the operator.
+    """
+    specs: dict[str, str] = {}
+    if counted.accelerators:
+        specs["pci_passthrough:alias"] = f"{counted.accelerators.type}:{counted.accelerators.count}"
+    if counted.dedicated_cores:
+        specs["hw:cpu_policy"] = "dedicated"
+    if counted.numa is not None:
+        specs["hw:numa_nodes"] = str(counted.numa)
+        specs["hw:pci_numa_affinity_policy"] = counted.affinity
+    return specs
+
+
 def miscounted(counted: Flavor, nova: NovaFlavor) -> str | None:
     """Where the site's flavor differs from Nova's in what a server uses of a shared node; None: nowhere.
 
