@@ -1,0 +1,103 @@
+"""An IPU pod on switches where frames move: its RNICs and Poplar server are together, and alone, until its release.
+
+The machines' RNICs and the Poplar server's adapter are hosts of a running Open vSwitch, behind each vendor's interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+import pytest
+
+from tests.drivers.switches.rigs import CONFIRM, RealSwitches
+from tests.engine.ipuhouse import POD, IpuHouse
+from weft.drivers.switches import EthernetFabric, open_fabric
+from weft.engine.database import Database
+from weft.engine.ledger import FabricLedger
+from weft.generate.receipts import verify
+from weft.model.fabrictypes import Mode
+from weft.model.pod import PodState
+from weft.model.resources import SegmentSpec
+from weft.model.site import Site
+from weft.planning.site.check import check_site
+from weftlab.site import FABRIC as RIGS_FABRIC
+
+pytestmark = [pytest.mark.fabric, pytest.mark.database]
+
+FABRIC = "roce"
+RNICS, SERVER, STRANGERS = ("host1", "host2", "host5", "host6"), "host3", ("host4", "host7")
+
+
+def cabled(site: Site, rig: RealSwitches) -> Site:
+    """The lab's IPU-POD on the rig's leaves: a machine on two of each, its Poplar server on the first."""
+    document = site.model_dump(mode="json")
+    own = rig.site.model_dump(mode="json")
+    data = document["ipu_pods"][POD]["data"]
+    document["fabrics"][FABRIC] = {
+        **own["fabrics"][RIGS_FABRIC],
+        "physical_network": data.pop("physical_network"),
+        "segments": own["fabrics"][RIGS_FABRIC]["segments"],
+    }
+    data.pop("segments")
+    data["fabric"] = FABRIC
+    document["fabrics"][FABRIC]["manager"]["switching"]["bundles"] = []
+    document["switches"] += [{**s, "fabric": FABRIC, "rack": None} for s in own["switches"]]
+    for machine, host in zip(document["ipu_machines"], RNICS, strict=True):
+        switch, _, port = rig.port(host).partition("/")
+        number = rig.hosts.by_name[host].ends[0].number
+        machine |= {"rnic_switch": switch, "rnic_port": number, "rnic_switch_port": port}
+    guid = "0x00000000feed0001"
+    adapter = {"name": "mlx5_0", "fabric": FABRIC, "guid": guid, "port_guid": guid, "pci": "0000:c5:00.0"}
+    for node in document["nodes"]:
+        if node["role"] == "poplar":
+            node["hcas"] = [{**adapter, "switch_port": rig.port(SERVER)}]
+    return Site.model_validate(document)
+
+
+class Switched:
+    """A house whose IPU-POD is on the rig's switches."""
+
+    def __init__(self, database: Database, url: str, rig: RealSwitches) -> None:
+        self.rig, self.house = rig, IpuHouse(database, url)
+        self.house.site = cabled(self.house.site, rig)
+        assert check_site(self.house.site) == []
+        ledger = FabricLedger(database, FABRIC, self.house.site.fabrics[FABRIC].words)
+        self.fabric: EthernetFabric = open_fabric(self.house.site, FABRIC, ledger, CONFIRM)
+        self.house.world.resources[FABRIC] = self.fabric  # type: ignore[index]
+        self.house.world.fabrics[FABRIC] = self.fabric  # type: ignore[index]
+        self.house.store.activate_site(self.house.site, "test")
+
+    def close(self) -> None:
+        self.house.close()
+        self.fabric.close()
+
+
+@pytest.fixture(params=["ovs", "mixed"])
+def switched(
+    request: pytest.FixtureRequest,
+    database: Database,
+    database_url: str,
+    switch_rigs: Callable[[str], RealSwitches],
+) -> Generator[Switched]:
+    made = Switched(database, database_url, switch_rigs(request.param))
+    yield made
+    made.close()
+
+
+def test_the_machines_reach_each_other_and_nobody_else_until_the_release(switched: Switched) -> None:
+    house, hosts = switched.house, switched.rig.hosts
+    pod = house.booted()
+    [segment] = [r.spec for r in pod.plan.graph.resources if isinstance(r.spec, SegmentSpec)]
+    modes = {m.port: m.mode for m in segment.members}
+    assert modes.pop(switched.rig.port(SERVER)) is Mode.TRUNK and set(modes.values()) == {Mode.ACCESS}
+    inside = {(RNICS[0], RNICS[1]), (RNICS[0], RNICS[2]), (RNICS[3], RNICS[1])}
+    across = {(a, b) for a in (RNICS[0], RNICS[2]) for b in STRANGERS} | {(STRANGERS[0], RNICS[0])}
+    hosts.await_reach(inside, seconds=40)
+    assert not hosts.reached(across)
+    assert house.service.audit(house.operator).findings == ()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and verify(signed.model_dump(mode="json")).valid and signed.receipt.clean
+    assert not hosts.reached(inside | across)
+    assert segment.number not in switched.fabric.snapshot().ports_in
