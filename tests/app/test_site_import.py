@@ -293,3 +293,68 @@ def test_a_site_with_networks_survives_the_way_through_the_api(hardware: Hardwar
     hardware.write()
     site: Site = hardware.imported().site
     assert load_site(dict(cut(site).document), links_needed=False) == site
+
+
+SWITCHED = """
+fabrics:
+  roce:
+    type: ethernet
+    physical_network: physnet-data
+    segments: {first: 1100, last: 1199}
+    manager:
+      driver: switches
+      switching:
+        switches: [{name: tor75, interface: eos, url: "https://10.3.1.2"}]
+        parking: 4000
+"""
+
+
+def on_switches(tmp_path: Path, change: tuple[str, str] = ("", "")) -> Site:
+    """The example's list, whose data network is a fabric of switches that weft configures."""
+    head = (LISTS / "ipupod64.yaml").read_text()
+    data = "data:                            # IPU over Fabric: a VLAN a pod\n      physical_network: physnet-data\n"
+    data += "      segments: {first: 1100, last: 1199}\n"
+    assert data in head
+    (tmp_path / "head.yaml").write_text(head.replace(data, "data:\n      fabric: roce\n") + SWITCHED)
+    rows = list(csv.reader((LISTS / "ipupod64.csv").read_text().splitlines()[1:]))
+    adapter = ("MAC", "Fabric", "GUID", "Port GUID", "PCI", "Switch", "Switch Port")
+    rows[0] += ["Fabric", "Level", *(f"mlx5_0 {column}" for column in adapter)]
+    for number, row in enumerate(rows[1:], 1):
+        row.extend(["roce", "leaf"] if row[0] == "tor75" else ["", ""])
+        guid = f"0x{0x0C42A10300000000 + number:016x}"
+        server = "poplar" in row[1].lower()
+        cells = [
+            f"0c:42:a1:76:00:{number:02x}",
+            "roce",
+            guid,
+            guid,
+            "0000:c5:00.0",
+            "tor75",
+            f"Ethernet{number - 18}/1",
+        ]
+        row.extend(cells if server else [""] * len(adapter))
+        if row[0] == "tor75":
+            row[rows[0].index("Port Gbps")] = row[rows[0].index("MTU")] = ""
+    text = "\n".join(",".join(row) for row in rows) + "\n"
+    (tmp_path / "list.csv").write_text(text.replace(*change) if change[0] else text)
+    errors: list[InputError] = []
+    records = read_list(str(tmp_path / "list.csv"), {}, errors)
+    return import_site(str(tmp_path / "head.yaml"), records, errors).site
+
+
+def test_ipu_machines_on_a_fabric_of_switches_get_the_vendors_names_of_their_ports(tmp_path: Path) -> None:
+    """The list numbers the ports, or names them; its switch says how they are called."""
+    site = on_switches(tmp_path)
+    assert {m.rnic_switch_port for m in site.ipu_machines} == {f"Ethernet{n}/1" for n in range(9, 25)}
+    assert site.switch_by_name["tor75"].ports == 32
+    assert on_switches(tmp_path, (",tor75,9,", ",tor75,Ethernet9/1,")) == site
+
+
+def test_a_port_that_has_no_name_is_refused(tmp_path: Path) -> None:
+    for change, told in (
+        ((",tor75,9,", ",tor75,99,"), "a port of tor75: Ethernet1/1 to Ethernet32/1, or 1 to 32"),
+        (("Ethernet[1-32]/1", "32"), "a number on a switch of the list with its ports"),
+    ):
+        with pytest.raises(InputErrors) as refused:
+            on_switches(tmp_path, change)
+        assert told in str(refused.value)

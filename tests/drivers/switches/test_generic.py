@@ -225,6 +225,7 @@ def test_a_host_key_that_is_not_known_gets_no_password(told: Told, tmp_path: Pat
 def test_an_unknown_device_type_is_named(told: Told) -> None:
     session = told.fabric.session("leaf1")
     assert isinstance(session, Generic)
-    session._access = session._access.model_copy(update={"device_type": "netmiko_no_such"})  # pyright: ignore[reportPrivateUsage]
+    device = session._device  # pyright: ignore[reportPrivateUsage]
+    device._access = device._access.model_copy(update={"device_type": "netmiko_no_such"})  # pyright: ignore[reportPrivateUsage]
     refused = told.driver.create(scope(), [vlan(FIRST, [told.rig.port("host1")])], {})["partition"]
     assert isinstance(refused.error, PermanentError) and "netmiko_no_such" in str(refused.error)

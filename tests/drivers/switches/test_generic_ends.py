@@ -1,4 +1,4 @@
-"""A process that speaks to a switch through networking-generic-switch comes to its end."""
+"""A process that speaks to a switch through networking-generic-switch comes to its end, also if that isn't loaded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,33 @@ import sys
 
 PROGRAM = """
 from concurrent.futures import ThreadPoolExecutor
-from weft.drivers.switches.generic import _library
+from weft.drivers.switches.genericdevice import library
 with ThreadPoolExecutor(1) as pool:
-    print(pool.submit(_library).result()[1].__name__)
+    print(pool.submit(library).result()[1].__name__)
 """
+
+STUCK = """
+import sys, threading
+class Stuck:
+    def find_spec(self, name, path=None, target=None):
+        if name == "networking_generic_switch":
+            threading.Event().wait()
+sys.meta_path.insert(0, Stuck())
+from weft.drivers.switches import genericdevice
+from weft.model.errors import PermanentError
+from weft.model.site import SwitchAccess
+from weft.drivers.switches.access import Credentials
+from weft.drivers.switches.vlans import Batch
+genericdevice.LOAD_SECONDS = 0.05
+access = SwitchAccess(name="leaf1", interface="generic", device_type="netmiko_juniper", url="ssh://127.0.0.1")
+device = genericdevice.GenericDevice(access, 4000, (), lambda: Credentials("weft", "secret"), None)
+for _ in range(2):
+    try:
+        device.send(Batch({101: "weft"}), 101)
+    except PermanentError as error:
+        print(error)
+"""
+"""Its import never ends, as that of a package on storage that is away."""
 
 
 def test_threads_that_loaded_the_library_end() -> None:
@@ -19,3 +42,13 @@ def test_threads_that_loaded_the_library_end() -> None:
         [sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stdout.strip()) == (0, "GenericSwitchException"), done.stderr
+
+
+def test_a_library_that_is_not_loaded_in_time_is_an_error_each_time_and_keeps_nobody() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STUCK], check=False, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.strip().splitlines()
+    assert len(told) == 2 and all(t.startswith("load networking-generic-switch (") for t in told), told
+    assert all("weft[generic-switch]" in t and "secret" not in t for t in told)

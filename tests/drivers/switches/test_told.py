@@ -12,6 +12,7 @@ import pytest
 from tests.drivers.switches.rigs import Recorded, Records, scope, vlan
 from weft.drivers.switches import open_fabric, turn
 from weft.drivers.switches.generic import Generic
+from weft.drivers.switches.genericdevice import GenericDevice
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.resources import Resource, SegmentSpec, Status
 from weft.model.site import Site
@@ -104,10 +105,10 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     told = Told(tmp_path)
 
-    def device(switch: Generic) -> tuple[Device, tuple[type[Exception], ...]]:
-        return told.devices[switch.name], (RefusedError,)
+    def made(device: GenericDevice) -> tuple[Device, tuple[type[Exception], ...]]:
+        return told.devices[device.name], (RefusedError,)
 
-    monkeypatch.setattr(Generic, "_device", device)
+    monkeypatch.setattr(GenericDevice, "_made", made)
     yield told
     told.fabric.close()
 

@@ -6,37 +6,25 @@ it is clean.
 
 A change is sent whole, whatever was sent before, in one session, which ends with saving the configuration: what another
 worker has sent isn't known here. What a worker was sending when it was killed may be left until the VLAN's next change.
-Source: networking-generic-switch 10.2, `devices.GenericSwitchDevice`, and `batching` for how its commands are gathered.
 """
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Protocol
 
 from weft.drivers.switches.access import Credentials
 from weft.drivers.switches.cabling import Cabling
+from weft.drivers.switches.genericdevice import GenericDevice
 from weft.drivers.switches.switch import Edit, Limits
 from weft.drivers.switches.turn import turn
-from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
-from weft.model.errors import PermanentError, UnknownError
+from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
 from weft.model.resources import SegmentSpec
 from weft.model.site import SwitchAccess
-
-CONNECT_SECONDS, AGAIN_SECONDS = 20, 2
-"""How long a session is tried to be opened, and the pause between attempts."""
-LOAD_SECONDS = 120.0
-LAST_WORDS = 200
-"""Characters of a switch's own words in an error."""
 
 Segments = Mapping[int, tuple[str, SegmentSpec]]
 """VLAN -> its name, which says whose it is, and its segment."""
@@ -93,9 +81,10 @@ class Generic:
         credentials: Callable[[], Credentials],
         known_hosts: str | None,
     ) -> None:
-        self.name, self._access, self._limits, self._cabling = access.name, access, limits, cabling
+        self.name, self._limits, self._cabling = access.name, limits, cabling
         self._wanted, self._ever = wanted, ever
-        self._credentials, self._known_hosts = credentials, known_hosts
+        bonds = self._mine(frozenset(cabling.bundles or ()))
+        self._device = GenericDevice(access, limits.parking, bonds, credentials, known_hosts)
         self._changing = threading.Lock()
         self._lock = threading.Lock()
         self._sent: dict[int, _Sent] = {}
@@ -161,7 +150,7 @@ class Generic:
             for one in inside:
                 self._out.pop(one, None)
             self._owed |= {(number, p): vlans for p, vlans in gone.items()}
-        self._send(batch, number)
+        self._device.send(batch, number)
         now = time.monotonic()
         with self._lock:
             self._sent[number] = _Sent(name, {p: e.on(PortVlans()) for p, e in into.items()}, now)
@@ -238,132 +227,9 @@ class Generic:
         carrying = self._cabling.spread(spec.ports).get(self.name, frozenset())
         return found | dict.fromkeys(self._mine(carrying), tagged)
 
-    # -- the library ------------------------------------------------------------------------------------------
-
-    def _send(self, batch: Batch, number: int) -> None:
-        """One session. Raises `UnknownError` for whatever goes wrong: part of it may have been done."""
-        device, errors = self._device()
-        gathered = _Gathered()
-        try:
-            device.batch_cmds = gathered
-            for port, edit in batch.ports.items():
-                if edit.untagged == PARK or edit.remove:
-                    self._take_off(device, port, edit, number)
-            if batch.define:
-                device.add_network(number, _network(number))
-            for port, edit in batch.ports.items():
-                if edit.untagged not in (KEEP, PARK) or edit.add:
-                    self._put_on(device, port, edit, number)
-            if batch.forget:
-                device.del_network(number, _network(number))
-            device.batch_cmds = None
-            output = device.send_commands_to_device(gathered.commands) or ""
-            device.check_output(output, "change VLANs")
-        except errors as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())[-LAST_WORDS:]}"
-            raise UnknownError("change VLANs", f"switch {self.name}", said) from None
-
-    def _put_on(self, device: Any, port: str, edit: PortEdit, number: int) -> None:
-        if edit.add:
-            self._needs(device.support_trunk_on_ports)
-            device.add_subports_on_trunk({}, port, [{"segmentation_id": number}])
-        elif port in self._bonds():
-            device.plug_bond_to_network(port, number)
-        else:
-            device.plug_port_to_network(port, number)
-
-    def _take_off(self, device: Any, port: str, edit: PortEdit, number: int) -> None:
-        if edit.remove:
-            self._needs(device.support_trunk_on_ports)
-            device.del_subports_on_trunk({}, port, [{"segmentation_id": number}])
-        elif port in self._bonds():
-            device.unplug_bond_from_network(port, number)
-        else:
-            device.delete_port(port, number)
-
-    def _bonds(self) -> frozenset[str]:
-        return self._mine(frozenset(self._cabling.bundles or ()))
-
-    def _needs(self, supported: bool) -> None:
-        if not supported:
-            said = f"device type {self._access.device_type} of networking-generic-switch sets no trunks"
-            then = "use a switch whose links weft doesn't have to configure"
-            raise PermanentError("change VLANs", f"switch {self.name}", said, then)
-
-    def _device(self) -> tuple[Any, tuple[type[Exception], ...]]:
-        """The library's device, and its errors. Raises `PermanentError` if it can't be had."""
-        try:
-            make, failed = _library()
-        except Exception as error:
-            asked, then = "load networking-generic-switch", "install weft[generic-switch]"
-            raise PermanentError(asked, "this Python environment", repr(error), then) from error
-        try:
-            return make(self._settings(), self.name), (failed,)
-        except (failed, RuntimeError) as error:
-            said = f"device type {self._access.device_type}: {error}"
-            then = "give a device type of networking-generic-switch"
-            raise PermanentError("open the switch", f"switch {self.name}", said, then) from None
-
-    def _settings(self) -> dict[str, str]:
-        """A section `[genericswitch:…]` of the library's configuration."""
-        place, mine = urlsplit(self._access.url), self._credentials()
-        strict = {"ssh_strict": "true", "system_host_keys": "true"}
-        if self._known_hosts is not None:
-            strict |= {"alt_host_keys": "true", "alt_key_file": self._known_hosts}
-        return {
-            "device_type": self._access.device_type or "",
-            "ip": place.hostname or "",
-            "port": str(place.port or 22),
-            "username": mine.user,
-            "password": mine.password,
-            **({"secret": mine.secret} if mine.secret else {}),
-            **strict,
-            "ngs_port_default_vlan": str(self._limits.parking),
-            "ngs_network_name_format": "weft-{segmentation_id}",
-            "ngs_ssh_connect_timeout": str(CONNECT_SECONDS),
-            "ngs_ssh_connect_interval": str(AGAIN_SECONDS),
-        }
-
-
-@cache
-def _library() -> tuple[Callable[..., Any], type[Exception]]:
-    """The library's way to make a device, and the base of its errors. Raises whatever its import raises.
-
-    It is imported in a thread that nobody waits for: it imports eventlet, whose copy of `threading` replaces the lock
-    by which others know that the importing thread has ended; a pool with it, and the process, would never end.
-    """
-    found: Future[tuple[Callable[..., Any], type[Exception]]] = Future()
-
-    def load() -> None:
-        try:
-            from networking_generic_switch import batching
-            from networking_generic_switch.devices import device_manager
-            from networking_generic_switch.exceptions import GenericSwitchException
-
-            # It would wait at the process's end for threads of a batching that isn't used here, for a minute.
-            atexit.unregister(batching._wait_for_threads)  # pyright: ignore[reportPrivateUsage]
-        except BaseException as error:
-            found.set_exception(error)
-        else:
-            found.set_result((device_manager, GenericSwitchException))
-
-    threading.Thread(target=load, daemon=True).start()
-    return found.result(LOAD_SECONDS)
-
 
 def _is_remembered(at: float) -> bool:
     return time.monotonic() - at < REMEMBERED_SECONDS
-
-
-class _Gathered:
-    """In the place of the library's own batching, which needs an etcd: commands of many calls, for one session."""
-
-    def __init__(self) -> None:
-        self.commands: list[str] = []
-
-    def do_batch(self, device: object, commands: Sequence[str]) -> str:
-        self.commands += commands
-        return ""
 
 
 def _with(state: SwitchState, number: int, ports: Ports) -> SwitchState:
@@ -374,8 +240,3 @@ def _with(state: SwitchState, number: int, ports: Ports) -> SwitchState:
         untagged = now.untagged if more.untagged is None else more.untagged
         joined[port] = PortVlans(untagged, now.tagged | more.tagged, now.trunk or more.trunk)
     return replace(state, vlans={**state.vlans, number: ""}, ports=joined)
-
-
-def _network(number: int) -> str:
-    """The library wants the network's id; the VLAN's name on the switch isn't made of it."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))

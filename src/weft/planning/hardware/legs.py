@@ -53,9 +53,14 @@ class Legs:
             if "address" not in texts:
                 block = leg_of(pod, leg, self._networks)
                 self._give(record, f"{name}/{leg}", f"{leg}_address", texts, str(block.addresses), block)
-        if leg == "rnic" and "port" in texts:
-            texts["port"] = self._number(record, texts.get("switch"), texts["port"])
         row: dict[str, tuple[str | None, str]] = {}
+        if leg == "rnic" and "port" in texts:
+            given, switch = texts["port"], texts.get("switch")
+            texts["port"] = self._number(record, switch, given)
+            if (
+                pod is not None and pod.data.fabric is not None
+            ):  # its driver knows ports by the vendor's names
+                row["rnic_switch_port"] = (self._name(record, switch, given), "rnic_port")
         for attribute in ("mac", "address", "switch", "port"):
             column = f"{leg}_{attribute}"
             cell = record.cells.get(column)
@@ -86,6 +91,21 @@ class Legs:
         self._wrong(record, "rnic_port", port, allowed)
         return port
 
+    def _name(self, record: Record, switch: str | None, port: str) -> str | None:
+        """The vendor's name of a switch's port, which the list may number."""
+        names = self._ports.get(switch or "")
+        if not port.isdecimal():
+            return port
+        if names is None:
+            listed = ", ".join(sorted(self._ports)) or "it has none"
+            allowed = f"a number on a switch of the list with its ports, by which it is named: {listed}"
+        elif 1 <= int(port) <= len(names):
+            return names[int(port) - 1]
+        else:
+            allowed = f"a port of {switch}: {names[0]} to {names[-1]}, or 1 to {len(names)}"
+        self._wrong(record, "rnic_port", port, allowed)
+        return None
+
     def _vlan(self, record: Record, leg: str, texts: dict[str, str], pod: IpuPod) -> None:
         vlans = vlans_of(pod, leg)
         vlan = texts.get("vlan")
@@ -105,7 +125,10 @@ def number_of(text: str | None) -> float | None:
 
 def _ports_of(record: Record) -> tuple[str, ...]:
     """Names of a switch's ports; none if it isn't one, or they are wrong, which is told with its row."""
+    text = record.text("ports") or ""
+    if text.isdecimal():  # of a fabric's switch: how many it has
+        return ()
     try:
-        return port_names(tuple((record.text("ports") or "").split()))
+        return port_names(tuple(text.split()))
     except ValueError:
         return ()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from weft.model.errors import InputError
 from weft.model.hardware import Record
 from weft.model.ids import NAMES
-from weft.model.site import IpuPod, SiteNetwork
+from weft.model.site import IpuPod, SiteNetwork, port_names
 from weft.model.sitefile import csv_columns
 from weft.planning.hardware.columns import ATTRIBUTES, PLAIN, interfaces_of
 from weft.planning.hardware.kinds import FABRIC_SWITCH, IPU_MACHINE, KINDS, HardwareKind, kind_of
@@ -122,7 +122,8 @@ class _Reader:
             if column not in PLAIN or column == "kind":
                 continue
             if column in kind.columns:
-                values[column] = (cell.text, cell.column)
+                counted = kind is FABRIC_SWITCH and column == "ports"
+                values[column] = (self._count(record, cell.text) if counted else cell.text, cell.column)
             else:
                 self._wrong(
                     record, column, cell.text, f"none: {name} is of kind {kind_name}, which has no {column}"
@@ -132,6 +133,16 @@ class _Reader:
         if needs_pod and "ipu_pod" not in values and len(pods) == 1:
             values["ipu_pod"] = (next(iter(pods)), "ipu_pod")
         return values
+
+    def _count(self, record: Record, ports: str) -> str | None:
+        """How many ports a fabric's switch has, which the list may name."""
+        if ports.isdecimal():
+            return ports
+        try:
+            return str(len(port_names(tuple(ports.split()))))
+        except ValueError as error:
+            self._wrong(record, "ports", ports, f"a number, or {error}")
+            return None
 
     def _without_mac(self, record: Record) -> set[str]:
         """Interfaces of which the row says something, but not the MAC address."""

@@ -1,0 +1,171 @@
+"""A switch as networking-generic-switch's own device class sends its commands: one session a change.
+
+Source: networking-generic-switch 10.2, `devices.GenericSwitchDevice`, and `batching` for how its commands are gathered.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from weft.drivers.switches.access import Credentials
+from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
+from weft.model.errors import PermanentError, UnknownError
+from weft.model.site import SwitchAccess
+
+CONNECT_SECONDS, AGAIN_SECONDS = 20, 2
+"""How long a session is tried to be opened, and the pause between attempts."""
+LOAD_SECONDS = 120.0
+LAST_WORDS = 200
+"""Characters of a switch's own words in an error."""
+
+
+class GenericDevice:
+    """One switch.
+
+    Args:
+        parking: VLAN of ports that are in no other.
+        bonds: the vendor's names of its ports that are ends of hosts' bonds.
+        credentials: called when they are first needed.
+        known_hosts: file with the switch's SSH host key; None: the user's own.
+    """
+
+    def __init__(
+        self,
+        access: SwitchAccess,
+        parking: int,
+        bonds: Collection[str],
+        credentials: Callable[[], Credentials],
+        known_hosts: str | None,
+    ) -> None:
+        self.name, self._access, self._parking, self._bonds = access.name, access, parking, bonds
+        self._credentials, self._known_hosts = credentials, known_hosts
+
+    def send(self, batch: Batch, number: int) -> None:
+        """One session. Raises `UnknownError` for whatever goes wrong: part of it may have been done."""
+        device, errors = self._made()
+        gathered = _Gathered()
+        try:
+            device.batch_cmds = gathered
+            for port, edit in batch.ports.items():
+                if edit.untagged == PARK or edit.remove:
+                    self._take_off(device, port, edit, number)
+            if batch.define:
+                device.add_network(number, _network(number))
+            for port, edit in batch.ports.items():
+                if edit.untagged not in (KEEP, PARK) or edit.add:
+                    self._put_on(device, port, edit, number)
+            if batch.forget:
+                device.del_network(number, _network(number))
+            device.batch_cmds = None
+            output = device.send_commands_to_device(gathered.commands) or ""
+            device.check_output(output, "change VLANs")
+        except errors as error:
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[-LAST_WORDS:]}"
+            raise UnknownError("change VLANs", f"switch {self.name}", said) from None
+
+    def _put_on(self, device: Any, port: str, edit: PortEdit, number: int) -> None:
+        if edit.add:
+            self._needs(device.support_trunk_on_ports)
+            device.add_subports_on_trunk({}, port, [{"segmentation_id": number}])
+        elif port in self._bonds:
+            device.plug_bond_to_network(port, number)
+        else:
+            device.plug_port_to_network(port, number)
+
+    def _take_off(self, device: Any, port: str, edit: PortEdit, number: int) -> None:
+        if edit.remove:
+            self._needs(device.support_trunk_on_ports)
+            device.del_subports_on_trunk({}, port, [{"segmentation_id": number}])
+        elif port in self._bonds:
+            device.unplug_bond_from_network(port, number)
+        else:
+            device.delete_port(port, number)
+
+    def _needs(self, supported: bool) -> None:
+        if not supported:
+            said = f"device type {self._access.device_type} of networking-generic-switch sets no trunks"
+            then = "use a switch whose links weft doesn't have to configure"
+            raise PermanentError("change VLANs", f"switch {self.name}", said, then)
+
+    def _made(self) -> tuple[Any, tuple[type[Exception], ...]]:
+        """The library's device, and its errors. Raises `PermanentError` if it can't be had."""
+        try:
+            make, failed = library()
+        except Exception as error:
+            asked, then = "load networking-generic-switch", "install weft[generic-switch]"
+            raise PermanentError(asked, "this Python environment", repr(error), then) from error
+        try:
+            return make(self._settings(), self.name), (failed,)
+        except (failed, RuntimeError) as error:
+            said = f"device type {self._access.device_type}: {error}"
+            then = "give a device type of networking-generic-switch"
+            raise PermanentError("open the switch", f"switch {self.name}", said, then) from None
+
+    def _settings(self) -> dict[str, str]:
+        """A section `[genericswitch:…]` of the library's configuration."""
+        place, mine = urlsplit(self._access.url), self._credentials()
+        strict = {"ssh_strict": "true", "system_host_keys": "true"}
+        if self._known_hosts is not None:
+            strict |= {"alt_host_keys": "true", "alt_key_file": self._known_hosts}
+        return {
+            "device_type": self._access.device_type or "",
+            "ip": place.hostname or "",
+            "port": str(place.port or 22),
+            "username": mine.user,
+            "password": mine.password,
+            **({"secret": mine.secret} if mine.secret else {}),
+            **strict,
+            "ngs_port_default_vlan": str(self._parking),
+            "ngs_network_name_format": "weft-{segmentation_id}",
+            "ngs_ssh_connect_timeout": str(CONNECT_SECONDS),
+            "ngs_ssh_connect_interval": str(AGAIN_SECONDS),
+        }
+
+
+@cache
+def library() -> tuple[Callable[..., Any], type[Exception]]:
+    """The library's way to make a device, and the base of its errors. Raises whatever its import raises.
+
+    It is imported in a thread that nobody waits for: it imports eventlet, whose copy of `threading` replaces the lock
+    by which others know that the importing thread has ended; a pool with it, and the process, would never end.
+    """
+    found: Future[tuple[Callable[..., Any], type[Exception]]] = Future()
+
+    def load() -> None:
+        try:
+            from networking_generic_switch import batching
+            from networking_generic_switch.devices import device_manager
+            from networking_generic_switch.exceptions import GenericSwitchException
+
+            # It would wait at the process's end for threads of a batching that isn't used here, for a minute.
+            atexit.unregister(batching._wait_for_threads)  # pyright: ignore[reportPrivateUsage]
+        except BaseException as error:
+            found.set_exception(error)
+        else:
+            found.set_result((device_manager, GenericSwitchException))
+
+    threading.Thread(target=load, daemon=True).start()
+    return found.result(LOAD_SECONDS)
+
+
+class _Gathered:
+    """In the place of the library's own batching, which needs an etcd: commands of many calls, for one session."""
+
+    def __init__(self) -> None:
+        self.commands: list[str] = []
+
+    def do_batch(self, device: object, commands: Sequence[str]) -> str:
+        self.commands += commands
+        return ""
+
+
+def _network(number: int) -> str:
+    """The library wants the network's id; the VLAN's name on the switch isn't made of it."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
