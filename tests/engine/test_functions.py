@@ -295,7 +295,8 @@ def test_what_functions_cant_do_is_said_when_they_are_ordered(house: House) -> N
     planned = plan_text(house.order(small("p")).plan)
     assert "security groups don't filter" in planned and "VXLAN" in planned and "Live migration" in planned
     whole = Order.model_validate({"name": "q", "nodes": {"count": 1, "flavor": "gpu8", "image": "tiny"}})
-    assert "security groups don't filter" not in plan_text(house.order(whole).plan)
+    said = plan_text(house.order(whole).plan)
+    assert "Virtual functions" not in said and "can't be live-migrated" in said
 
 
 # -- UFM's virtual ports ----------------------------------------------------------------------------------------

@@ -132,6 +132,32 @@ class Ufm(OneByOne[UfmSnapshot]):
             frozenset(listing.partitions), tight_ports(self._site, self._fabric, listing, self._eyes.tables)
         )
 
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        """A partition that isn't on record as made, and has members that aren't wanted, is somebody else's."""
+        if not wanted:
+            return {}
+        seen, found = self.snapshot(patient=scope.patient), dict[str, Observed]()
+        for resource in wanted:
+            spec, mark = segment_of(resource), scope.mark(resource.key)
+            strange = None if resource.key in ids else self._strange(spec, seen)
+            found[resource.key] = (
+                self.observe(mark, spec, seen)
+                if strange is None
+                else Observed.absent(
+                    f"{spec.text} is defined by somebody else, with member {format_guid(strange)}"
+                )
+            )
+        return found
+
+    def _strange(self, spec: SegmentSpec, seen: UfmSnapshot) -> int | None:
+        """A member of a partition that nobody has on record and that isn't wanted."""
+        there, members = seen.listing.partitions.get(spec.number), members_of(spec)
+        if there is None or spec.number in seen.wanted:
+            return None
+        return next((g for g in sorted(there.members) if g not in members), None)
+
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
         found = observe(segment.number, members_of(segment), mark, self._own(snapshot))
         taken = self._own(snapshot).wanted.get(segment.number, mark) != mark
@@ -274,8 +300,12 @@ class Ufm(OneByOne[UfmSnapshot]):
             return self._taken(number, f"taken: {owner.text()}")
         # Not yet recorded as created: what is there may be our own, from a change whose answer was lost.
         if owner is None and there is not None and not there.members.keys() <= members.keys():
-            strange = next(g for g in there.members if g not in members)
-            return self._taken(number, f"taken: defined by somebody else, with member {format_guid(strange)}")
+            strange = format_guid(next(g for g in sorted(there.members) if g not in members))
+            said, then = (
+                f"defined by somebody else, with member {strange}",
+                "take that one out in UFM, or the P_Key",
+            )
+            return PermanentError(f"set P_Key {format_pkey(number)}", "UFM", said, then)
         return None
 
     def _complaints(self) -> list[str]:
