@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from tests.engine.test_killed import FateOfRequests, killed_at
 from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.machinekeeper import MachineKeeper
+from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
-from weft.model.errors import ConflictError, InputError, RefusedError, UnknownError
+from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
@@ -23,7 +25,7 @@ from weft.model.resources import Kind, Outcome, Resource
 from weft.model.site import Site
 from weft.planning.place.filters import of_kind
 from weft.ports.resources import Scope
-from weft.testing.cloud import Fault
+from weft.testing.cloud import FakeCloud, Fault
 from weft.testing.cloud_state import FakeFlavor
 from weft.testing.fabric import Fault as FabricFault
 from weftlab.layout import Layout
@@ -332,9 +334,19 @@ def test_a_pod_is_looked_at_at_once_when_its_machine_is_deployed_again(house: Ho
 
 
 def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(house: House) -> None:
-    house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=1)
-    with pytest.raises(UnknownError):
-        MachineKeeper(house.database, lambda: house.world, lambda: house.site).look()
+    """Nor is weft unwell because of it: an Ironic is down for an upgrade, and nothing else is."""
+    pod, pulse = house.ready(ORDER), Pulse()
+    silent = FakeCloud(seed=2, name="aaa", latency=0.0)
+    silent.plant(Fault.UNREACHABLE, verb="occupants", times=None)
+    world = replace(house.world, clouds={"aaa": silent, **house.world.clouds})
+    mine = house.site.node_by_name[pod.nodes[0]]
+    other = next(n for n in house.site.nodes if n.machine and n.name not in pod.nodes)
+    found = house.site.model_copy(update={"nodes": (other.model_copy(update={"cloud": "aaa"}), mine)})
+    house.cloud.offers.busy[mine.machine or ""] = "Ironic has it deploying"
+    keeper = MachineKeeper(house.database, lambda: world, lambda: found, pulse)
+    keeper.look()
+    assert house.worker.run_once() and members(house, pod) == ports(house, pod.nodes[1:])
+    assert not [said for said in pulse.checks().values() if said != "ok"]
 
 
 def test_a_machine_deployed_again_while_ironic_does_not_answer_stays_as_it_was(house: House) -> None:

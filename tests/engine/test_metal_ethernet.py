@@ -207,6 +207,16 @@ def with_bmc(found: Site, end: str) -> Site:
     return Site.model_validate(document | {"networks": {"oob": network}, "interfaces": [row]})
 
 
+def test_a_bmcs_port_by_another_name_than_the_switchs_is_no_silence(house: MetalHouse) -> None:
+    """A number from 1, or a slip of the pen: whether it is among pods can't be seen."""
+    switch = house.site.switches[0].name
+    found = with_bmc(by_neutron(house.site), f"{switch}/17")
+    furnish(house, found, house.cloud)
+    house.fake.cabling = Cabling.of(found, "ib0", found.fabrics["ib0"].manager.switching)
+    said = [f.what for f in house.service.audit(house.operator).findings]
+    assert [s for s in said if f"port {switch}/17 of bm01's bmc isn't known to its switch" in s], said
+
+
 @pytest.mark.parametrize(
     ("access", "trunk", "told"),
     [

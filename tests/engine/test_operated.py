@@ -64,9 +64,16 @@ def test_a_machine_in_rescue_is_out_of_the_segment_and_comes_back(house: House) 
     done = house.service.act_on_server(house.request(), "train", node, Action.RESCUE)
     assert done.password == "s3cret"
     house.cloud.offers.busy[machine] = "Ironic has it in state rescue"
+    servers = {s.id for s in house.cloud.servers}
     pod = visit(house, pod, 3)
     assert pod.state is PodState.DEGRADED and members(house, pod) == ports(house, (other,))
-    assert len(house.cloud.servers) == 2, "nothing is made again because of that"
+    assert "its machine doesn't run the pod's server now" in pod.reason
+    house.store.request_repair(pod.id)
+    pod = visit(house, pod, 6)
+    assert {s.id for s in house.cloud.servers} == servers, (
+        "a tenant who saves its disk keeps it, whoever repairs"
+    )
+    assert members(house, pod) == ports(house, (other,))
     house.service.act_on_server(house.request(), "train", node, Action.UNRESCUE)
     del house.cloud.offers.busy[machine]
     pod = house.run(pod, PodState.READY)
@@ -83,6 +90,8 @@ def test_a_console_is_serial_for_machines_and_graphical_for_others(house: House)
         node = pod.nodes[0]
         found = house.service.pod_console(house.request(), pod.order.name, node)
         assert found.type == kind and found.url.endswith(server_on(house, pod, node))
+        told = [e.message for e in house.store.events(pod.id, 0) if e.type == "action"]
+        assert told == [f"console of {node} requested by team-a-member"]
     log = str(house.service.audit_log(house.operator, AuditLogSearch()))
     assert "pod console" in log and "token=" not in log
 
@@ -100,10 +109,11 @@ def test_what_a_server_can_not_do_now_is_a_conflict_and_logged(house: House) -> 
     with pytest.raises(ConflictError, match=r"the cloud refuses to unrescue server .* now: 409"):
         house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.UNRESCUE)
     assert "ConflictError" in str(house.service.audit_log(house.operator, AuditLogSearch()))
-    assert not [e for e in house.store.events(pod.id, 0) if e.type == "action"]
     house.cloud.plant(Fault.UNREACHABLE, verb="act", times=1)
     with pytest.raises(UnknownError):
         house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.REBOOT)
+    said = [e.message for e in house.store.events(pod.id, 0) if e.type == "action"]
+    assert said[-1] == f"reboot of {pod.nodes[0]} requested by team-a-member", "it may have been done"
 
 
 def test_others_pods_readers_and_other_nodes(house: House) -> None:

@@ -149,7 +149,8 @@ class Enroller:
             found = ironic.node(machine)
         if found is None:
             return Inspected(machine=node.name, state="", differences=("Ironic doesn't have it",)), False
-        if listed.traits and not found.get("traits") and not self._dry:
+        fresh = found["provision_state"] in ("enroll", "manageable")
+        if listed.traits and fresh and not found.get("traits") and not self._dry:
             ironic.set_traits(machine, listed.traits)
             self._tell(node.name, f"traits {', '.join(listed.traits)}")
             found = ironic.node(machine) or found

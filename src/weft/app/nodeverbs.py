@@ -27,9 +27,9 @@ class NodeVerbs(OrderDesk):
         with self._logged(request, f"pod {action}", f"{name} {server}"):
             pod = self._find(request, "pods:operate", name)
             record = self._server(pod, server)
-            password = self._cloud(pod).act(pod.project_id, str(record.outside_id), action)
-            text = f"{action} of {record.resource.node} requested by {request.caller.user_name}"
-            self._store.note_event(pod.id, "action", text, record.key)
+            cloud = self._cloud(pod)
+            self._note(request, pod, record, action)
+            password = cloud.act(pod.project_id, str(record.outside_id), action)
             return ActionView(
                 server=record.resource.name, node=record.resource.node, action=action, password=password
             )
@@ -40,8 +40,14 @@ class NodeVerbs(OrderDesk):
             pod = self._find(request, "pods:console", name)
             record = self._server(pod, server)
             spec = record.resource.spec
-            serial = isinstance(spec, ServerSpec) and spec.bare_metal
-            return self._cloud(pod).console(pod.project_id, str(record.outside_id), serial)
+            serial, cloud = isinstance(spec, ServerSpec) and spec.bare_metal, self._cloud(pod)
+            self._note(request, pod, record, "console")
+            return cloud.console(pod.project_id, str(record.outside_id), serial)
+
+    def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
+        """Before it is asked for: an answer may be lost, and what an operator does with a server its tenant reads."""
+        text = f"{what} of {record.resource.node} requested by {request.caller.user_name}"
+        self._store.note_event(pod.id, "action", text, record.key)
 
     def _cloud(self, pod: PodRecord) -> CloudFacts:
         cloud = pod.plan.cloud

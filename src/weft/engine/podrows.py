@@ -118,10 +118,9 @@ class PodRows:
         return [pod for row in rows if isinstance(pod := _readable(row), PodRecord)]
 
     def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:
-        """What was done about a pod besides its states and steps; its followers are told, and it is looked at soon."""
+        """What was asked for a pod besides its states and steps; its followers are told."""
         with self.database.transaction() as tx:
             tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message, key=key)
-            tx.run("wake_owner", id=pod_id)
             tx.run("notify", owner_id=str(pod_id))
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:

@@ -624,7 +624,7 @@ UPDATE owner SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state 
 -- Pods in use on these nodes, which are still members by what was last written down.
 UPDATE owner o SET woken = woken + 1, next_at = now() FROM node_hold h
 WHERE h.pod_id = o.id AND h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
-    AND o.state IN ('READY', 'DEGRADED') RETURNING o.id, h.node;
+    AND o.wanted = 'present' AND o.state IN ('READY', 'DEGRADED', 'VERIFYING', 'FAILED') RETURNING o.id, h.node;
 
 -- name: end_leases
 -- Pods whose lease has ended become pods to release.

@@ -9,6 +9,9 @@ from weft.ports.servers import Action
 from weft.testing.cloud_existing import FakeExisting
 from weft.testing.cloud_state import Thing
 
+RESCUE = "RESCUE"
+"""As Nova shows it: on its host, and not at rest until its tenant ends it."""
+
 
 class FakeServers(FakeExisting):
     """`Servers`; `acts` has what was asked for."""
@@ -16,13 +19,13 @@ class FakeServers(FakeExisting):
     def act(self, project_id: str, server: str, action: Action) -> str | None:
         self._call("act", Kind.SERVER)
         thing, rescue = self._its(project_id, server), action is Action.RESCUE
-        rescued = thing.broken == "RESCUE"
+        rescued = thing.stuck == RESCUE
         if (rescued and action is not Action.UNRESCUE) or (not rescued and action is Action.UNRESCUE):
             raise ConflictError(
                 f"the cloud refuses to {action} server {server} now: 409 it is in another state"
             )
         self.acts.append((server, action))
-        thing.broken = "RESCUE" if rescue else ""
+        thing.stuck = RESCUE if rescue else ""
         return "s3cret" if rescue else None
 
     def console(self, project_id: str, server: str, serial: bool) -> ConsoleView:

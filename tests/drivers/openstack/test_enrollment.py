@@ -342,6 +342,15 @@ def test_traits_that_a_run_could_not_set_are_set_by_the_next(rig: Rig) -> None:
     assert rig.enroll().good and rig.ironic.nodes[rig.ids[0]]["traits"] == ["CUSTOM_NVME"]
 
 
+def test_traits_of_a_machine_in_use_are_compared_and_not_set(rig: Rig) -> None:
+    assert rig.enroll().good
+    rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "active", "extra": {"weft": "a pod's mark"}}
+    rig.edit(traits=["CUSTOM_NVME"])
+    rig.ironic.asked.clear()
+    _, told = rig.only(rig.enroll())
+    assert "traits" in told and not changes(rig)
+
+
 def test_a_bmc_among_pods_addresses_is_refused_before_anything_is_asked(rig: Rig) -> None:
     rig.edit(bmc="https://10.66.0.9")  # the lab has 10.64.0.0/12 for pods' management networks
     with pytest.raises(InputError, match=r"machines\.bm01\.bmc.*which is for pods"):

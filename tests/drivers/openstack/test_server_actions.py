@@ -95,7 +95,13 @@ def test_what_nova_refuses_is_a_conflict_with_its_words(
 
 
 @pytest.mark.parametrize(
-    "lie", [Reply(503, {}), Reply(200, {"remote_console": None}), Reply(200, "<html>", "text/html")]
+    "lie",
+    [
+        Reply(503, {}),
+        Reply(200, {"remote_console": None}),
+        Reply(200, {"remote_console": {"type": "serial"}}),
+        Reply(200, "<html>", "text/html"),
+    ],
 )
 def test_an_answer_that_is_none_is_told(rig: tuple[Listening, OpenStackFacts], lie: Reply) -> None:
     cloud, facts = rig

@@ -165,6 +165,37 @@ def test_a_port_that_is_not_there_or_is_a_link_is_named(leaf: Neutrons) -> None:
     assert leaf.eyes.read().ports == before
 
 
+@pytest.mark.parametrize("leaf", ["eos"], indirect=True)
+def test_a_vlan_of_another_hands_stays_with_its_links(leaf: Neutrons) -> None:
+    """Neutron's network had its number for a while."""
+    both = Batch({TENANT: "storage"}, ports={leaf.link: PortEdit(add=frozenset({TENANT}), trunk=True)})
+    leaf.eyes.change(lambda state: both)
+    leaf.switch.add_network(TENANT, NETWORK)
+    leaf.switch.del_network(TENANT, NETWORK)
+    state = leaf.eyes.read()
+    assert state.vlans[TENANT] == "storage" and TENANT in state.ports[leaf.link].tagged
+
+
+@pytest.mark.parametrize("leaf", ["eos"], indirect=True)
+def test_a_link_that_is_not_there_is_named(leaf: Neutrons) -> None:
+    switch: Any = device_manager({**leaf.section, "ngs_trunk_ports": "Ethernet99"}, "leaf1")
+    for do in (switch.add_network, switch.del_network):
+        with pytest.raises(GenericSwitchException, match="no port Ethernet99: correct ngs_trunk_ports"):
+            do(TENANT, NETWORK)
+
+
+@pytest.mark.parametrize("leaf", ["eos"], indirect=True)
+def test_what_another_process_could_not_save_is_saved(
+    leaf: Neutrons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was changed, and Neutron told that it failed; the next call finds nothing to be changed."""
+    leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
+    kept: list[str] = []
+    monkeypatch.setattr(leaf.switch._session, "_keep", lambda: kept.append("saved"))
+    leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
+    assert kept == ["saved"]
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -173,6 +204,7 @@ def test_a_port_that_is_not_there_or_is_a_link_is_named(leaf: Neutrons) -> None:
         ({"weft_interface": "junos"}, "weft_interface = junos: allowed is one of eos"),
         ({"weft_url": "http://10.0.0.1"}, "weft_url = http://10.0.0.1"),
         ({"weft_url": None}, "weft_url = nothing"),
+        ({"ngs_physical_networks": None}, "ngs_physical_networks = nothing.*those of all"),
     ],
 )
 def test_a_section_that_is_not_complete_is_refused_at_the_start(
@@ -183,6 +215,7 @@ def test_a_section_that_is_not_complete_is_refused_at_the_start(
         "weft_interface": "eos",
         "weft_url": "https://10.0.0.1",
         "ngs_port_default_vlan": "4000",
+        "ngs_physical_networks": "physnet1",
     } | change
     with pytest.raises(GenericSwitchException, match=why):
         device_manager({k: v for k, v in given.items() if v is not None}, "leaf1")
@@ -243,6 +276,7 @@ def test_frames_follow(kind: str, switch_rigs: Callable[[str], RealSwitches]) ->
             "weft_ca": switching.ca,
             "ngs_port_default_vlan": str(switching.parking),
             "ngs_trunk_ports": ",".join(mine),
+            "ngs_physical_networks": "physnet1",
         }
         switches[access.name] = device_manager({k: v for k, v in section.items() if v}, access.name)
 

@@ -82,5 +82,14 @@ def test_a_site_with_a_network_for_bmcs_has_them_there(host: str, why: str | Non
     assert found is None if why is None else why in (found or "")
 
 
+def test_a_bmc_among_another_clouds_pods_is_refused() -> None:
+    document = described().model_dump(mode="json")
+    other = {**next(iter(document["clouds"].values())), "rdma_addresses": "10.200.0.0/16"}
+    other["management"] = {**other["management"], "addresses": "10.201.0.0/16"}
+    document["clouds"]["second"] = other
+    found = Site.model_validate(document)
+    assert "which is for pods" in (bmc_wrong(found, machine(found), "10.200.0.9") or "")
+
+
 def test_another_machines_interface_says_nothing() -> None:
     assert bmc_wrong(described(), machine(described(), "bm02"), "192.168.7.99") is None

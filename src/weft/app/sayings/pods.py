@@ -48,6 +48,7 @@ _EVENTS = forms(
     "the lease ended before it could start",
     "release requested by {user}",
     "{action} of {node} requested by {user}",
+    "console of {node} requested by {user}",
     "extended until {time} by {user}",
     "generation {n} by {user}: …",
     "generation {n} is applied",

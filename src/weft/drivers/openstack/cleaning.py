@@ -63,16 +63,20 @@ class Cleaning:
         steps: as `interface.step`, in their order.
         began, ended: as Ironic has them (ISO 8601).
         erased: what was done to the disks.
+        checked: what was compared with the site's lists, besides.
     """
 
     steps: tuple[str, ...]
     began: str
     ended: str
     erased: str
+    checked: str = ""
 
     def text(self) -> str:
         """For the receipt."""
-        return f"cleaned from {self.began} to {self.ended}: {', '.join(self.steps)}; {self.erased}"
+        return f"cleaned from {self.began} to {self.ended}: {', '.join(self.steps)}; {self.erased}" + (
+            f"; {self.checked}" if self.checked else ""
+        )
 
 
 def last_cleaning(

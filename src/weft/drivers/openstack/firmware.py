@@ -16,20 +16,15 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError
 
-_VERSION = "1.86"
-HEADERS = {"OpenStack-API-Version": f"baremetal {_VERSION}", "X-OpenStack-Ironic-API-Version": _VERSION}
-"""Bobcat: the first with firmware."""
+VERSIONS = {"firmware": "1.86", "bios": "1.78"}
+"""Microversions: Bobcat's is the first with firmware."""
 
 
 def firmware_text(demands: Demands) -> str:
     """For the receipt, of a machine without differences."""
-    parts = (
-        [f"firmware of {', '.join(sorted(demands.firmware))} as the site lists it"]
-        if demands.firmware
-        else []
-    )
-    parts += [f"{len(demands.bios)} BIOS settings as the site lists them"] if demands.bios else []
-    return "; ".join(parts)
+    parts = [f"firmware of {', '.join(sorted(demands.firmware))}"] if demands.firmware else []
+    parts += [f"{len(demands.bios)} BIOS settings"] if demands.bios else []
+    return f"{' and '.join(parts)} as the site lists them, as Ironic last read them" if parts else ""
 
 
 def firmware_differences(own: Project, machine: str, demands: Demands) -> tuple[str, ...]:
@@ -64,7 +59,9 @@ def _settings(listed: Mapping[str, str], read: Mapping[str, str]) -> Iterator[st
 
 def _rows(own: Project, machine: str, what: str, key: str, value: str) -> dict[str, str]:
     asked = f"read {what} of machine {machine}"
-    answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}/{what}", headers=HEADERS)
+    version = VERSIONS[what]
+    headers = {"OpenStack-API-Version": f"baremetal {version}", "X-OpenStack-Ironic-API-Version": version}
+    answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}/{what}", headers=headers)
     rows: list[Json] = own.baremetal.rows(asked, answer, what)
     try:
         return {str(row[key]): str(row[value]) for row in rows if row[value] is not None}

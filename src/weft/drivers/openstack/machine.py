@@ -295,8 +295,7 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
         return found
     if wrong := firmware_differences(own, machine, demands):
         return f"it was cleaned, and isn't as it should be: {'; '.join(wrong)}"[:500]
-    checked = firmware_text(demands)
-    return replace(found, erased=f"{found.erased}; {checked}") if checked else found
+    return replace(found, checked=firmware_text(demands))
 
 
 def _patch(own: Project, asked: str, machine: str, change: Mapping[str, str]) -> Json:

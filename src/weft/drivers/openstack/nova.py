@@ -18,7 +18,17 @@ from weft.model.podkeys import place
 from weft.model.resources import KeyPairSpec, Kind, Outcome, Resource, ServerSpec, Status
 
 PENDING = frozenset(
-    {"BUILD", "REBUILD", "REBOOT", "HARD_REBOOT", "PASSWORD", "MIGRATING", "RESIZE", "VERIFY_RESIZE"}
+    {
+        "BUILD",
+        "REBUILD",
+        "REBOOT",
+        "HARD_REBOOT",
+        "PASSWORD",
+        "MIGRATING",
+        "RESIZE",
+        "VERIFY_RESIZE",
+        "RESCUE",
+    }
 )
 SOFT_DELETED = "SOFT_DELETED"
 """With [DEFAULT] reclaim_instance_interval, the first state of a deleted server. No listing shows it."""

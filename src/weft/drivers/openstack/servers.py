@@ -8,7 +8,7 @@ from __future__ import annotations
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, TemporaryError
 from weft.model.views import ConsoleView
 from weft.ports.servers import Action
 
@@ -43,7 +43,9 @@ class OpenStackServers:
         answer = compute.ask(asked, "POST", path, json={"remote_console": kind}, ok=REFUSED)
         _check(asked, answer)
         found = compute.part(asked, answer, "remote_console", reading=False)
-        return ConsoleView(type=kind["type"], url=str(found["url"]))
+        if not isinstance(found.get("url"), str):
+            raise TemporaryError(asked, "Nova", f"a console without a URL: {answer.sentence()}"[:300])
+        return ConsoleView(type=kind["type"], url=found["url"])
 
 
 def _check(asked: str, answer: Answer) -> None:

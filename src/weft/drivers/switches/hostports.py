@@ -33,10 +33,16 @@ def _misplaced(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
     """Whoever shares a VLAN with a BMC can take the machine over."""
     for one in seen.site.interfaces:
         network, end = seen.site.networks.get(one.network), f"{one.switch}/{one.port}"
-        if one.switch != switch or end not in seen.ends or network is None or network.vlan is None:
+        if one.switch != switch or one.port is None or network is None or network.vlan is None:
             continue
-        if not {s.role for s in network.subnets.values()} & FIXED or seen.ends[end].tagged == EVERY:
+        if not {s.role for s in network.subnets.values()} & FIXED:
             continue
+        if end not in seen.ends:
+            of = f"{one.device}'s {one.name}"
+            yield f"port {end} of {of} isn't known to its switch: name it as the switch does"
+            continue
+        if seen.ends[end].tagged == EVERY:
+            continue  # told already
         if others := sorted(seen.ends[end].numbers - {network.vlan}):
             listed = ", ".join(map(str, others[:5])) + (" …" if len(others) > 5 else "")
             of = f"{one.device}'s {one.name}"

@@ -67,7 +67,13 @@ class WeftSwitch(devices.GenericSwitchDevice):
                 name=device_name, interface=given["weft_interface"], url=given["weft_url"] or ""
             )
         except ValidationError as error:
-            raise _wrong(device_name, "weft_url", given["weft_url"], error.errors()[0]["msg"]) from None
+            first = error.errors()[0]
+            if "name" in first["loc"]:
+                raise WeftSwitchError(said=f"[genericswitch:{device_name}]: {first['msg']}") from None
+            raise _wrong(device_name, "weft_url", given["weft_url"], first["msg"]) from None
+        if not self.get_physical_networks():
+            then = "the physical networks whose VLANs it gets: without them it gets those of all"
+            raise _wrong(device_name, "ngs_physical_networks", None, then)
         self._trunks = frozenset(self.get_trunk_ports())
         files = given["weft_credentials"], given["weft_ca"]
         self._session = session_of(access, *files, self._limits(self._parking, ()), CONFIRM_SECONDS)
@@ -87,10 +93,15 @@ class WeftSwitch(devices.GenericSwitchDevice):
         self._change(number, (), edit)
 
     def del_network(self, segmentation_id, network_id, physnet_vlans=None):
-        """Remove the VLAN from the switch and its links. Ports are taken out of it before that, one by one."""
+        """Remove the VLAN from the switch and its links. Ports are taken out of it before that, one by one.
+
+        One that has another's name, on switches that store names, was there before, and stays as it is.
+        """
         number = int(segmentation_id)
 
         def edit(state: SwitchState) -> Batch:
+            if state.vlans.get(number, "") not in ("", _name(network_id), _own_name(number)):
+                return Batch()
             ports = self._on_trunks(state, lambda now: number in now.tagged, remove=frozenset({number}))
             there = self._do_vlan_management() and number in state.vlans
             return Batch({}, frozenset({number} if there else ()), ports)
@@ -109,7 +120,7 @@ class WeftSwitch(devices.GenericSwitchDevice):
             define = self._do_vlan_management() and number not in state.vlans
             wanted = PortEdit(number, remove=now.tagged)
             ports = {} if wanted.done(now) and not now.tagged else {port_id: wanted}
-            return Batch({number: f"vlan-{number}"} if define else {}, frozenset(), ports)
+            return Batch({number: _own_name(number)} if define else {}, frozenset(), ports)
 
         self._change(number, (port_id,), edit)
 
@@ -179,7 +190,8 @@ class WeftSwitch(devices.GenericSwitchDevice):
         try:
             with turn(self._lock, self.device_name):
                 self._session.limits = self._limits(number, ports)
-                self._session.change(edit)
+                # Another process may have made it already, and have failed to save it.
+                self._session.change(edit, save=True)
         except WeftError as error:
             raise WeftSwitchError(said=str(error)) from error
 
@@ -202,8 +214,11 @@ class WeftSwitch(devices.GenericSwitchDevice):
     def _on_trunks(
         self, state: SwitchState, differs: Callable[[PortVlans], bool], **change
     ) -> dict[str, PortEdit]:
-        links = {name: state.ports.get(name, PortVlans()) for name in sorted(self._trunks)}
-        return {name: PortEdit(trunk=True, **change) for name, now in links.items() if differs(now)}
+        if missing := sorted(self._trunks - state.ports.keys()):
+            said = f"switch {self.device_name} has no port {missing[0]}: correct ngs_trunk_ports"
+            raise WeftSwitchError(said=said)
+        links = sorted(self._trunks)
+        return {name: PortEdit(trunk=True, **change) for name in links if differs(state.ports[name])}
 
     def _refuse(self, mtu, trunk) -> None:
         if mtu:
@@ -220,6 +235,11 @@ class WeftSwitch(devices.GenericSwitchDevice):
 def _name(network_id: str) -> str:
     """As the library's own: 32 characters, which is what EOS allows."""
     return uuid.UUID(network_id).hex
+
+
+def _own_name(number: int) -> str:
+    """Of a VLAN that a port is put into before anybody has told the switch of its network."""
+    return f"vlan-{number}"
 
 
 def _vlan(switch: str, option: str, text: str | None) -> int:

@@ -159,14 +159,15 @@ class Session(ABC):
             self._doubt = None
         return replace(state, unsaved=self._unsaved)
 
-    def change(self, edit: Edit, about: SegmentSpec | None = None) -> SwitchState:
+    def change(self, edit: Edit, about: SegmentSpec | None = None, save: bool = False) -> SwitchState:
+        """As `Switch.change`. Args: save: also if nothing is to be changed."""
         with self._changing:
             before = self._fresh()
             batch = edit(before)
             if batch:
                 self.limits.check(batch, self.name)
                 before = self._made(batch, before)
-            if batch or self._unsaved:
+            if batch or save or self._unsaved:
                 self._keep()
                 self._unsaved = False
             return before

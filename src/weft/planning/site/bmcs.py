@@ -8,6 +8,7 @@ from __future__ import annotations
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
 from weft.model.site import Node, Site
+from weft.planning.site.networks import blocks_of_pods
 
 
 def bmc_wrong(site: Site, node: Node, host: str) -> str | None:
@@ -26,7 +27,7 @@ def bmc_wrong(site: Site, node: Node, host: str) -> str | None:
         address = IPv4Address(host)
     except AddressValueError:
         return f"an address {_in(subnets)}, and no name" if subnets else None
-    for owner, block in _of_pods(site, node.cloud):
+    for _, block, owner in blocks_of_pods(site):  # of all clouds: they may reach each other
         if address in block:
             return f"an address outside of {block}, which is for pods ({owner})"
     if not subnets:
@@ -40,13 +41,3 @@ def bmc_wrong(site: Site, node: Node, host: str) -> str | None:
 
 def _in(subnets: dict[str, IPv4Network]) -> str:
     return f"in {' or '.join(f'{block} ({name})' for name, block in sorted(subnets.items()))}"
-
-
-def _of_pods(site: Site, cloud: str | None) -> list[tuple[str, IPv4Network]]:
-    if cloud not in site.clouds:
-        return []
-    mine = site.clouds[cloud]
-    return [
-        (f"cloud {cloud}'s management addresses", mine.management.addresses),
-        (f"cloud {cloud}'s rdma_addresses", mine.rdma_addresses),
-    ]

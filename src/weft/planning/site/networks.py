@@ -17,7 +17,7 @@ Path = tuple[str | int, ...]
 def check_networks(site: Site) -> Iterator[WrongValue]:
     """Everything that is wrong with the site's own networks."""
     vlans = Seen("a VLAN of a physical network")
-    blocks: list[tuple[str | None, IPv4Network, str]] = _blocks_of_pods(site)
+    blocks: list[tuple[str | None, IPv4Network, str]] = blocks_of_pods(site)
     # Said there already, and there it may be a loopback network: on one machine agents need no other.
     known_blocks = {pod.gateway.addresses for pod in site.ipu_pods.values()}
     for name, network in site.networks.items():
@@ -58,7 +58,7 @@ def tenants_vlans(site: Site, cloud: str | None) -> Iterator[tuple[str, Range, s
             yield data.physical_network, data.segments, f"IPU-POD {name}"
 
 
-def _blocks_of_pods(site: Site) -> list[tuple[str | None, IPv4Network, str]]:
+def blocks_of_pods(site: Site) -> list[tuple[str | None, IPv4Network, str]]:
     """Addresses that pods' own subnets are allocated from, by cloud."""
     found: list[tuple[str | None, IPv4Network, str]] = []
     for name, cloud in site.clouds.items():
