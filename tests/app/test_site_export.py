@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
 from pathlib import Path
 
@@ -71,6 +73,50 @@ def test_secrets_beside_an_export_stay(folder: Path) -> None:
     (folder / "passwords.yml").write_text("database_password: x")
     assert again(folder) == []
     assert (folder / "passwords.yml").read_text() == "database_password: x"
+
+
+def test_other_files_are_not_even_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be readable by others alone."""
+    (folder / "passwords.yml").write_text("x")
+    read: list[str] = []
+    real = Path.read_bytes
+
+    def noted(self: Path) -> bytes:
+        read.append(self.name)
+        return real(self)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    again(folder)
+    assert "globals.yml" in read and "passwords.yml" not in read
+
+
+def test_two_at_once(folder: Path) -> None:
+    """The second one is refused, and what the first one has so far stays."""
+    (folder / f"{MANIFEST}-first").mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="no other export is writing to now"):
+            again(folder)
+    finally:
+        os.close(descriptor)
+    assert (folder / f"{MANIFEST}-first").is_dir()
+    again(folder)
+    assert not (folder / f"{MANIFEST}-first").exists(), "left by one that died"
+
+
+def test_what_is_behind_a_link_is_not_removed(folder: Path, tmp_path: Path) -> None:
+    """A file that is no longer exported, in a directory that was moved away and linked."""
+    (folder / MANIFEST).write_text(f"{(folder / MANIFEST).read_text()}{'0' * 64}  old/file\n")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/file").write_text("precious")
+    (folder / "old").symlink_to(tmp_path / "elsewhere")
+    for force in (False, True):
+        with pytest.raises(
+            InputError, match="old' is not allowed: a file or directory of its own, not a link"
+        ):
+            again(folder, force)
+    assert (tmp_path / "elsewhere/file").read_text() == "precious"
 
 
 def test_a_file_that_somebody_edited_is_not_overwritten(folder: Path) -> None:

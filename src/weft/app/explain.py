@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from weft.app.yamltext import Path, Positions, dotted
 from weft.model.errors import InputError, InputErrors
 from weft.model.ids import DURATION, NAMES
-from weft.model.site import DNS_NAMES
+from weft.model.site import DNS_NAMES, deployment
 from weft.model.site.ipus import PORT
 
 D = TypeVar("D", bound=BaseModel)
@@ -46,6 +46,17 @@ _PATTERNS = {
     " line as OpenSSH writes it: ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp…, the key, and a comment",
     r"^[A-Za-z0-9@._ -]*[A-Za-z0-9@_ -][A-Za-z0-9@._ -]*$": "letters, digits, spaces and @ . _ -, not dots alone",
     r"^[^\x00]*$": "text without zero bytes",
+    deployment.HOST_NAME: "a host name or domain: letters, digits and '-' in parts separated by dots; or an address",
+    deployment.INTERFACE_NAME: "an interface of Linux, such as eno1 or bond0.12: at most 15 characters",
+    deployment.ROLE_NAME: "letters and digits, beginning with a letter, at most 40 characters",
+    deployment.PCI_ID: "four hexadecimal digits, such as 10de",
+    deployment.DISTINGUISHED_NAME: "a distinguished name such as cn=weft,dc=example, without { } % and $",
+    deployment.ATTRIBUTE_NAME: "the name of an attribute or object class in LDAP: letters, digits and '-'",
+    deployment.LDAP_URLS: "ldaps:// or ldap:// with a host, and more of them after commas",
+    deployment.PEM_PATH: "the full path of a file, without spaces",
+    deployment.SDN_URL: "http:// or https:// with a host, and a path",
+    deployment.API_URL: "http:// or https:// with a host, and a port, without a path",
+    deployment.USER_NAME: "a user of Linux: a-z, 0-9, _ and -, at most 32 characters",
 }
 """Each `pattern` of a model that somebody writes -> what it allows."""
 A_TIME = "a time with time zone, such as 2027-01-31T18:00:00Z"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -51,32 +54,56 @@ def _write(target: Path, files: Mapping[str, bytes], force: bool) -> Exported:
     """Every file is replaced whole; whoever dies in the middle leaves old and new ones, and the next run mends it."""
     if target.exists() and not target.is_dir():
         raise InputError("--output", str(target), "a directory")
-    before = _manifest(target)
-    _refuse_others(target, files, before, force)
     target.mkdir(parents=True, exist_ok=True)
-    for left in target.glob(f"{MANIFEST}-*"):  # of one that died
-        shutil.rmtree(left)
-    stage = Path(tempfile.mkdtemp(dir=target, prefix=f"{MANIFEST}-"))
-    written: list[str] = []
+    with _alone(target):
+        before = _manifest(target)
+        _refuse_others(target, files, before, force)
+        for left in target.glob(f"{MANIFEST}-*"):  # of one that died
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left)
+        stage = Path(tempfile.mkdtemp(dir=target, prefix=f"{MANIFEST}-"))
+        try:
+            return _replace(target, stage, files, before)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _alone(target: Path) -> Generator[None]:
+    """One export at a time in a directory; the kernel forgets one that died. Raises `InputError`."""
+    descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        changed = {name: body for name, body in files.items() if _read(target / name) != body}
-        for name, body in changed.items():
-            (stage / name).parent.mkdir(parents=True, exist_ok=True)
-            (stage / name).write_bytes(body)
-        for name in changed:
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            (stage / name).replace(target / name)
-            written.append(str(target / name))
-        removed = [name for name in before if name not in files and (target / name).is_file()]
-        for name in removed:
-            (target / name).unlink()
-            _remove_empty(target / name, target)
-        lines = "".join(f"{sha256(body).hexdigest()}  {name}\n" for name, body in sorted(files.items()))
-        (stage / MANIFEST).write_text(lines)
-        (stage / MANIFEST).replace(target / MANIFEST)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise InputError(
+            "--output", str(target), "a directory that no other export is writing to now"
+        ) from None
     finally:
-        shutil.rmtree(stage)
-    return Exported(written, len(files) - len(written), [str(target / name) for name in removed])
+        os.close(descriptor)
+
+
+def _replace(target: Path, stage: Path, files: Mapping[str, bytes], before: Mapping[str, str]) -> Exported:
+    """Put what differs in place, remove what is no longer part of it, and write the manifest last."""
+    changed = {name: body for name, body in files.items() if _read(target / name) != body}
+    for name, body in changed.items():
+        (stage / name).parent.mkdir(parents=True, exist_ok=True)
+        (stage / name).write_bytes(body)
+    for name in changed:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (stage / name).replace(target / name)
+    removed = [name for name in before if name not in files and (target / name).is_file()]
+    for name in removed:
+        (target / name).unlink()
+        _remove_empty(target / name, target)
+    lines = "".join(f"{sha256(body).hexdigest()}  {name}\n" for name, body in sorted(files.items()))
+    (stage / MANIFEST).write_text(lines)
+    (stage / MANIFEST).replace(target / MANIFEST)
+    return Exported(
+        [str(target / name) for name in changed],
+        len(files) - len(changed),
+        [str(target / name) for name in removed],
+    )
 
 
 def _manifest(target: Path) -> dict[str, str]:
@@ -88,27 +115,38 @@ def _manifest(target: Path) -> dict[str, str]:
 
 
 def _refuse_others(target: Path, files: Mapping[str, bytes], before: Mapping[str, str], force: bool) -> None:
-    """Nothing is lost by accident: neither a directory of something else, nor what somebody changed in an export."""
-    for name in files:
+    """Nothing is lost by accident: neither a directory of something else, nor what somebody changed in an export.
+
+    Files that are no part of it aren't read: beside an export lie passwords and keys.
+    """
+    for name in {**before, **files}:
         for path in (target / name, *(target / p for p in Path(name).parents)):
             if path != target and path.is_symlink():
                 raise InputError(
                     "--output", str(path), "a file or directory of its own, not a link: remove it first"
                 )
-    there = (p for p in target.rglob("*") if p.is_symlink() or not p.is_dir()) if target.is_dir() else ()
-    for path in sorted(there):
+    if force:
+        return
+    for name in {**before, **files}:
+        body = _read(target / name)
+        if body is None or body == files.get(name) or sha256(body).hexdigest() == before.get(name):
+            continue
+        raise InputError(
+            "--output", str(target / name), "a file as the last export left it; --force overwrites it"
+        )
+    if not before and any(_others(target, files)):
+        allowed = (
+            "a directory that doesn't exist, is empty or has an export; with --force other files stay in it"
+        )
+        raise InputError("--output", str(target), allowed)
+
+
+def _others(target: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
+    """What is in a directory and no part of an export."""
+    for path in target.rglob("*"):
         name = str(path.relative_to(target))
-        if force or name == MANIFEST or name.startswith(f"{MANIFEST}-"):
-            continue
-        body = _read(path) or b""
-        if body == files.get(name) or sha256(body).hexdigest() == before.get(name):
-            continue
-        if name in files or name in before:
-            allowed = "a file as the last export left it; --force overwrites it"
-            raise InputError("--output", str(path), allowed)
-        if not before:
-            allowed = "a directory that doesn't exist, is empty or has an export; with --force other files stay in it"
-            raise InputError("--output", str(target), allowed)
+        if (path.is_symlink() or not path.is_dir()) and name not in files and not name.startswith(MANIFEST):
+            yield path
 
 
 def _read(path: Path) -> bytes | None:

@@ -1,10 +1,10 @@
-"""Files for Kolla Ansible: what they say of the site. What Kolla makes of them is in test_kolla_itself."""
+"""Files for Kolla Ansible: what they say of the site."""
 
 from __future__ import annotations
 
 import configparser
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -85,10 +85,10 @@ def test_the_guides_cloud() -> None:
     for name in ("haproxy", "keepalived", "mariadb", "rabbitmq", "memcached", "neutron_mlnx"):
         assert everything[f"enable_{name}"] is True, name
     assert variables(files, "computesriovib")["neutron_mlnx_physnets"] == "ibnet:ib2"
-    assert specs(files[COMPUTE]) == [
-        {"address": "0000:c5:00.0", "physical_network": "ibnet", "trusted": "false"},
-        {"address": "0000:cc:00.0", "vendor_id": "10de", "product_id": "20f1"},
-    ]
+    *functions, gpu = specs(files[COMPUTE])
+    assert gpu == {"address": "0000:cc:00.0", "vendor_id": "10de", "product_id": "20f1"}
+    assert functions[0] == {"address": "0000:c5:00.2", "physical_network": "ibnet", "trusted": "false"}
+    assert len(functions) == 8, "the virtual functions; the adapter itself has the host's own networks"
     alias = json.loads(sections(files["config/nova.conf"])["pci"]["alias"][0])
     assert alias == {"name": "a100", "vendor_id": "10de", "product_id": "20f1", "device_type": "type-PF"}
     assert sections(files[COMPUTE])["compute"] == {
@@ -163,7 +163,12 @@ def test_several_fabrics_with_several_rails_each() -> None:
     assert found["neutron_sriov_physnets"] == "rocenet:ens1f0np0,rocenet:ens2f0np0"
     assert found["neutron_mlnx_physnets"] == "ibnet:ib2"
     assert drivers(site)[:3] == ["mlnx_sdn_assist", "mlnx_infiniband", "sriovnicswitch"]
-    assert [s.get("physical_network") for s in specs(files[COMPUTE])] == ["ibnet", "rocenet", "rocenet", None]
+    assert [s.get("physical_network") for s in specs(files[COMPUTE])][7:] == [
+        "ibnet",
+        "rocenet",
+        "rocenet",
+        None,
+    ]
 
 
 def test_an_ethernet_fabric_that_neutron_configures() -> None:
@@ -191,7 +196,7 @@ def test_hosts_that_differ_have_files_of_their_own() -> None:
 
     files = export(changed(another_slot), "kolla")
     assert COMPUTE not in files
-    addresses = [specs(files[f"config/nova/compute-{n}/nova-compute.conf"])[1]["address"] for n in (1, 2)]
+    addresses = [specs(files[f"config/nova/compute-{n}/nova-compute.conf"])[-1]["address"] for n in (1, 2)]
     assert addresses == ["0000:cc:00.0", "0000:17:00.0"]
 
 
@@ -208,6 +213,65 @@ def test_an_adapter_with_the_hosts_own_networks_gives_its_functions_only() -> No
         *("0000:c5:00.6", "0000:c5:00.7"),
         *(f"0000:c5:01.{n}" for n in range(6)),
     ]
+
+
+def no_functions(document: Document) -> None:
+    for node in document["nodes"]:
+        for hca in node["hcas"]:
+            hca.update(vfs=0, vf_pci=None)
+
+
+def on_a_bridge(document: Document) -> None:
+    role = deployment(document)["roles"]["ComputeSriovIB"]
+    role["bridges"], role["adapters"]["mlx5_1"] = {"datacentre": "ens1f0np0"}, "ens1f0np0"
+
+
+def on_a_bond(document: Document) -> None:
+    role = deployment(document)["roles"]["ComputeSriovIB"]
+    role["interfaces"]["external"], role["bonds"] = "bond0", {"bond0": ["ens1f0np0", "ens2f0np0"]}
+
+
+def test_an_adapter_of_the_hosts_own_without_functions_is_nobodys() -> None:
+    assert [s["address"] for s in specs(export(changed(no_functions), "kolla")[COMPUTE])] == ["0000:cc:00.0"]
+
+
+@pytest.mark.parametrize(("change", "left"), [(on_a_bridge, ["0000:42:00.0"]), (on_a_bond, [])])
+def test_bridges_and_bonds_are_the_hosts_own(change: Callable[[Document], None], left: list[str]) -> None:
+    found = specs(export(changed(with_roce, no_functions, change), "kolla")[COMPUTE])
+    assert [s["address"] for s in found if s.get("physical_network") == "rocenet"] == left
+
+
+def test_functions_beside_the_hosts_own_networks_need_addresses() -> None:
+    def unknown(document: Document) -> None:
+        for node in document["nodes"]:
+            for hca in node["hcas"]:
+                hca["vf_pci"] = None
+
+    with pytest.raises(
+        InputError, match=r"compute-1.hcas.mlx5_0.vf_pci: missing: the first function's address"
+    ):
+        export(changed(unknown), "kolla")
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("https://weft.example.net", "weft.example.net:443 ssl"),
+        ("http://weft.example.net", "weft.example.net:80 resolvers"),
+        ("https://[2001:db8::1]:8787", "[2001:db8::1]:8787 ssl"),
+    ],
+)
+def test_where_the_front_finds_weft(url: str, server: str) -> None:
+    """HAProxy starts even if the name doesn't resolve yet: weft comes after the cloud."""
+    site = changed(with_everything, lambda d: deployment(d).update(weft_url=url))
+    front = export(site, "kolla")["config/haproxy/services.d/weft.cfg"]
+    assert f"server weft {server}" in front and "init-addr last,libc,none" in front
+
+
+def test_the_front_needs_weft_however_it_is_named() -> None:
+    site = changed(lambda d: deployment(d).update(sdn_url="http://127.0.0.1:8788/mlnx/"))
+    with pytest.raises(InputError, match="weft_url: missing: weft's address"):
+        export(site, "kolla")
 
 
 def test_bare_metal_machines_are_ironics() -> None:

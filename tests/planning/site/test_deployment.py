@@ -158,6 +158,15 @@ def test_these_are_fine(tmp_path: Path, old: str, new: str) -> None:
             "all servers with ldaps://",
         ),
         ("      sdn_url:", ldap("customers", "http://a.example"), "ldap_domains.customers.url"),
+        ("      sdn_url:", ldap("customers", "ldaps://a$b.example"), "ldap_domains.customers.url"),
+        ("https://192.168.24.5/ufmRestV3", "https://ufm:99999", "a port of 1 to 65535"),
+        ("https://192.168.24.5/ufmRestV3", "https://[x", "a URL with a host"),
+        ("      sdn_url:", "      weft_url: https://:8787\n      sdn_url:", "a URL with a host"),
+        (
+            "functions: [compute]",
+            "functions: [compute]\n          bonds: {bond7: [ib2]}",
+            "'bond7' is not allowed: interfaces of",
+        ),
         ("ntp: [10.7.208.1]", "ntp: [not a name]", "not a name"),
         ("        a100: {vendor", "        a100: {password: x, vendor", "password"),
     ],
@@ -181,11 +190,10 @@ def test_weft_must_be_reachable_where_neutron_tells_it(tmp_path: Path) -> None:
         load_site(site)
 
 
-def test_virtual_functions_need_the_interface_of_their_adapter(tmp_path: Path) -> None:
+def test_every_adapter_of_hosts_with_servers_is_named(tmp_path: Path) -> None:
     found = told(tmp_path, "adapters: {mlx5_0: ib2}\n          cpu_d", "cpu_d")
-    assert found == [
-        f"{AT}.roles.ComputeSriovIB.adapters: missing: the interface of mlx5_0, which has virtual functions"
-    ]
+    allowed = "the interface of mlx5_0: an adapter with the host's own networks isn't a tenant's"
+    assert found == [f"{AT}.roles.ComputeSriovIB.adapters: missing: {allowed}"]
 
 
 def test_lists_of_cpus() -> None:

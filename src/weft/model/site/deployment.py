@@ -6,6 +6,7 @@ There are no secrets here: passwords stay where the tools keep theirs (Kolla Ans
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
 
@@ -17,19 +18,41 @@ from weft.model.site.networks import AddressRange
 MOST_CPU = 4095
 """Highest number of a CPU that is accepted; Linux is built for at most 8192."""
 _LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+HOST_NAME = rf"^{_LABEL}(\.{_LABEL})*$"
+INTERFACE_NAME = r"^[A-Za-z][A-Za-z0-9_.-]{0,14}$"
+ROLE_NAME = r"^[A-Za-z][A-Za-z0-9]{0,39}$"
+PCI_ID = r"^[0-9a-fA-F]{4}$"
+DISTINGUISHED_NAME = r"^[A-Za-z]+=[^\n\r{}%$]+$"
+ATTRIBUTE_NAME = r"^[A-Za-z][A-Za-z0-9-]*$"
+LDAP_URLS = r"^ldaps?://[^\s,/?#@{}%$]+(,ldaps?://[^\s,/?#@{}%$]+)*$"
+PEM_PATH = r"^/[^\s{}%$]+$"
+SDN_URL = r"^https?://[^\s?#@{}%$]+$"
+API_URL = r"^https?://[^\s/?#@{}%$]+$"
+USER_NAME = r"^[a-z_][a-z0-9_-]{0,31}$"
 
-HostName = Annotated[
-    str, StringConstraints(to_lower=True, max_length=253, pattern=rf"^{_LABEL}(\.{_LABEL})*$")
-]
+HostName = Annotated[str, StringConstraints(to_lower=True, max_length=253, pattern=HOST_NAME)]
 """A host name or a domain (RFC 1123); IPv4 addresses are such names too."""
-InterfaceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,14}$")]
+InterfaceName = Annotated[str, StringConstraints(pattern=INTERFACE_NAME)]
 """A network interface of Linux: at most 15 characters. Aliases with a colon aren't interfaces."""
-RoleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9]{0,39}$")]
+RoleName = Annotated[str, StringConstraints(pattern=ROLE_NAME)]
 """A role's name: TripleO makes identifiers of it, and Ansible a group."""
-PciId = Annotated[str, StringConstraints(to_lower=True, pattern=r"^[0-9a-fA-F]{4}$")]
-Dn = Annotated[str, StringConstraints(max_length=255, pattern=r"^[A-Za-z]+=[^\n\r{}%]+$")]
-"""A distinguished name in LDAP. Braces and % would be read by Ansible's templates and by oslo.config."""
-Attribute = Annotated[str, StringConstraints(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
+PciId = Annotated[str, StringConstraints(to_lower=True, pattern=PCI_ID)]
+Dn = Annotated[str, StringConstraints(max_length=255, pattern=DISTINGUISHED_NAME)]
+"""A distinguished name in LDAP. Ansible's templates read braces and %, oslo.config and envsubst `$name`."""
+
+
+def _reachable(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        if parts.hostname and parts.port != 0:
+            return value
+    except ValueError:  # no number, more than 65535, or half an IPv6 address
+        pass
+    raise ValueError("a URL with a host and, if one is given, a port of 1 to 65535")
+
+
+Url = Annotated[str, StringConstraints(max_length=300), AfterValidator(_reachable)]
+Attribute = Annotated[str, StringConstraints(max_length=64, pattern=ATTRIBUTE_NAME)]
 Function = Literal["control", "network", "compute", "storage", "monitoring"]
 
 
@@ -79,7 +102,12 @@ class DeploymentRole(Document):
     )
     adapters: dict[Name, InterfaceName] = Field(
         default_factory=dict,
-        description="Adapter (`hcas`) -> its network interface, such as ens5f0np0 or ib0, for SR-IOV.",
+        description="Adapter (`hcas`) -> its network interface, such as ens5f0np0 or ib0; required for every adapter "
+        "of hosts with servers. One that carries the host's own networks is never given to a tenant whole.",
+    )
+    bonds: dict[InterfaceName, tuple[InterfaceName, ...]] = Field(
+        default_factory=dict,
+        description="Bond -> its interfaces; required for bonds over adapters.",
     )
     cpu_dedicated_set: CpuSet | None = Field(
         default=None, description="CPUs for servers with dedicated ones, such as 8-63: Nova's option."
@@ -109,13 +137,13 @@ class LdapDomain(Document):
     """A Keystone domain whose users are in an LDAP directory, read only."""
 
     url: str = Field(
-        pattern=r"^ldaps?://[^\s,/?#@{}%]+(,ldaps?://[^\s,/?#@{}%]+)*$",
+        pattern=LDAP_URLS,
         description="Its servers, separated by commas, such as ldaps://ldap1.example.net. With ldap:// the connection "
         "is upgraded (StartTLS).",
     )
     ca: str | None = Field(
         default=None,
-        pattern=r"^/[^\s{}%]+$",
+        pattern=PEM_PATH,
         description="PEM file on the controllers with the authority of its certificate, inside Keystone's container. "
         "Default: the system's.",
     )
@@ -163,7 +191,7 @@ class Deployment(Document):
     distribution: Literal["rocky", "centos", "ubuntu", "debian"] = Field(
         default="rocky", description="Operating system of hosts and containers."
     )
-    user: Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")] = Field(
+    user: Annotated[str, StringConstraints(pattern=USER_NAME)] = Field(
         default="stack", description="User that the deployment tool signs in as on hosts."
     )
     seed: Name | None = Field(
@@ -185,14 +213,14 @@ class Deployment(Document):
         default_factory=dict,
         description="Keystone domains of customers, by name; service accounts stay in the local domain.",
     )
-    sdn_url: str | None = Field(
+    sdn_url: Url | None = Field(
         default=None,
-        pattern=r"^https?://[^\s?#@{}%]+$",
+        pattern=SDN_URL,
         description="InfiniBand: whom Neutron's driver mlnx_sdn_assist tells of networks and ports. Default: weft, "
         "through the front on each controller, if a fabric has tenant_networks; else the driver isn't used.",
     )
-    weft_url: str | None = Field(
+    weft_url: Url | None = Field(
         default=None,
-        pattern=r"^https?://[^\s/?#@{}%]+$",
+        pattern=API_URL,
         description="Where weft's API answers, as controllers see it; required if weft is told of networks.",
     )

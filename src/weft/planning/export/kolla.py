@@ -28,6 +28,10 @@ from weft.planning.export.text import head, identifier, ini_file, yaml_file
 from weft.planning.export.view import View
 
 TOKEN = "weft_sdn_token"
+_DEBIANS = "/etc/ssl/certs/ca-certificates.crt"
+_BUNDLES = {"debian": _DEBIANS, "ubuntu": _DEBIANS}
+_BUNDLE = "/etc/pki/tls/certs/ca-bundle.crt"
+"""The authorities that containers trust, by distribution."""
 
 
 def kolla_files(view: View) -> dict[str, str]:
@@ -76,7 +80,9 @@ def _host_line(view: View, host: Node) -> str:
 def role_variables(view: View, role: str) -> dict[str, Any]:
     """Interfaces of a role's hosts, and the physical networks behind them."""
     one = view.roles[role]
-    found: dict[str, Any] = {"network_interface": one.interfaces[view.network_with("internal-api") or ""]}
+    found: dict[str, Any] = {
+        "network_interface": one.interfaces[view.network_at(view.deployment.internal_vip)]
+    }
     named = (
         ("kolla_external_vip_interface", view.network_at(view.deployment.external_vip)),
         ("tunnel_interface", view.network_with("tenant")),
@@ -122,6 +128,8 @@ def global_variables(view: View) -> dict[str, Any]:
         "kolla_enable_tls_backend": everywhere,
         "rabbitmq_enable_tls": everywhere,
         "kolla_copy_ca_into_containers": one.tls != "none",
+        # Otherwise services trust what Python ships, and not the authority in certificates/ca.
+        "openstack_cacert": "" if one.tls == "none" else _BUNDLES.get(one.distribution, _BUNDLE),
         "enable_external_api_firewalld": one.firewall,
         "neutron_plugin_agent": "openvswitch",
         "neutron_dnsmasq_dns_servers": ",".join(map(str, one.dns)),
@@ -196,11 +204,20 @@ def _front(view: View) -> str:
                 "network, too: Neutron on controllers tells weft through the load balancer on the same host"
             )
             raise InputError(field, ", ".join(view.roles[name].functions), allowed)
-    parts = urlsplit(view.deployment.weft_url or "")
-    secure = parts.scheme == "https"
-    check = f" ssl verify required verifyhost {parts.hostname} ca-file @system-ca" if secure else ""
+    url = view.deployment.weft_url
+    if url is None:
+        allowed = "weft's address: Neutron tells weft of networks, through the front on each controller"
+        raise InputError(f"clouds.{view.name}.deployment.weft_url", None, allowed)
+    secure, host, port = _place(url)
+    check = f" ssl verify required verifyhost {host} ca-file @system-ca" if secure else ""
+    shown = f"[{host}]" if ":" in host else host
+    # Whoever has no answer from DNS when HAProxy starts must not take all APIs down: weft comes after the cloud.
+    check += " resolvers weft_dns init-addr last,libc,none"
     return head(view.site.name) + "\n".join(
         (
+            "resolvers weft_dns",
+            "    parse-resolv-conf",
+            "",
             "listen weft_notices",
             "    mode http",
             "    bind 127.0.0.1:8788",
@@ -210,10 +227,17 @@ def _front(view: View) -> str:
             "    # 504 after it, before the driver's own 10 s are over",
             "    timeout server 7s",
             "    retries 0",
-            f"    server weft {parts.hostname}:{parts.port or (443 if secure else 80)}{check}",
+            f"    server weft {shown}:{port}{check}",
             "",
         )
     )
+
+
+def _place(url: str) -> tuple[bool, str, int]:
+    """Whether by TLS, host and port of a URL."""
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    return secure, parts.hostname or "", parts.port or (443 if secure else 80)
 
 
 def _scrape(url: str) -> dict[str, Any]:
@@ -237,7 +261,8 @@ def _override(packages: tuple[str, ...]) -> str:
 def secrets(view: View) -> Mapping[str, str]:
     """Variables that passwords.yml must have besides Kolla's own -> what they are."""
     found = {
-        _ldap_password(n): f"password of {d.user}" for n, d in sorted(view.deployment.ldap_domains.items())
+        _ldap_password(name): f"password of {domain.user}, with `$$` for each `$`"
+        for name, domain in sorted(view.deployment.ldap_domains.items())
     }
     if "mlnx_sdn_assist" in mechanism_drivers(view):
         found[TOKEN] = "the token that mlnx_sdn_assist shows " + (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from weft.model.errors import InputError
 from weft.model.fabrictypes import FabricKind
-from weft.model.site import Fabric, Hca, LdapDomain, Node, SwitchAccess, Switching
+from weft.model.site import DeploymentRole, Fabric, Hca, LdapDomain, Node, SwitchAccess, Switching
 from weft.planning.export.text import Option, Sections
 from weft.planning.export.view import View
 from weft.planning.fabric.functions import pci_address, routing_id
@@ -153,14 +154,15 @@ def compute(view: View, role: str, host: Node) -> Sections:
 def device_specs(view: View, role: str, host: Node) -> tuple[dict[str, str], ...]:
     """Exactly the adapters and accelerators that the site has there, by PCI address.
 
-    The address of a physical function stands for it and for its virtual functions. An adapter that carries networks of
-    the host's own is never given away whole, as far as the addresses of its functions are known.
+    The address of a physical function stands for it and for its virtual functions: a tenant with a direct-physical port
+    gets the whole adapter. One that carries the host's own networks gives its functions only, by their addresses, or
+    nothing. Raises `InputError` if these aren't known.
     """
     found: list[dict[str, str]] = []
     for hca in host.hcas:
         fabric = view.fabrics[hca.fabric]
         tags = {"physical_network": fabric.physical_network, "trusted": "false"}
-        found += [{"address": address, **tags} for address in _addresses(hca, _is_hosts(view, role, hca))]
+        found += [{"address": address, **tags} for address in _addresses(view, role, host, hca)]
     for accelerator in host.accelerators:
         device = view.deployment.devices[accelerator.type]
         ids = {"vendor_id": device.vendor_id, "product_id": device.product_id}
@@ -168,17 +170,21 @@ def device_specs(view: View, role: str, host: Node) -> tuple[dict[str, str], ...
     return tuple(found)
 
 
-def _is_hosts(view: View, role: str, hca: Hca) -> bool:
-    """Whether a network of the site is on the adapter's interface, or on a VLAN or P_Key of it."""
-    own = view.roles[role].adapters.get(hca.name)
-    return any(i.partition(".")[0] == own for i in view.roles[role].interfaces.values())
+def _is_hosts(one: DeploymentRole, hca: Hca) -> bool:
+    """Whether a network of the site or a bridge is on the adapter's interface, a VLAN or P_Key of it, or a bond."""
+    parents = {i.partition(".")[0] for i in (*one.interfaces.values(), *one.bridges.values())}
+    carrying = parents | {member for bond in parents for member in one.bonds.get(bond, ())}
+    return one.adapters[hca.name] in carrying
 
 
-def _addresses(hca: Hca, is_hosts: bool) -> tuple[str, ...]:
-    if is_hosts and hca.vf_pci is not None:
-        first = routing_id(hca.vf_pci)
-        return tuple(pci_address(first + n) for n in range(hca.vfs))
-    return (hca.pci,)
+def _addresses(view: View, role: str, host: Node, hca: Hca) -> tuple[str, ...]:
+    if not _is_hosts(view.roles[role], hca):
+        return (hca.pci,)
+    if hca.vfs and hca.vf_pci is None:
+        allowed = "the first function's address: the host's own networks are on the adapter, which isn't given whole"
+        raise InputError(f"nodes.{host.name}.hcas.{hca.name}.vf_pci", None, allowed)
+    first = routing_id(hca.vf_pci or hca.pci)
+    return tuple(pci_address(first + n) for n in range(hca.vfs))
 
 
 def ldap(domain: LdapDomain, password: str) -> Sections:

@@ -236,9 +236,12 @@ def _adapters(site: Site, cloud: str, role: DeploymentRole, path: Path) -> Itera
         yield from known(inner, name, names, "adapters of its hosts")
         yield from used.check(interface, f"adapter {name}", inner)
     if "compute" in role.functions:
-        lacking = sorted({h.name for n in hosts for h in n.hcas if h.vfs} - role.adapters.keys(), key=natural)
-        for name in lacking:
-            yield (*path, "adapters"), None, f"the interface of {name}, which has virtual functions"
+        for name in sorted(names - role.adapters.keys(), key=natural):
+            allowed = f"the interface of {name}: an adapter with the host's own networks isn't a tenant's"
+            yield (*path, "adapters"), None, allowed
+    parents = {i.partition(".")[0] for i in (*role.interfaces.values(), *role.bridges.values())}
+    for bond in role.bonds:
+        yield from known((*path, "bonds", bond), bond, parents, "interfaces of `interfaces` and `bridges`")
 
 
 def _cpus(role: DeploymentRole, path: Path) -> Iterator[WrongValue]:
