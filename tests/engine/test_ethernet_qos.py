@@ -95,6 +95,21 @@ def test_with_warn_a_silent_switch_is_noted(warned: EthernetHouse) -> None:
     assert {f.category for f in warned.service.audit(warned.operator).findings} == {"unknown"}
 
 
+def test_with_warn_a_switch_that_answers_now_and_then_is_no_news(warned: EthernetHouse) -> None:
+    """What it said last counts meanwhile: neither condition nor events change with its answers."""
+    set_all(warned, replace(RIGHT, mtu=1500))
+    pod = warned.ready()
+    reason, events = pod.reason, len(warned.store.events(pod.id, 0))
+    assert "MTU of" in reason
+    for switch in warned.fake.switches.values():
+        switch.no_settings = True
+    for silent in (True, False, True):
+        for switch in warned.fake.switches.values():
+            switch.no_settings = silent
+        assert visits(warned, pod, 1).reason == reason
+    assert len(warned.store.events(pod.id, 0)) == events
+
+
 def test_with_refuse_a_pod_is_not_ready_until_its_ports_are_right(refused: EthernetHouse) -> None:
     set_all(refused, replace(RIGHT, mtu=1500))
     pod = visits(refused, refused.order(), 12)

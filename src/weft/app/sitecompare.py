@@ -15,7 +15,7 @@ from weft.model.site import Site
 from weft.planning.fabric.diff import FabricDifference, adopt_links, fabric_differences
 from weft.planning.fabric.ibnetdiscover import Discovery, parse_ibnetdiscover
 from weft.planning.fabric.qos import PortQos
-from weft.planning.site.adapterqos import adapter_differences, adapters_of
+from weft.planning.site.adapterqos import adapter_differences, adapter_notes, adapters_of
 from weft.planning.site.check import check_site
 from weft.planning.site.neighbours import Neighbour, cable_differences, neighbours_of
 
@@ -68,8 +68,8 @@ def compare_lldp(site: Site, files: Sequence[str]) -> tuple[FabricDifference, ..
     return cable_differences(site, heard)
 
 
-def compare_adapters(site: Site, files: Sequence[str]) -> tuple[str, ...]:
-    """How adapters' settings for RoCE differ from the site's, one sentence each.
+def compare_adapters(site: Site, files: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How adapters' settings for RoCE differ from the site's, and what wasn't compared; one sentence each.
 
     Args:
         files: a line of JSON an adapter (docs/fabric-ethernet.md), each called after its node, such as gpu01.json.
@@ -90,7 +90,7 @@ def compare_adapters(site: Site, files: Sequence[str]) -> tuple[str, ...]:
             errors.append(InputError("--adapters", file, f"a line of JSON an adapter ({error})"))
     if errors:
         raise InputErrors(errors)
-    return tuple(adapter_differences(site, told))
+    return tuple(adapter_differences(site, told)), tuple(adapter_notes(site, told)) if files else ()
 
 
 def discovery(text: str, shown: str) -> Discovery:

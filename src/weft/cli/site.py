@@ -95,7 +95,8 @@ def _check(args: argparse.Namespace) -> int:
             written, remaining = write_links(site, name, observed, args.write_links)
             notes = (*notes, *remaining)
     differences += compare_lldp(site, args.lldp)
-    settings = compare_adapters(site, args.adapters)
+    settings, uncompared = compare_adapters(site, args.adapters)
+    notes = (*notes, *uncompared)
     if args.json:
         write_json(
             {

@@ -59,6 +59,7 @@ class FakeSwitch(Session):
         super().__init__(name, limits, confirm=0.0)
         self.reachable = True
         self.settings: SwitchQos | str = "this simulated switch has none"
+        self.no_settings = False  # no answer when it is asked for them
         self.config = Config({}, {p: PortConfig() for p in ports})
         self._frozen: Config | None = None
         self._lost = lost
@@ -74,7 +75,7 @@ class FakeSwitch(Session):
         """There is nothing to close."""
 
     def qos(self) -> SwitchQos | str:
-        if not self.reachable:
+        if not self.reachable or self.no_settings:
             raise self.unknown("read the settings for RoCE", "no answer")
         return self.settings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from weft.app.livecheck import check_live
 from weft.drivers.switches import EthernetFabric, access, open_fabric
 from weft.drivers.switches.eosqos import eos_qos
-from weft.drivers.switches.looks import QosReading, Silent
+from weft.drivers.switches.looks import AGAIN_SECONDS, KEPT_SECONDS, QosReading, Silent
 from weft.drivers.switches.nvueqos import nvue_qos
 from weft.drivers.switches.sonicqos import TABLES, sonic_qos
 from weft.model.errors import UnknownError
@@ -259,6 +260,21 @@ def test_members_of_an_eos_port_channel_trust_what_it_trusts() -> None:
     assert said.of("Port-Channel7")["Ethernet1"].trust == {"dscp"}
 
 
+def test_a_profile_of_an_eos_port_channel_goes_for_its_links() -> None:
+    profile = "qos profile ROCE\n   qos trust dscp\n   priority-flow-control on\n"
+    profile += "   priority-flow-control priority 3 no-drop\n   tx-queue 3\n"
+    profile += "      random-detect ecn minimum-threshold 1 kbytes maximum-threshold 2 kbytes\n"
+    lag = {"mtu": 9214, "memberInterfaces": {"Ethernet1": {}}}
+    interfaces = {"Port-Channel7": lag, "Ethernet1": {"mtu": 9214}}
+    said = eos_qos(profile + "interface Port-Channel7\n   service-profile ROCE\n", interfaces)
+    assert not [d for one in said.of("Port-Channel7").values() for d in differences(WANTED, one)]
+
+
+def test_an_eos_interface_without_mtu_keeps_no_other_from_being_read() -> None:
+    said = eos_qos("", {"Vxlan1": {"name": "Vxlan1"}, "Ethernet1": {"mtu": 1500}})
+    assert said.ports["Vxlan1"].mtu is None and said.ports["Ethernet1"].mtu == 1500
+
+
 def test_nvue_says_it_in_its_versions_words() -> None:
     """`enable: on` until 5.14, `state: enabled` later; a profile counts for more than RoCE's defaults."""
     port: dict[str, Any] = {"interface": {"swp1": {}}}
@@ -315,7 +331,8 @@ def test_what_a_port_does_not_say_is_not_compared() -> None:
 class Teller:
     """A switch that counts how often it is asked."""
 
-    name, asked = "leaf1", 0
+    name: str = "leaf1"
+    asked = 0
     answer: SwitchQos | str | Exception = SwitchQos({})
 
     def qos(self) -> SwitchQos | str:
@@ -325,18 +342,19 @@ class Teller:
         return self.answer
 
 
-def test_settings_are_read_once_in_a_while_and_again_after_trouble() -> None:
+def test_settings_are_read_once_in_a_while_and_a_silent_switch_is_left_alone_for_a_moment() -> None:
     teller, clock = Teller(), [0.0]
     with ThreadPoolExecutor(1) as pool:
         reading = QosReading([teller], pool, 60.0, lambda: clock[0])  # type: ignore[list-item]
         teller.answer = UnknownError("read", "switch leaf1", "no answer")
-        assert reading.get() == {"leaf1": Silent("no answer", True)}
-        teller.answer = SwitchQos({})
-        assert reading.get() == {"leaf1": SwitchQos({})}, "trouble isn't remembered"
-        clock[0] = 59.0
+        assert reading.get() == reading.get() == {"leaf1": Silent("no answer", True)}
+        assert teller.asked == 1, "every visit of every pod would wait for it"
+        clock[0], teller.answer = AGAIN_SECONDS, SwitchQos({})
+        assert reading.get() == {"leaf1": SwitchQos({})}
+        clock[0] += 59.0
         reading.get()
         assert teller.asked == 2
-        clock[0] = 60.0
+        clock[0] += 1.0
         reading.get()
         assert teller.asked == 3
         reading.get(0.0)
@@ -345,6 +363,47 @@ def test_settings_are_read_once_in_a_while_and_again_after_trouble() -> None:
         reading.get(0.0)
         reading.get()
         assert teller.asked == 5, "what has none isn't asked again at once"
+
+
+def test_what_a_switch_said_counts_for_a_while_after_it_fell_silent() -> None:
+    """Else what differs on it would come and go with its answers, and be news each time."""
+    teller, clock = Teller(), [0.0]
+    with ThreadPoolExecutor(1) as pool:
+        reading = QosReading([teller], pool, 60.0, lambda: clock[0])  # type: ignore[list-item]
+        reading.get()
+        clock[0], teller.answer = 60.0, UnknownError("read", "switch leaf1", "no answer")
+        assert reading.get() == {"leaf1": Silent("no answer", True, SwitchQos({}))}
+        clock[0] = KEPT_SECONDS
+        assert reading.get() == {"leaf1": Silent("no answer", True)}
+
+
+class Slow(Teller):
+    """One that answers when it is let."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.begun, self.go = name, threading.Event(), threading.Event()
+
+    def qos(self) -> SwitchQos | str:
+        self.begun.set()
+        assert self.go.wait(60)
+        return super().qos()
+
+
+def test_a_slow_switch_keeps_nobody_from_what_is_known() -> None:
+    slow, quick, clock = Slow("leaf1"), Teller(), [0.0]
+    quick.name = "leaf2"
+    with ThreadPoolExecutor(4) as pool:
+        reading = QosReading([slow, quick], pool, 60.0, lambda: clock[0])  # type: ignore[list-item]
+        slow.go.set()
+        known = reading.get()
+        slow.go.clear()
+        slow.begun.clear()
+        clock[0] = 60.0
+        first = pool.submit(reading.get)
+        assert slow.begun.wait(60)
+        assert reading.get() == known, "it doesn't wait for the one that is under way"
+        slow.go.set()
+        assert first.result(60) == known and slow.asked == 2
 
 
 def test_the_lab_refuses_what_the_schema_does_not_know(switch: Switch) -> None:

@@ -36,7 +36,7 @@ def line(adapter: str, **other: Any) -> dict[str, Any]:
 def told(tmp_path: Path, *rows: object, name: str = "roce01.json", **qos: Any) -> tuple[str, ...]:
     file = tmp_path / name
     file.write_text("\n".join(r if isinstance(r, str) else json.dumps(r) for r in rows) + "\n")
-    return compare_adapters(site(**qos), [str(file)])
+    return compare_adapters(site(**qos), [str(file)])[0]
 
 
 def test_adapters_as_wanted_differ_nowhere(tmp_path: Path) -> None:
@@ -108,5 +108,19 @@ def test_the_command_that_the_docs_show_is_a_shells(tmp_path: Path) -> None:
     run = script.replace("/sys/", f"{tree}/").replace("gpu01.json", "roce01.json")
     environment = {"PATH": f"{programs}:/usr/bin:/bin"}
     subprocess.run(["sh", "-eu", "-c", run], cwd=tmp_path, env=environment, check=True)
-    assert compare_adapters(site(), [str(tmp_path / "roce01.json")]) == ()
-    assert compare_adapters(site(priority=4, dscp=[32]), [str(tmp_path / "roce01.json")])
+    file = [str(tmp_path / "roce01.json")]
+    differences, notes = compare_adapters(site(), file)
+    assert differences == () and notes == ("adapters of 1 nodes were not compared: roce02",)
+    assert compare_adapters(site(priority=4, dscp=[32]), file)[0]
+
+
+def test_what_was_not_compared_is_said(tmp_path: Path) -> None:
+    """No difference is no proof of what nobody said."""
+    file = tmp_path / "roce01.json"
+    file.write_text("\n".join(json.dumps(line(f"mlx5_{n}", ecn=None)) for n in (0, 1)))
+    differences, notes = compare_adapters(site(), [str(file)])
+    assert differences == () and notes == (
+        "ECN was not compared on 2 adapters, whose hosts don't say it: roce01/mlx5_0, roce01/mlx5_1",
+        "adapters of 1 nodes were not compared: roce02",
+    )
+    assert compare_adapters(site(), []) == ((), ())

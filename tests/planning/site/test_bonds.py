@@ -71,6 +71,13 @@ def test_the_nics_own_rules(change: Callable[[Document], None], told: str) -> No
     assert any(told in one for one in problems(change)), problems(change)
 
 
+def test_an_embedded_switch_needs_no_bond() -> None:
+    def single(document: Document) -> None:
+        document["nodes"][0]["hcas"][0] |= {"eswitch": "switchdev", "vfs": 4}
+
+    assert problems(single) == []
+
+
 def test_the_other_function_is_no_adapter_of_its_own() -> None:
     def both(document: Document) -> None:
         document["nodes"][0]["hcas"][1]["pci"] = "0000:40:00.1"

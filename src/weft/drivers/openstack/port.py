@@ -16,9 +16,9 @@ from weft.model.resources import FloatingIPSpec, Kind, PortSpec, Resource, Statu
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""
 VIRTUAL_FUNCTION_VIFS = ("hw_veb", "ib_hostdev")
-OFFLOADED_VIF = "ovs"
-"""Of a `direct` port: its virtual function is behind its NIC's embedded switch."""
 """The same of a `direct` port: networking-mlnx has one word for both, and Nova gives it what the vnic type says."""
+OFFLOADED_VIF = "ovs"
+"""Of a `direct` port, too: its virtual function is behind its NIC's embedded switch."""
 NOT_BOUND = ("unbound", "binding_failed")
 REACH = "weft:reach"
 """Field that `prepare` adds to a port on a network of the site: whether the tenant's project sees it."""

@@ -42,13 +42,14 @@ def eos_qos(text: str, interfaces: Mapping[str, Any]) -> SwitchQos:
     above = {member: lag for lag, inside in members.items() for member in inside}
     for name, row in interfaces.items():
         own = _lines(whole, name)
-        lag = _lines(whole, above[name]) if name in above else {}
-        trust = _trust(own) or _trust(lag) or "cos"
+        if name in above:  # what is said of the aggregation goes for its links
+            own = _lines(whole, above[name]) | own
+        mtu = int(row["mtu"]) if "mtu" in row else None  # such as Vxlan1 has none
         if name in members:  # flow control and queues are those of its links
-            ports[name] = PortQos(mtu=int(row["mtu"]))
+            ports[name] = PortQos(mtu=mtu)
             continue
         marking = {n for n, queue in queues.items() if _marks(own, queue)}
-        ports[name] = PortQos(_paused(own), frozenset(marking), TRUST[trust], dscp, int(row["mtu"]))
+        ports[name] = PortQos(_paused(own), frozenset(marking), TRUST[_trust(own) or "cos"], dscp, mtu)
     return SwitchQos(ports, members)
 
 

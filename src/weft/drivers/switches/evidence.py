@@ -127,6 +127,11 @@ def _settings(
             seen.named(seen.cabling.member.get(end, end)) if end not in links else (f"link {end}", "")
         )
         nodes, settings = ((node,) if node else ()), told.get(switch)
+        if isinstance(settings, Silent) and settings.passing and wanted.policy == "warn":
+            # A note that comes and goes with a switch's answers would be news each time.
+            if settings.last is None:
+                continue
+            settings = settings.last
         if not isinstance(settings, SwitchQos) or not settings.of(port):
             why = settings.why if isinstance(settings, Silent) else "the switch says nothing of this port"
             said = f"{name}: settings for RoCE of {end} are not known: {why}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
 
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.switch import Switch
@@ -18,6 +18,10 @@ from weft.planning.site.neighbours import Neighbour, live_differences
 
 QOS_SECONDS = 60.0
 """How old a reading of settings may be: operators change them, not weft."""
+AGAIN_SECONDS = 30.0
+"""How long a switch that didn't answer isn't asked again."""
+KEPT_SECONDS = 600.0
+"""How long what a switch said counts for something while it doesn't answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +30,26 @@ class Silent:
 
     Attributes:
         passing: it may say them the next time; otherwise it has none to say.
+        last: what it said not long ago.
     """
 
     why: str
     passing: bool
+    last: SwitchQos | None = None
 
 
-SettingsSeen = Mapping[str, SwitchQos | Silent]
+Told = SwitchQos | Silent
+SettingsSeen = Mapping[str, Told]
 """Switch -> its ports' settings for RoCE."""
 
 
 class QosReading:
-    """Settings of all of a fabric's switches, read at most once in a while. Thread-safe."""
+    """Settings of all of a fabric's switches, each read at most once in a while. Thread-safe: while a switch takes its
+    time, others have what is known of it; the first time they wait for the one who asks.
+
+    Args:
+        seconds: how old an answer may be.
+    """
 
     def __init__(
         self,
@@ -49,27 +61,50 @@ class QosReading:
         self._sessions, self._pool, self._monotonic = sessions, pool, monotonic
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._last: tuple[float, SettingsSeen] | None = None
+        self._known: dict[str, tuple[Told, float]] = {}
+        self._said: dict[str, tuple[SwitchQos, float]] = {}
+        self._asking: dict[str, Future[Told]] = {}
 
     def get(self, max_age: float | None = None) -> SettingsSeen:
-        """A reading that began at most so many seconds ago. A switch without an answer is asked again each time."""
-        max_age = self._seconds if max_age is None else max_age
+        """Args: max_age: seconds; None: the usual. 0 asks every switch, silent ones too."""
+        answers: dict[str, Future[Told] | Told] = {}
         with self._lock:
             now = self._monotonic()
-            known: SettingsSeen = {}
-            if self._last is not None and now - self._last[0] < max_age:
-                known = {s: one for s, one in self._last[1].items() if not _is_passing(one)}
-            ask = [s for s in self._sessions if s.name not in known]
-            seen = {**known, **dict(zip((s.name for s in ask), self._pool.map(_settings, ask), strict=True))}
-            self._last = (self._last[0] if known and self._last else now, seen)
-            return seen
+            for session in self._sessions:
+                name, known = session.name, self._known.get(session.name)
+                under_way = self._asking.get(name)
+                if known is not None and not self._is_due(known, now, max_age):
+                    answers[name] = known[0]
+                elif under_way is None or max_age == 0.0:
+                    answers[name] = self._asking[name] = self._pool.submit(self._ask, session)
+                else:
+                    answers[name] = under_way if known is None else known[0]
+        return {name: one.result() if isinstance(one, Future) else one for name, one in answers.items()}
+
+    def _is_due(self, known: tuple[Told, float], now: float, max_age: float | None) -> bool:
+        told, when = known
+        most = self._seconds if max_age is None else max_age
+        if isinstance(told, Silent) and told.passing:
+            most = min(most, AGAIN_SECONDS)
+        return now - when >= most
+
+    def _ask(self, session: Switch) -> Told:
+        told: Told = Silent("it could not be asked", True)
+        try:
+            told = _settings(session)
+        finally:
+            with self._lock:
+                now = self._monotonic()
+                if isinstance(told, SwitchQos):
+                    self._said[session.name] = (told, now)
+                elif told.passing and (said := self._said.get(session.name)) and now - said[1] < KEPT_SECONDS:
+                    told = replace(told, last=said[0])
+                self._known[session.name] = (told, now)
+                self._asking.pop(session.name, None)
+        return told
 
 
-def _is_passing(one: SwitchQos | Silent) -> bool:
-    return isinstance(one, Silent) and one.passing
-
-
-def _settings(session: Switch) -> SwitchQos | Silent:
+def _settings(session: Switch) -> Told:
     try:
         told = session.qos()
     except OutsideError as error:

@@ -44,8 +44,8 @@ class Hca(Document):
     )
     eswitch: Literal["legacy", "switchdev"] | None = Field(
         default=None,
-        description="Mode of the embedded switch of both functions. switchdev: Neutron's Open vSwitch agent sets the "
-        "functions' VLANs (hardware offload), not the SR-IOV agent.",
+        description="Mode of the NIC's embedded switch, of both functions of a bond. switchdev: Neutron's Open vSwitch "
+        "agent sets the functions' VLANs (hardware offload), not the SR-IOV agent.",
     )
     vfs: int = Field(
         default=0,

@@ -55,6 +55,27 @@ def _adapter(row: Mapping[str, Any]) -> PortQos:
     )
 
 
+def adapter_notes(site: Site, told: Mapping[str, Mapping[str, PortQos]]) -> Iterator[str]:
+    """What was not compared, one sentence each."""
+    of_roce = {name for name, fabric in site.fabrics.items() if fabric.qos is not None}
+    mine = {n.name: [h.name for h in n.hcas if h.fabric in of_roce] for n in site.nodes}
+    silent = sorted(
+        f"{node}/{hca}"
+        for node, hcas in mine.items()
+        for hca in hcas
+        if (seen := told.get(node, {}).get(hca)) is not None and seen.ecn is None
+    )
+    if silent:
+        yield f"ECN was not compared on {len(silent)} adapters, whose hosts don't say it: {_some(silent)}"
+    untold = sorted(node for node, hcas in mine.items() if hcas and node not in told)
+    if untold:
+        yield f"adapters of {len(untold)} nodes were not compared: {_some(untold)}"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+
+
 def adapter_differences(site: Site, told: Mapping[str, Mapping[str, PortQos]]) -> Iterator[str]:
     """One sentence each. Args: told: node -> its adapters."""
     for name, adapters in sorted(told.items()):

@@ -27,10 +27,9 @@ def check_bonds(site: Site) -> Iterator[WrongValue]:
         for j, hca in enumerate(node.hcas):
             path = ("nodes", i, "hcas", j)
             if hca.bond_pci is None:
-                for field in ("bond_mode", "eswitch"):
-                    if getattr(hca, field) is not None:
-                        allowed = "nothing: without bond_pci the adapter is no bond"
-                        yield (*path, field), getattr(hca, field), allowed
+                if hca.bond_mode is not None:
+                    allowed = "nothing: without bond_pci the adapter is no bond"
+                    yield (*path, "bond_mode"), hca.bond_mode, allowed
                 continue
             yield from _functions(hca, functions, path)
             fabric = site.fabrics.get(hca.fabric)
