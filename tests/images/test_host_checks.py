@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -11,9 +15,10 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "images/elements/weft-host-checks/static/usr/local/bin/weft-host-checks"
+MAIN = runpy.run_path(str(SCRIPT))["main"]
 IB = "sys/devices/pci0000:00/0000:00:05.0"
 GPU = "sys/devices/pci0000:00/0000:00:07.0"
-PORT = "sys/class/infiniband/mlx5_0/ports/1"
+PORT = f"{IB}/infiniband/mlx5_0/ports/1"
 NET = f"{IB}/net/ibp0s5"
 CONFIG = "etc/weft/host-checks.conf"
 
@@ -71,7 +76,9 @@ def root(tmp_path: Path) -> Path:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text if text.endswith("\n") else text + "\n")
-    (tmp_path / "sys/class/infiniband/mlx5_0/device").symlink_to(tmp_path / IB)
+    (tmp_path / IB / "infiniband/mlx5_0/device").symlink_to("../../../0000:00:05.0")
+    (tmp_path / "sys/class/infiniband").mkdir(parents=True)
+    (tmp_path / "sys/class/infiniband/mlx5_0").symlink_to(tmp_path / IB / "infiniband/mlx5_0")
     (tmp_path / "sys/bus/pci/devices").mkdir(parents=True)
     (tmp_path / "sys/bus/pci/drivers/nvidia").mkdir(parents=True)
     (tmp_path / GPU / "driver").symlink_to(tmp_path / "sys/bus/pci/drivers/nvidia")
@@ -80,12 +87,14 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(root: Path) -> tuple[int, list[str], str]:
+def run(root: Path, *more: str) -> tuple[int, list[str], str]:
     """Exit code, lines, and what went to standard error."""
-    ran = subprocess.run(
-        [sys.executable, SCRIPT, "--root", root], capture_output=True, text=True, check=False
-    )
-    return ran.returncode, ran.stdout.splitlines(), ran.stderr
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as errors,
+    ):
+        code = MAIN(["--root", str(root), *more])
+    return code, out.getvalue().splitlines(), errors.getvalue()
 
 
 def test_all_is_well(root: Path) -> None:
@@ -134,8 +143,8 @@ def remove(name: str) -> Callable[[Path], None]:
 
 
 WRONG = {
-    "Ethernet": (write(f"{PORT}/link_layer", "Ethernet"), {"link mlx5_0/1"}),
-    "link type unreadable": (remove(f"{PORT}/link_layer"), {"link mlx5_0/1"}),
+    "Ethernet": (write(f"{PORT}/link_layer", "Ethernet"), {"link mlx5_0/1", "pkeys"}),
+    "link type unreadable": (remove(f"{PORT}/link_layer"), {"link mlx5_0/1", "pkeys"}),
     "no subnet manager": (write(f"{PORT}/state", "2: INIT"), {"link mlx5_0/1"}),
     "no cable": (write(f"{PORT}/state", "1: DOWN"), {"link mlx5_0/1"}),
     "state unreadable": (remove(f"{PORT}/state"), {"link mlx5_0/1"}),
@@ -185,19 +194,37 @@ def test_one_thing_is_wrong(root: Path, change: Callable[[Path], object], fails:
     assert {line[6:].partition(": ")[0] for line in lines if line.startswith("FAIL  ")} == fails
 
 
+@pytest.mark.parametrize("line", EXPECTED.splitlines()[1:])
+def test_a_machine_with_nothing_has_nothing_that_is_expected(tmp_path: Path, line: str) -> None:
+    write(CONFIG, f"[expect]\n{line}")(tmp_path)
+    code, lines, _ = run(tmp_path)
+    assert code == 1
+    assert [text[:6] for text in lines] == ["FAIL  "] * len(lines)
+
+
+def test_partitions_are_expected_of_ports_on_ethernet(root: Path) -> None:
+    write(CONFIG, "[expect]\npkeys = 0x8001")(root)
+    write(f"{PORT}/link_layer", "Ethernet")(root)
+    code, lines, _ = run(root)
+    assert code == 1
+    assert "FAIL  pkeys: no InfiniBand port" in lines
+
+
 def test_the_adapter_is_gone(root: Path) -> None:
     remove("sys/class/infiniband")(root)
     code, lines, _ = run(root)
     assert code == 1
     assert {
         "FAIL  ports: 0, expected 1",
+        "FAIL  link_type: no RDMA port, expected InfiniBand",
         "FAIL  guid 7cfe900300292652: no port",
+        "FAIL  pkeys: no InfiniBand port",
         "FAIL  vfs: no adapter",
     } <= set(lines)
 
 
 def test_an_adapter_too_many_is_not_this_machines(root: Path) -> None:
-    shutil.copytree(root / "sys/class/infiniband/mlx5_0", root / "sys/class/infiniband/mlx5_1", symlinks=True)
+    shutil.copytree(root / IB / "infiniband/mlx5_0", root / "sys/class/infiniband/mlx5_1", symlinks=True)
     write("sys/class/infiniband/mlx5_1/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0bad")(root)
     code, lines, _ = run(root)
     assert code == 1
@@ -205,18 +232,48 @@ def test_an_adapter_too_many_is_not_this_machines(root: Path) -> None:
     assert "FAIL  guid 0000000000000bad: mlx5_1/1, not expected" in lines
 
 
-def test_without_a_file_what_is_there_is_checked(root: Path) -> None:
+NO_FILE = "ok    file: there is no /etc/weft/host-checks.conf: nothing is expected"
+
+
+def test_without_a_file_what_is_there_is_checked_and_the_file_is_missed(root: Path) -> None:
     remove(CONFIG)(root)
     assert run(root)[:2] == (
         0,
-        ["ok    link mlx5_0/1: InfiniBand, ACTIVE", "ok    ipoib mlx5_0/1: ibp0s5 is up"],
+        [NO_FILE, "ok    link mlx5_0/1: InfiniBand, ACTIVE", "ok    ipoib mlx5_0/1: ibp0s5 is up"],
     )
     write(f"{NET}/operstate", "down")(root)
     assert run(root)[0] == 1
 
 
 def test_a_machine_with_nothing_of_the_kind(tmp_path: Path) -> None:
-    assert run(tmp_path) == (0, ["ok    nothing: no RDMA port, nothing expected"], "")
+    assert run(tmp_path) == (0, [NO_FILE], "")
+
+
+def test_a_port_that_joins_late_is_waited_for(root: Path) -> None:
+    """The P_Key is read from a pipe first, so that the test knows when the first look was."""
+    key, pipe = root / PORT / "pkeys/1", root / "pipe"
+    os.mkfifo(pipe)
+    key.unlink()
+    key.hardlink_to(pipe)
+    with subprocess.Popen(
+        [sys.executable, SCRIPT, "--root", root, "--wait", "600"], stdout=subprocess.PIPE, text=True
+    ) as started:
+        key.write_text("0x0000\n")
+        (root / "joined").write_text("0x8001\n")
+        (root / "joined").replace(key)
+        with contextlib.suppress(OSError):  # if it looked again already, it waits for a writer
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        assert started.stdout is not None
+        lines = started.stdout.read().splitlines()
+    assert started.returncode == 0
+    assert lines.count("ok    pkey 0x8001 mlx5_0/1: there") == 1
+
+
+def test_the_waiting_ends_and_the_last_look_is_told_once(root: Path) -> None:
+    write(f"{NET}/operstate", "down")(root)
+    code, lines, _ = run(root, "--wait", "0.1")
+    assert code == 1
+    assert lines.count("FAIL  ipoib mlx5_0/1: ibp0s5 is down") == 1
 
 
 BAD_FILES = {
