@@ -208,14 +208,26 @@ def test_where_visits_are_long_nobody_is_taken_from_others(monkeypatch: pytest.M
     lane.close()
 
 
-def test_those_that_were_handed_out_ahead_end_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in its worker's hands, which lets go of them then."""
+@pytest.mark.parametrize("end", ["slow", "closed"])
+def test_those_that_wait_ahead_are_handed_back(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once visits get slow, since others may have time for them; and before it ends."""
     monkeypatch.setattr(lane_module, "AHEAD", LONG)
-    lane = Lane("visit", 1, aside=3, ahead=True)
+    lane = Lane("visit", 1, ahead=True)
     visits = Visits(lane)
-    for name in "abc":
-        visits.begin(name, aside=False)
-    lane.close()
-    for name in "cba":
-        visits.let(name, "work", "is over")
+    visits.begin("short", aside=False)
+    visits.let("short", "work", "is over")
+    visits.begin("a", aside=False)
+    back: list[str] = []
+    lane.begin(lambda: back.append("begun"), lambda: back.append("back"))
+    lane.hand_back()
+    assert back == []  # visits are short here
+    if end == "slow":
+        monkeypatch.setattr(lane_module, "AHEAD", 0.0)
+        lane.hand_back()
+    else:
+        lane.close()
+    assert back == ["back"]
+    visits.let("a", "work", "is over")
     assert lane.empty
+    lane.close()
+    assert back == ["back"]

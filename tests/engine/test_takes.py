@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
+from dataclasses import replace
 
 import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House
+from weft.engine import lane as lane_module
 from weft.engine.database import Database
 from weft.engine.fence import LostError
 from weft.engine.held import Held
 from weft.engine.records import PodRecord
 from weft.engine.takes import Seen, take_looks, take_work
+from weft.engine.visitor import Look
 from weft.model.pod import PodState
 
 ONE = ORDER.nodes.model_copy(update={"count": 1})
@@ -132,3 +135,39 @@ def test_what_was_noted_is_written_with_the_next_statement_or_not_at_all(house: 
     assert "never to be read" not in [e.message for e in house.store.events(pod.id, 0)]
     assert house.store.find_pod("a", None).state is PodState.READY
     assert sql(house, "SELECT held_until > now() FROM pod") == [(True,)]
+
+
+def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release of it needn't wait for the other's visit, whose cloud hangs."""
+    monkeypatch.setattr(lane_module, "AHEAD", 3600.0)
+    slow = house.new_worker("slow", replace(house.loop, pods_at_once=1))
+    hangs, goes_on = threading.Event(), threading.Event()
+    visit = slow._reconciler.visit  # pyright: ignore[reportPrivateUsage]
+
+    def hanging(held: Held) -> Look:
+        if held.owner.name == "hangs":
+            hangs.set()
+            assert goes_on.wait(60)
+        return visit(held)
+
+    monkeypatch.setattr(slow._reconciler, "visit", hanging)  # pyright: ignore[reportPrivateUsage]
+    slow._work.begin(lambda: slow._work.ended() and None)  # pyright: ignore[reportPrivateUsage]
+    house.order(ORDER.model_copy(update={"name": "hangs", "nodes": ONE}))
+    slow._turn()  # pyright: ignore[reportPrivateUsage]
+    assert hangs.wait(60)
+    waits = house.order(ORDER.model_copy(update={"name": "waits", "nodes": ONE}))
+    slow._turn()  # pyright: ignore[reportPrivateUsage]
+    assert slow.busy() == 2 and work(house) == []
+    house.service.release_pod(house.request(), str(waits.id))
+    monkeypatch.setattr(lane_module, "AHEAD", 0.0)
+    for _ in range(100):
+        slow._turn()  # pyright: ignore[reportPrivateUsage]
+        if house.store.find_pod(str(waits.id), None).state is PodState.RELEASED:
+            break
+    else:
+        raise AssertionError("its release stands behind the other's visit")
+    goes_on.set()
+    slow.stop()
+    assert slow.busy() == 0

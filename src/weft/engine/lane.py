@@ -78,7 +78,7 @@ class Lane:
         self._condition = threading.Condition()
         self._taken = self._aside = self._returning = 0
         self._moved = float("-inf")
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
         self._ends: deque[float] = deque(maxlen=places if ahead else 0)
         self._closed = False
 
@@ -99,22 +99,39 @@ class Lane:
     def _is_empty(self) -> bool:
         return not self._taken and not self._aside and not self._waiting
 
-    def begin(self, visit: Callable[[], None]) -> None:
-        """In one of its threads, when there is a place. Whoever begins one looks at `free` before."""
+    def begin(self, visit: Callable[[], None], back: Callable[[], None] = lambda: None) -> None:
+        """In one of its threads, when there is a place. Whoever begins one looks at `free` before.
+
+        Args:
+            back: called instead, if the visit doesn't begin in time or the lane is closed.
+        """
         with self._condition:
-            self._waiting.append(visit)
+            self._waiting.append((visit, back))
             self._moved = time.monotonic()
             self._begin_those_that_wait()
 
     def _begin_those_that_wait(self) -> None:
         """As far as there are places; who comes back from aside goes first."""
         while self._waiting and (self._closed or self._taken + self._returning < self._places):
-            visit = self._waiting.popleft()
+            visit, _ = self._waiting.popleft()
             self._taken += 1
             try:
                 self._pool.submit(visit)
             except RuntimeError:  # it was told to stop since
                 visit()
+
+    def hand_back(self) -> None:
+        """Those that wait for a place though none has become free lately: others may have time for them."""
+        with self._condition:
+            slow = not self._ends or time.monotonic() - self._ends[-1] >= AHEAD
+            given = self._take_back() if slow else []
+        for back in given:
+            back()
+
+    def _take_back(self) -> list[Callable[[], None]]:
+        given = [back for _, back in self._waiting]
+        self._waiting.clear()
+        return given
 
     def ended(self) -> bool:
         """A visit is over. Whether none is left."""
@@ -165,8 +182,10 @@ class Lane:
             return True
 
     def close(self) -> None:
-        """No other visit begins in its threads; those that were handed out end by themselves, which they are told."""
+        """No visit begins in its threads any more; those under way end by themselves."""
         with self._condition:
             self._closed = True
-            self._begin_those_that_wait()
+            given = self._take_back()
+        for back in given:
+            back()
         self._pool.shutdown(wait=False)

@@ -144,6 +144,7 @@ class Worker:
 
     def _turn(self) -> None:
         mark = self._listener.mark()
+        self._work.hand_back()
         while not self._stop.is_set() and self._hand_out_work():
             pass
         with self._database.statement() as tx:
@@ -166,7 +167,16 @@ class Worker:
 
     def _begin(self, held: Held, lane: Lane) -> None:
         held.way = lane
-        lane.begin(lambda: self._visit(held, lane))
+        lane.begin(lambda: self._visit(held, lane), lambda: self._hand_back(held))
+
+    def _hand_back(self, held: Held) -> None:
+        """Nothing was begun on it: it is due at once, for whoever has time."""
+        try:
+            held.give_up(0.0)
+        except WeftError as error:
+            log.warning("%s (%s) can't be handed back: %s", held.owner, held.owner.id, error)
+        with self._lock:
+            self._held.pop(held.owner.id, None)
 
     def _pause(self, due: Row) -> float:
         """Seconds to sleep, if the next ones of each sort are due after so many; None: there is none."""
