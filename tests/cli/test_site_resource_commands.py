@@ -33,6 +33,7 @@ VIEW: dict[str, Any] = {
     "reason": "",
     "since": "2026-11-21T05:00:00Z",
     "done": False,
+    "needs_person": False,
     "resources": [],
     "has_receipt": False,
 }
@@ -45,7 +46,8 @@ class Api:
         self.plan, self.looks, self.asked = plan, looks, list[str]()
         self.broken = 0
         self.state = "READY"
-        self.alarms: list[dict[str, Any]] = []
+        self.later: list[dict[str, Any]] = []
+        self.view = VIEW
 
     def plan_site(self, adopt: bool) -> dict[str, Any]:
         self.asked.append(f"plan {adopt}")
@@ -60,7 +62,7 @@ class Api:
             self.broken -= 1
             raise TemporaryError("ask", "weft's API", "connection refused")
         self.looks -= 1
-        return VIEW if self.looks > 0 else {**VIEW, "state": self.state, "done": self.state == "READY"}
+        return self.view if self.looks > 0 else {**VIEW, "state": self.state, "done": self.state == "READY"}
 
     def site_events(self, after: int) -> list[dict[str, Any]]:
         if not self.asked:
@@ -68,7 +70,7 @@ class Api:
         known = [
             {"sequence": 1, "type": "state", "message": "WIRING"},
             {"sequence": 2, "type": "step", "message": "s"},
-            *self.alarms,
+            *(self.later if after >= 2 else ()),
         ]
         return [e for e in known if int(str(e["sequence"])) > after]
 
@@ -146,10 +148,11 @@ def test_waiting_gives_up_with_exit_code_1_and_says_that_it_goes_on(
 
 def test_waiting_ends_when_a_person_must_look(capsys: pytest.CaptureFixture[str]) -> None:
     api = Api(looks=1000)
-    api.alarms = [{"sequence": 3, "type": "alarm", "message": "WIRING: Neutron refuses it"}]
+    api.view = {**VIEW, "needs_person": True, "reason": "Neutron refuses it"}
+    api.later = [{"sequence": 3, "type": "error", "message": "Neutron refuses it"}]
     assert run(api, "apply", "--wait") == 1
     assert "a person must look" in (err := capsys.readouterr().err) and "Neutron refuses it" in err
-    api.looks = 2  # an alarm of before is none of this one's
+    api.looks, api.later = 2, []  # what was wrong before is no reason to give up
     assert run(api, "apply", "--wait") == 0
 
 

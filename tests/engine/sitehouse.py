@@ -107,7 +107,7 @@ KEYS = frozenset(
     {
         *("network/gateways", "subnet/gateways/bmc", "subnet/gateways/gw"),
         *("network/storage", "subnet/storage/storage", "router/storage"),
-        *("security_group/bmc", "security_group/gateway", "security_group/storage"),
+        *(f"security_group/lab/{role}" for role in ("bmc", "gateway", "storage")),
         *("port/m1/bmc", "port/m1/gw", "port/nas1/eth0"),
     }
 )
@@ -154,6 +154,11 @@ class SiteHouse(OwnerHouse):
             if self.service.site_resources(self.operator).done:
                 return owner
         raise AssertionError(f"{owner.state}: {owner.reason}")
+
+    def visits(self, number: int) -> OwnerRecord:
+        for _ in range(number):
+            self.visit(self.site_owner())
+        return self.site_owner()
 
     def site_owner(self) -> OwnerRecord:
         with self.database.transaction() as tx:

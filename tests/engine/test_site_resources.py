@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+import psycopg
 import pytest
 
 from tests.engine.sitehouse import KEYS, SiteHouse
+from tests.engine.timehouse import make
+from weft.app.sitefile import checked
 from weft.engine.database import Database
 from weft.model.errors import ConflictError, ForbiddenError, NotFoundError
+from weft.model.mark import Mark
 from weft.model.pod import PodState
 from weft.model.resources import Kind
+from weft.model.site import Interface, SiteNetwork
 from weft.planning.site.plantext import site_plan_text
 from weft.testing.cloud import Fault
 
@@ -84,7 +89,7 @@ def test_nothing_is_done_before_it_is_applied(house: SiteHouse) -> None:
     house.applied()
     assert house.mine()["network/storage"].fields["mtu"] == 1500
     assert house.mine()["network/storage"].fields["shared_with"] == ("team-a",)
-    assert house.mine()["security_group/storage"].fields["shared_with"] == ("team-a",)
+    assert house.mine()["security_group/lab/storage"].fields["shared_with"] == ("team-a",)
 
 
 def test_what_cannot_change_in_place_is_recreated_with_what_needs_it(house: SiteHouse) -> None:
@@ -148,8 +153,7 @@ def test_drift_is_planned_and_repaired(house: SiteHouse) -> None:
 def test_names_that_the_cloud_forgets_are_told(house: SiteHouse) -> None:
     house.cloud.offers.keeps_names = False
     house.ask()
-    for _ in range(5):
-        owner = house.visit(house.site_owner())
+    owner = house.visits(5)
     assert owner.state is not PodState.READY and "set dns_domain" in owner.reason
     house.cloud.offers.keeps_names = True
     house.settle()
@@ -284,13 +288,128 @@ def test_a_network_that_somebody_made_meanwhile_is_told(house: SiteHouse) -> Non
     house.settle()
 
 
+def test_what_somebody_made_meanwhile_can_be_adopted_then(house: SiteHouse) -> None:
+    """Its row is there already, and was refused."""
+    house.ask()
+    network = house.others_network()
+    owner = house.visit(house.site_owner())
+    assert "VLAN 13" in owner.reason
+    assert "adopt network/gateways" in house.steps(adopt=True)
+    house.applied(adopt=True)
+    assert house.mine()["network/gateways"] == network
+
+
+def test_a_mark_that_a_tenant_copies_hides_nothing(house: SiteHouse) -> None:
+    """Whoever sees the shared network sees the mark of its owner."""
+    owner = house.applied()
+    network = house.mine()["network/storage"]
+    mark = Mark("lab", owner.owner, "port/nas2/eth0")
+    port = house.cloud.add(Kind.PORT, "x", "team-b", mark, network=network.id, address="10.212.0.9", mac="")
+    filer = {"device": "pdu9", "name": "eth0", "network": "storage", "mac": "02:00:00:00:00:09"}
+    row = Interface.model_validate({**filer, "address": "10.212.0.9"})
+    house.activate(house.site.model_copy(update={"interfaces": (*house.site.interfaces, row)}))
+    (conflict,) = house.plan(adopt=True).conflicts
+    assert conflict.id == port.id and not conflict.adoptable
+    with pytest.raises(ConflictError, match="in the way"):
+        house.ask(adopt=True)
+
+
+def test_what_is_named_otherwise_is_not_adopted_from_itself(house: SiteHouse) -> None:
+    """The old one goes, and a new one comes, with everything on it."""
+    house.applied()
+    old = house.mine()["network/gateways"]
+    networks = {("gates" if n == "gateways" else n): net for n, net in house.site.networks.items()}
+    rows = tuple(
+        i.model_copy(update={"network": "gates"}) if i.network == "gateways" else i
+        for i in house.site.interfaces
+    )
+    house.activate(house.site.model_copy(update={"networks": networks, "interfaces": rows}))
+    plan = house.plan(adopt=True)
+    assert not [s for s in plan.steps if s.action == "adopt"] and plan.conflicts == ()
+    house.applied(adopt=True)
+    assert house.mine()["network/gates"].id != old.id and old not in house.cloud.things()
+
+
+def test_a_network_under_live_pods_stays(house: SiteHouse) -> None:
+    """Neither is it recreated by apply, nor taken away by destroy."""
+    house.applied()
+    pod = house.ready()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE resource SET document = jsonb_set(document, '{spec,site_network}', '\"gateways\"') "
+            "WHERE owner_id = %s AND kind = 'port'",
+            [pod.id],
+        )
+    with pytest.raises(ConflictError, match="train on gateways; release them first"):
+        house.service.destroy_site(house.operator)
+    house.change(gateways={"vlan": 14})
+    (conflict,) = house.plan().conflicts
+    assert conflict.what.startswith("network gateways would be removed, and pods use it: train")
+    with pytest.raises(ConflictError, match="pods use it: train"):
+        house.ask()
+
+
+def test_a_pods_router_is_on_the_sites_external_network(house: SiteHouse) -> None:
+    outside = {"cloud": "lab", "physical_network": "physext", "subnets": {"p": {**OUTSIDE}}}
+    networks = {**house.site.networks, "public": SiteNetwork.model_validate(outside)}
+    house.activate(checked(house.site.model_copy(update={"networks": networks})))
+    house.applied()
+    house.ready(make("routed", 1, access={"ssh_from": ["192.0.2.0/24"], "floating_ip": "first"}))
+    with pytest.raises(ConflictError, match="routed on public"):
+        house.service.destroy_site(house.operator)
+
+
+OUTSIDE = {
+    "role": "external",
+    "addresses": "203.0.113.0/24",
+    "gateway": "203.0.113.1",
+    "dhcp": False,
+    "pool": {"first": "203.0.113.100", "last": "203.0.113.254"},
+}
+
+
+def test_what_is_applied_stays_reachable(house: SiteHouse) -> None:
+    """A site of another name, or without the cloud, isn't activated before it is destroyed."""
+    house.applied()
+    document = house.site.model_dump(mode="json")
+    with pytest.raises(ConflictError, match="name: other is another site than lab, which is applied"):
+        house.service.activate_site(house.operator, {**document, "name": "other"})
+    both = {"lab": document["clouds"]["lab"], "new": document["clouds"]["lab"]}
+    moved: dict[str, object] = {**document, "clouds": both, "networks": {}, "interfaces": [], "devices": []}
+    nodes = [{**n, "cloud": "new" if n["cloud"] else None} for n in document["nodes"]]
+    pods = {name: {**p, "cloud": "new"} for name, p in document["ipu_pods"].items()}
+    moved |= {"nodes": nodes, "ipu_pods": pods, "clouds": {"new": both["new"]}}
+    with pytest.raises(ConflictError, match="clouds: lab is missing, but resources of the site are there"):
+        house.service.activate_site(house.operator, moved)
+    house.destroyed()
+    assert house.service.activate_site(house.operator, {**document, "name": "other"}).name == "other"
+
+
+def test_the_last_receipt_can_be_had_after_it_was_applied_again(house: SiteHouse) -> None:
+    first = house.applied()
+    with pytest.raises(NotFoundError, match="nothing of site lab was destroyed yet"):
+        house.service.site_receipt(house.operator)
+    house.destroyed()
+    house.applied()
+    assert house.service.site_receipt(house.operator).receipt.pod_id == str(first.id)
+
+
+def test_what_a_person_must_change_is_said(house: SiteHouse) -> None:
+    house.ask()
+    network = house.others_network()
+    house.visit(house.site_owner())
+    assert house.service.site_resources(house.operator).needs_person
+    house.cloud.lose(network)
+    house.settle()
+    assert not house.service.site_resources(house.operator).needs_person
+
+
 def test_ports_of_tenants_block_the_end_until_they_are_gone(house: SiteHouse) -> None:
     house.applied()
     network = house.mine()["network/storage"]
     port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network=network.id, address="10.212.0.101")
     house.service.destroy_site(house.operator)
-    for _ in range(3):
-        owner = house.visit(house.site_owner())
+    owner = house.visits(3)
     assert owner.state is PodState.RELEASING and "theirs" in owner.reason
     assert port in house.cloud.things()
     with pytest.raises(ConflictError, match="being destroyed"):

@@ -6,10 +6,10 @@ from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.siteowner import Wish, apply_wish, site_owner, wish_of
+from weft.engine.siteowner import Wish, apply_wish, pods_on, site_owner, wish_of
 from weft.engine.siteplan import PlannedSite, SitePlanner, followed
 from weft.model.errors import ConflictError, NotFoundError
-from weft.model.pod import PodState
+from weft.model.pod import Cause, PodState
 from weft.model.receipt import SignedReceipt
 from weft.model.resources import Kind
 from weft.model.siteplan import SitePlan
@@ -86,11 +86,14 @@ class SiteResourceVerbs(Desk):
             return self._resources(*self._applied())
 
     def site_receipt(self, request: Request) -> SignedReceipt:
+        """Of what was destroyed last, also if the site was applied again since."""
         self._policy.check("site:plan", request.caller)
-        owner, _ = self._applied()
-        receipt = self._store.receipt(owner.id)
+        site = self._store.site().site.name
+        with self._store.database.statement() as tx:
+            row = tx.row("newest_site_receipt", site=site)
+        receipt = self._store.receipt(row["id"]) if row is not None else None
         if receipt is None:
-            raise NotFoundError(f"there is no receipt: the resources of site {owner.name} are {owner.state}")
+            raise NotFoundError(f"there is no receipt: nothing of site {site} was destroyed yet")
         return receipt
 
     def _planned(self, adopt: bool) -> PlannedSite:
@@ -117,11 +120,12 @@ class SiteResourceVerbs(Desk):
 
     def _check_unused(self, wish: Wish) -> None:
         networks = [r.name for r in wish.graph.resources if r.kind is Kind.NETWORK]
-        with self._store.database.statement() as tx:
-            rows = tx.rows("pods_on_networks", networks=networks)
-        if rows:
-            said = ", ".join(f"{row['name']} on {row['network']}" for row in rows[:SHOWN])
-            more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+        used = [
+            f"{pod} on {n}" for n, pods in pods_on(self._store.database, networks).items() for pod in pods
+        ]
+        if used:
+            said = ", ".join(used[:SHOWN])
+            more = f" and {len(used) - SHOWN} more" if len(used) > SHOWN else ""
             raise ConflictError(f"pods use networks of the site: {said}{more}; release them first")
 
     def _resources(self, owner: OwnerRecord, wish: Wish) -> SiteResources:
@@ -139,6 +143,7 @@ class SiteResourceVerbs(Desk):
             and not owner.repair
             and owner.changed_at is None
             and followed(records, wish.graph),
+            needs_person=any(c.reason is Cause.PERSON_NEEDED for c in owner.conditions),
             resources=tuple(record_view(r) for r in records),
             has_receipt=self._store.receipt(owner.id) is not None,
         )

@@ -11,6 +11,7 @@ from weft.app.sitefile import checked, load_site
 from weft.app.verbs import Request
 from weft.engine.audit import Auditor
 from weft.engine.epoch import accept_epoch
+from weft.engine.ownerstore import live_owners
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
@@ -167,6 +168,7 @@ class SiteVerbs(Desk):
                     f"nodes: {node}'s host or adapters (names, fabrics, ports) are changed, and pod {row['pod']} "
                     "was built with them: release the pod first"
                 )
+        self._check_applied(site)
         for home in self._store.homes():
             for kind, name, known in (
                 ("fabrics", home["fabric"], {*site.fabrics, *site.managers, NO_FABRIC}),
@@ -176,6 +178,22 @@ class SiteVerbs(Desk):
                     raise ConflictError(
                         f"{kind}: {name} is missing, but pod {home['name']} uses it: release it first"
                     )
+
+    def _check_applied(self, site: Site) -> None:
+        """What was applied of the site stays reachable: by its name, in its clouds."""
+        for owner in live_owners(self._store.database)[0]:
+            if owner.kind != "site":
+                continue
+            then = "destroy that first (weft site destroy)"
+            if owner.site != site.name:
+                raise ConflictError(
+                    f"name: {site.name} is another site than {owner.name}, which is applied: {then}"
+                )
+            there = {r.resource.where for r in self._store.resources(owner.id) if not r.is_nowhere}
+            for cloud in sorted(there - site.clouds.keys()):
+                raise ConflictError(
+                    f"clouds: {cloud} is missing, but resources of the site are there: {then}"
+                )
 
     @staticmethod
     def _fabric_name(site: Site, fabric: str | None) -> str:

@@ -136,10 +136,13 @@ def _receipt(args: argparse.Namespace) -> int:
 
 def _last_event(client: Client) -> int:
     """What happened before isn't told again."""
+    after = 0
     try:
-        return max((e["sequence"] for e in client.site_events(0)), default=0)
+        while events := client.site_events(after):  # page after page
+            after = events[-1]["sequence"]
     except NotFoundError:
-        return 0
+        pass
+    return after
 
 
 def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[Json], bool]) -> int:
@@ -147,12 +150,13 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
     deadline = time.monotonic() + args.timeout
     while True:
         view: Json | None = None
-        alarm = ""
+        tried = False
         try:
+            events = client.site_events(after)
             view = client.site_resources()
-            for event in client.site_events(after):
+            for event in events:
                 after = event["sequence"]
-                alarm = event["message"] if event["type"] == "alarm" else alarm
+                tried = tried or event["type"] == "error"
                 if not args.json and event["type"] in ("state", "error", "receipt"):
                     say(f"{event['type']}: {event['message']}")
         except TemporaryError as error:
@@ -160,9 +164,9 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
         if view is not None and over(view):
             _tell(args, view)
             return 0
-        if alarm:
-            warn(f"weft: a person must look, and it is tried again meanwhile: {alarm}")
-            if args.json and view is not None:
+        if tried and view and view["needs_person"]:
+            warn(f"weft: a person must look, and it is tried again meanwhile: {view['reason']}")
+            if args.json:
                 write_json(view)
             return 1
         if time.monotonic() >= deadline:

@@ -8,6 +8,7 @@ the site or from outside, which may change at any time, so it is tried again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from weft.engine.documents import written
@@ -127,11 +128,21 @@ class OwnerVisitor(Visitor[Held]):
         rows = {r.key: r for r in held.resources()}
         known = {k: Known(r.resource, r.wanted, r.is_nowhere and (r.wanted or gone)) for k, r in rows.items()}
         news = follow(known, wanted.graph)
-        if news:
-            self._write(held, news, wanted)
-        return bool(news)
+        # What couldn't be made before, because it was there, may be adopted now.
+        taken = {
+            key: there
+            for key, there in wanted.adopted.items()
+            if (row := rows.get(key)) is not None
+            and row.wanted
+            and row.state in (RowState.WANTED, RowState.CREATING)
+            and row.outside_id != there
+        }
+        if news or taken:
+            self._write(held, news, wanted, taken)
+        return bool(news or taken)
 
-    def _write(self, held: Held, news: Follow, wanted: Wanted) -> None:
+    def _write(self, held: Held, news: Follow, wanted: Wanted, taken: Mapping[str, str]) -> None:
+        """Args: taken: key of a row that there is -> id of what it is now."""
         graph = wanted.graph
         position = {r.key: i for i, r in enumerate(graph.resources)}
         site, owner_id = held.site, held.owner.id
@@ -146,8 +157,12 @@ class OwnerVisitor(Visitor[Held]):
                 tx.run("insert_changed_resource", kind=resource.kind, **values(resource))
             for resource in news.again:
                 tx.run("want_resource_again", at=tx.now(), **values(resource))
-            for key in (r.key for r in (*news.added, *news.again) if r.key in wanted.adopted):
-                tx.run("adopt_resource", owner_id=owner_id, key=key, outside_id=wanted.adopted[key])
+            fresh = (r.key for r in (*news.added, *news.again))
+            for key, there in {
+                **{k: wanted.adopted[k] for k in fresh if k in wanted.adopted},
+                **taken,
+            }.items():
+                tx.run("adopt_resource", owner_id=owner_id, key=key, outside_id=there)
             for resource in news.changed:
                 tx.run("change_resource", at=tx.now(), **values(resource))
             for key in news.removed:

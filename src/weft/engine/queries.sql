@@ -1265,10 +1265,21 @@ ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = e
 WHERE site_wish.generation <= excluded.generation RETURNING owner_id;
 
 -- name: pods_on_networks
--- Live pods with ports on networks of the site, by the networks' names.
-SELECT DISTINCT p.name, r.document -> 'spec' ->> 'site_network' AS network FROM resource r JOIN pod p ON p.id = r.owner_id
-WHERE p.state <> 'RELEASED' AND r.kind = 'port' AND r.document -> 'spec' ->> 'site_network' = ANY(%(networks)s)
+-- Live pods with ports, routers or floating IPs on networks of the site, by the networks' names.
+SELECT DISTINCT p.name, coalesce(r.document -> 'spec' ->> 'site_network', r.document -> 'spec' ->> 'external_network')
+    AS network
+FROM resource r JOIN pod p ON p.id = r.owner_id
+WHERE p.state <> 'RELEASED' AND r.kind IN ('port', 'router', 'floating_ip')
+  AND coalesce(r.document -> 'spec' ->> 'site_network', r.document -> 'spec' ->> 'external_network') = ANY(%(networks)s)
 ORDER BY p.name;
+
+-- name: lock_owner
+SELECT wanted, state FROM ONLY owner WHERE id = %(id)s FOR UPDATE;
+
+-- name: newest_site_receipt
+-- The owner of what was destroyed last.
+SELECT id FROM ONLY owner WHERE kind = 'site' AND site = %(site)s AND state = 'RELEASED'
+ORDER BY released_at DESC, id LIMIT 1;
 
 -- name: prune_site_wishes
 DELETE FROM site_wish WHERE owner_id IN (

@@ -6,7 +6,7 @@ generation of the site may be active long before it is applied.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -73,9 +73,11 @@ def apply_wish(
     """
     with database.transaction() as tx:
         known = site_owner(tx, site)
-        if known is None or known.state == "RELEASED":
+        # Nobody destroys it before this is written.
+        now = tx.row("lock_owner", id=known.id) if known is not None else None
+        if known is None or now is None or now["state"] == "RELEASED":
             owner_id = UUID(make_owner(tx, "site", site, NO_PROJECT, site, by).id)
-        elif known.wanted == "absent":
+        elif now["wanted"] == "absent":
             raise ConflictError(f"the resources of site {site} are being destroyed: wait until that is done")
         else:
             owner_id = known.id
@@ -88,6 +90,16 @@ def apply_wish(
         tx.run("request_repair", id=owner_id)
         tx.run("notify", owner_id=str(owner_id))
     return owner_id
+
+
+def pods_on(database: Database, networks: Iterable[str]) -> dict[str, list[str]]:
+    """Name of a network of the site -> live pods that use it."""
+    with database.statement() as tx:
+        rows = tx.rows("pods_on_networks", networks=sorted(networks))
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["network"], []).append(row["name"])
+    return found
 
 
 def applied_site(database: Database) -> Want[Wish]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -10,14 +10,14 @@ from uuid import UUID
 
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import ResourceRecord
-from weft.engine.siteowner import NO_PROJECT, site_owner
+from weft.engine.siteowner import NO_PROJECT, pods_on, site_owner
 from weft.engine.siteparts import SiteRecord
 from weft.engine.store import Store
 from weft.engine.world import World
 from weft.model.errors import ConflictError, UnknownError
 from weft.model.owner import Owner
-from weft.model.resources import Graph, NetworkSpec, Observed, Resource
-from weft.model.siteplan import SitePlan
+from weft.model.resources import Graph, NetworkSpec, Observed, Resource, SubnetSpec
+from weft.model.siteplan import SiteConflict, SitePlan, SiteStep
 from weft.planning.owners.follow import Known, follow
 from weft.planning.site.changes import adoptable, conflicts, notes, site_steps
 from weft.planning.site.graph import site_graph
@@ -25,6 +25,8 @@ from weft.ports.existing import Existing
 from weft.ports.resources import Scope
 
 T = TypeVar("T")
+MOST_PODS = 5
+"""Pods that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +62,18 @@ class SitePlanner:
         seen = self._find(scope, there, ids)
         ids = {key: seen[key].id for key in seen if seen[key].there}
         existing = self._existing(graph, ids)
-        adopted = adoptable(existing, owner.owner if owner else None) if adopt else {}
+        adopted = adoptable(existing) if adopt else {}
         taken = [r for r in graph.resources if r.key in adopted]
         seen |= self._find(scope, taken, {**ids, **adopted})
         known = owner.owner if owner else None
+        steps = site_steps(_known(records.values()), graph, seen, adopted)
+        found = (*conflicts(graph, existing, adopted, seen, known), *self._used(steps, records))
         plan = SitePlan(
             site=record.site.name,
             generation=record.generation,
             resources=len(graph.resources),
-            steps=site_steps(_known(records.values()), graph, seen, adopted),
-            conflicts=tuple(conflicts(graph, existing, adopted, seen, known)),
+            steps=steps,
+            conflicts=found,
             notes=tuple(notes(graph, self._projects(graph))),
         )
         return PlannedSite(plan, graph, adopted)
@@ -84,6 +88,28 @@ class SitePlanner:
         if owner.wanted == "absent":
             raise ConflictError(f"the resources of site {name} are being destroyed: wait until that is done")
         return owner
+
+    def _used(
+        self, steps: Sequence[SiteStep], records: Mapping[str, ResourceRecord]
+    ) -> Iterator[SiteConflict]:
+        """Networks that live pods are on don't go, nor do their subnets."""
+        going: dict[str, str] = {}
+        for step in steps:
+            record = records.get(step.key)
+            if step.action not in ("remove", "recreate") or record is None:
+                continue
+            spec = record.resource.spec
+            network = records.get(spec.network) if isinstance(spec, SubnetSpec) else record
+            if network is not None and isinstance(network.resource.spec, NetworkSpec):
+                going.setdefault(network.resource.name, step.key)
+        if not going:
+            return
+        for name, pods in pods_on(self._store.database, going).items():
+            said = ", ".join(pods[:MOST_PODS]) + (
+                f" and {len(pods) - MOST_PODS} more" if pods[MOST_PODS:] else ""
+            )
+            what = f"network {name} would be removed, and pods use it: {said}; release them first"
+            yield SiteConflict(key=going[name], id="", what=what)
 
     def _projects(self, graph: Graph) -> dict[str, Mapping[str, str]]:
         """Of clouds where something is shared."""

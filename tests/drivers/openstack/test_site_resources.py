@@ -122,7 +122,7 @@ def test_a_share_that_is_refused_is_that_networks_error_and_its_id_is_known(
     tiny, driver, _ = cloud
     resource = network(shared_with=("p1", "p2"))
     created = ("POST .*/networks", Reply(201, {"network": raw(resource, 1)}))
-    duplicate = {"NeutronError": {"type": "DuplicatePolicy", "message": "there", "detail": ""}}
+    duplicate = {"NeutronError": {"type": "DuplicateRbacPolicy", "message": "there", "detail": ""}}
     tiny.lies = [created, ("POST .*/rbac-policies", Reply(409, duplicate))]
     assert driver.create(SCOPE, [resource], {})[resource.key].error is None
     shared = [b["rbac_policy"] for _, path, b in SENT if path.endswith("/rbac-policies")]
@@ -226,7 +226,14 @@ def test_what_is_alike_is_found_by_vlan_cidr_mac_and_name(
         {"id": "s1", "cidr": "10.1.0.0/25", **subnet},
         {"id": "s6", "cidr": "fd00::/64", **subnet, "ip_version": 6},
     ]
-    base = {"name": "", "description": "", "project_id": PROJECT, "network_id": "n1", "device_owner": ""}
+    base = {
+        "name": "",
+        "description": "",
+        "project_id": PROJECT,
+        "network_id": "n1",
+        "device_owner": "",
+        "device_id": "",
+    }
     tiny.things["ports"] = [
         {"id": "p1", "mac_address": "02:00:00:00:00:01", "fixed_ips": [{"ip_address": "10.1.0.9"}], **base},
         {"id": "p2", "mac_address": "fa:16:3e:00:00:01", "fixed_ips": [{"ip_address": "10.1.0.2"}], **base},

@@ -66,7 +66,7 @@ def test_what_is_privileged_is_shared_with_nobody_and_its_groups_are_closed() ->
         assert isinstance(spec, NetworkSpec)
         assert {s.role for s in network.subnets.values()} <= PRIVILEGED and spec.shared_with == ()
     for role in ("bmc", "gateway", "infrastructure"):
-        group = resources[f"security_group/{role}"].spec
+        group = resources[f"security_group/main/{role}"].spec
         assert isinstance(group, SecurityGroupSpec)
         assert group.egress and group.ssh_from == () and group.shared_with == ()
         assert {i.port for i in group.ingress} <= {514, 162}
@@ -79,7 +79,7 @@ def test_a_gpu_sites_networks() -> None:
         vlan=12, mtu=9000, shared_with=list(reversed(PROJECTS)), subnets={"nas": subnet("storage")}
     )
     resources = site_graph(storage).by_key()
-    network, group = resources["network/more"].spec, resources["security_group/storage"].spec
+    network, group = resources["network/more"].spec, resources["security_group/main/storage"].spec
     assert isinstance(network, NetworkSpec) and isinstance(group, SecurityGroupSpec)
     assert network.shared_with == group.shared_with == PROJECTS and network.mtu == 9000
     assert group.ingress == () and {e.port for e in group.egress or ()} == {2049, 111}

@@ -12,6 +12,7 @@ from ipaddress import IPv4Network
 from weft.drivers.openstack.networks import IDS_IN_A_URL
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
+from weft.model.errors import UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import Kind, NetworkSpec, PortSpec, Resource, SubnetSpec
 from weft.ports.existing import Existing, NamedPort
@@ -63,7 +64,7 @@ class _Look:
     """
 
     def __init__(self, own: Project, ids: dict[str, str]) -> None:
-        self._own, self._ids = own, ids
+        self._own, self._ids, self._known = own, ids, frozenset(ids.values())
         self._project = own.network.signed_in_project()
         self.found: Found = {}
 
@@ -75,6 +76,11 @@ class _Look:
         )
         params = {"fields": (*ALWAYS, place, number, of_type)}
         rows = self._own.network.listing("list the networks of all projects", "/networks", "networks", params)
+        if any(place not in row or number not in row for row in rows):
+            then = "give weft's user the policies get_network:provider:* (docs/operating-roles.md)"
+            asked = "list the networks of all projects"
+            raise UnknownError(asked, "network", "Neutron doesn't show their segments", then)
+        rows = self._others(rows)
         for resource in wanted:
             spec = resource.spec
             assert isinstance(spec, NetworkSpec)
@@ -95,7 +101,9 @@ class _Look:
             (r, r.spec) for r in wanted if isinstance(r.spec, SubnetSpec) and r.spec.network in self._ids
         ]
         networks = {self._ids[spec.network] for _, spec in specs}
-        rows = _on(self._own, "subnets", networks, (*ALWAYS, "network_id", "cidr", "ip_version"))
+        rows = self._others(
+            _on(self._own, "subnets", networks, (*ALWAYS, "network_id", "cidr", "ip_version"))
+        )
         for resource, spec in specs:
             block = IPv4Network(spec.cidr)
             for row in rows:
@@ -109,17 +117,17 @@ class _Look:
     def ports(self, wanted: Sequence[Resource]) -> None:
         specs = [(r, r.spec) for r in wanted if isinstance(r.spec, PortSpec) and r.spec.network in self._ids]
         networks = {self._ids[spec.network] for _, spec in specs}
-        fields = (*ALWAYS, "network_id", "mac_address", "fixed_ips", "dns_name")
+        fields = (*ALWAYS, "network_id", "mac_address", "fixed_ips", "dns_name", "device_id", "device_owner")
         rows: dict[str, list[Json]] = {}
-        for row in _on(self._own, "ports", networks, fields):
+        for row in self._others(_on(self._own, "ports", networks, fields)):
             rows.setdefault(row["network_id"], []).append(row)
-        mine = set(self._ids.values())
         for resource, spec in specs:
             for row in rows.get(self._ids[spec.network], ()):
-                if row["id"] in mine:
-                    continue
                 if row["mac_address"].lower() == spec.mac:
-                    self._add(resource, row, f"the MAC address {spec.mac}")
+                    used = (
+                        f", as a port of {row['device_owner']} {row['device_id']}" if row["device_id"] else ""
+                    )
+                    self._add(resource, row, f"the MAC address {spec.mac}{used}", same=not used)
                 elif any(f["ip_address"] == spec.address for f in row["fixed_ips"]):
                     self._add(resource, row, f"the address {spec.address}", same=False)
                 elif spec.dns_name and str(row.get("dns_name") or "").lower() == spec.dns_name:
@@ -129,10 +137,14 @@ class _Look:
         if not wanted:
             return
         path, params = "/" + collection.replace("_", "-"), {"project_id": self._project, "fields": ALWAYS}
-        rows = self._own.network.listing(f"list {collection}", path, collection, params)
+        rows = self._others(self._own.network.listing(f"list {collection}", path, collection, params))
         for resource in wanted:
             for row in (row for row in rows if row["name"] == resource.name):
                 self._add(resource, row, f"the name {resource.name}")
+
+    def _others(self, rows: Sequence[Json]) -> list[Json]:
+        """Without what weft has already, also under a key that isn't wanted any more."""
+        return [row for row in rows if row["id"] not in self._known]
 
     def _add(self, resource: Resource, row: Json, like: str, same: bool = True) -> None:
         one = Existing(

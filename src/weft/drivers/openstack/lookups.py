@@ -70,18 +70,36 @@ class Lookups:
         return self._remembered(("flavor", str(project.project_id), name), ask)
 
     def external_network(self, project: Project, name: str) -> Json | None:
-        """An external network, by name or id."""
+        """An external network, by id or name.
 
-        def ask() -> Json | None:
-            rows = project.network.listing(
-                f"find external network {name}",
-                "/networks",
-                "networks",
-                {"router:external": "true", "fields": ["id", "name"]},
+        Raises `PermanentError` if several have the name: any tenant can make an external network of that name, and
+        share it with whom it likes.
+        """
+        rows = self._external_networks(project, name)
+        if len(rows) > 1:
+            ids = ", ".join(sorted(row["id"] for row in rows))
+            then = "put the id of the right one in the site's external_network"
+            raise PermanentError(
+                f"find external network {name}", "the cloud", f"several have the name: {ids}", then
             )
-            return next((n for n in rows if name in (n["name"], n["id"])), None)
+        return rows[0] if rows else None
 
-        return self._remembered(("network", str(project.project_id), name), ask)
+    def external_name(self, project: Project, name: str, network_id: str | None) -> str | None:
+        """The name as given, if that network has it: what was chosen once isn't given up for another of the name; else
+        the id.
+        """
+        rows = self._external_networks(project, name)
+        return name if any(row["id"] == network_id for row in rows) else network_id
+
+    def _external_networks(self, project: Project, name: str) -> list[Json]:
+        def ask() -> list[Json] | None:
+            params = {"router:external": "true", "fields": ["id", "name"]}
+            asked = f"find external network {name}"
+            rows = project.network.listing(asked, "/networks", "networks", params)
+            # An id is one's own; a name may be another's id.
+            return [n for n in rows if n["id"] == name] or [n for n in rows if n["name"] == name] or None
+
+        return self._remembered(("network", str(project.project_id), name), ask) or []
 
     def site_network(self, project: Project, name: str) -> Json | None:
         """A network of the service user's own project, by name or id."""

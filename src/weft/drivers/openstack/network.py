@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 
 from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.errors import Answer
-from weft.drivers.openstack.networks import add_share, set_shares, shared_projects
+from weft.drivers.openstack.networks import EVERYBODYS, add_share, set_shares, shared_projects
 from weft.drivers.openstack.neutron import NeutronKind, ports_by
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
@@ -72,8 +72,9 @@ class Networks(NeutronKind):
         return {
             **(provider if spec.physical_network is not None else {"overlay": True}),
             "port_security": spec.port_security,
-            "shared_with": frozenset(spec.shared_with),
-            "external": spec.external,
+            "shared_with": _shared_with(spec),
+            # What a tenant makes external by a policy of its own is internal again without the policy.
+            **({"external": spec.external} if call.scope.owner.kind == "site" else {}),
             **({} if spec.mtu is None else {"mtu": spec.mtu}),
         }
 
@@ -144,11 +145,11 @@ class Networks(NeutronKind):
         return [replace(row, raw={**row.raw, SHARED: with_whom[row.id]}) for row in rows]
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
-        super().repair(call, resource, row, fields)
         if "shared_with" in fields:
             spec = resource.spec
             assert isinstance(spec, NetworkSpec)
-            set_shares(call.project, "network", row.id, resource.name, spec.shared_with)
+            set_shares(call.project, "network", row.id, resource.name, _shared_with(spec))
+        super().repair(call, resource, row, fields)
 
     def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
         try:
@@ -229,6 +230,10 @@ class Subnets(NeutronKind):
 
     def users(self, project: Project, row: Row) -> str:
         return ports_by(project, {"fixed_ips": f"subnet_id={row.id}"})
+
+
+def _shared_with(spec: NetworkSpec) -> frozenset[str]:
+    return frozenset({*spec.shared_with, *((EVERYBODYS,) if spec.external else ())})
 
 
 def _overlay(raw: Json) -> bool:

@@ -18,6 +18,9 @@ from weft.ports.networks import OnNetwork
 FRESH = 15.0
 """Seconds that a listing of segments is cached: a number taken since then is detected at creation."""
 IDS_IN_A_URL = 80
+EXTERNAL = " (external)"
+EVERYBODYS = f"*{EXTERNAL}"
+"""Whom Neutron itself shares a network with that is made with `router:external`."""
 _THE_CLOUDS = "network:"
 """Ports of the cloud's own agents (DHCP, metadata) come and go with the network."""
 
@@ -118,23 +121,27 @@ def shares_of(project: Project, shared: Collection[str], kind: str = "network") 
 
 
 def shared_projects(project: Project, shared: Collection[str], kind: str) -> dict[str, frozenset[str]]:
-    """Id of a thing -> projects that it is shared with. What makes a network external is no share of it."""
+    """Id of a thing -> projects that it is shared with; with `EXTERNAL` as an external network alone."""
     found: dict[str, set[str]] = {one: set() for one in shared}
     for share in shares_of(project, shared, kind) if shared else ():
-        if share.get("action") != "access_as_external":
-            found.setdefault(share["object_id"], set()).add(share["target_tenant"])
+        found.setdefault(share["object_id"], set()).add(_whom(share))
     return {one: frozenset(projects) for one, projects in found.items()}
+
+
+def _whom(share: Json) -> str:
+    return str(share["target_tenant"]) + (EXTERNAL if share.get("action") == "access_as_external" else "")
 
 
 def set_shares(project: Project, kind: str, thing_id: str, name: str, wanted: Collection[str]) -> None:
     """Share it with exactly these projects. Raises the error: of a network with ports of a project on it, its share
     can't be taken back.
     """
-    there = [s for s in shares_of(project, [thing_id], kind) if s.get("action") != "access_as_external"]
-    for target in sorted(set(wanted) - {s["target_tenant"] for s in there}):
-        add_share(project, kind, thing_id, name, target)
+    there = shares_of(project, [thing_id], kind)
+    for target in sorted(set(wanted) - {_whom(s) for s in there}):
+        if not target.endswith(EXTERNAL):  # Neutron makes that one with `router:external`
+            add_share(project, kind, thing_id, name, target)
     for share in there:
-        if share["target_tenant"] not in wanted:
+        if _whom(share) not in wanted:
             asked = f"remove the share of {kind} {name} with project {share['target_tenant']}"
             project.network.ask(asked, "DELETE", f"/rbac-policies/{share['id']}", ok=(404,))
 
@@ -149,5 +156,5 @@ def add_share(project: Project, kind: str, thing_id: str, name: str, target: str
     }
     asked = f"share {kind} {name} with project {target}"
     answer = project.network.ask(asked, "POST", "/rbac-policies", json={"rbac_policy": policy}, ok=(409,))
-    if answer.status == 409 and answer.error_type != "DuplicatePolicy":
+    if answer.status == 409 and answer.error_type != "DuplicateRbacPolicy":
         raise project.network.error(asked, answer)

@@ -11,7 +11,7 @@ from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json, Params
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, WeftError
-from weft.model.resources import FloatingIPSpec, Kind, PortSpec, Resource, Status
+from weft.model.resources import FloatingIPSpec, Kind, Observed, PortSpec, Resource, Status
 
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""
@@ -20,6 +20,8 @@ VIRTUAL_FUNCTION_VIFS = ("hw_veb", "ib_hostdev")
 OFFLOADED_VIF = "ovs"
 """Of a `direct` port, too: its virtual function is behind its NIC's embedded switch."""
 NOT_BOUND = ("unbound", "binding_failed")
+EXTERNAL = "weft:external"
+"""Field that `observe` adds to a floating IP's row: its external network by the name in the spec, if it has that."""
 REACH = "weft:reach"
 """Field that `prepare` adds to a port on a network of the site: whether the tenant's project sees it."""
 
@@ -265,12 +267,20 @@ class FloatingIPs(NeutronKind):
         spec = resource.spec
         assert isinstance(spec, FloatingIPSpec)
         return {
-            "external_network": self._external(call, spec),
+            "external_network": spec.external_network,
             "port": call.ids.get(spec.port, spec.port),
         }
 
     def seen(self, call: Call, row: Row) -> Fields:
-        return {"external_network": row.raw["floating_network_id"], "port": row.raw.get("port_id")}
+        return {"external_network": row.raw[EXTERNAL], "port": row.raw.get("port_id")}
+
+    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+        spec = resource.spec
+        assert isinstance(spec, FloatingIPSpec)
+        network = call.lookups.external_name(
+            call.project, spec.external_network, row.raw["floating_network_id"]
+        )
+        return super().observe(call, resource, replace(row, raw={**row.raw, EXTERNAL: network}))
 
     def status(self, row: Row) -> tuple[Status, str]:
         if row.raw.get("status") == "ERROR":

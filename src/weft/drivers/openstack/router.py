@@ -9,8 +9,10 @@ from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.resources import Kind, Resource, RouterSpec, Status
+from weft.model.resources import Kind, Observed, Resource, RouterSpec, Status
 
+EXTERNAL = "weft:external"
+"""Field that `observe` adds to a router's row: its external network by the name in the spec, if that network has it."""
 INTERFACES = "weft:interfaces"
 """Field that `prepare` adds to a router's row: its interfaces' subnets. The ports are Neutron's, without a mark."""
 OWNERS = (
@@ -64,15 +66,21 @@ class Routers(NeutronKind):
         spec = resource.spec
         assert isinstance(spec, RouterSpec)
         return {
-            "external_network": self._external(call, resource),
+            "external_network": self._own_external(call, resource) or _spec(resource).external_network,
             "subnets": frozenset(call.ids.get(key, key) for key in spec.subnets),
         }
 
     def seen(self, call: Call, row: Row) -> Fields:
         return {
-            "external_network": (row.raw.get("external_gateway_info") or {}).get("network_id"),
+            "external_network": row.raw[EXTERNAL],
             "subnets": row.raw[INTERFACES],
         }
+
+    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+        network: str | None = (row.raw.get("external_gateway_info") or {}).get("network_id")
+        if network is not None and self._own_external(call, resource) is None:
+            network = call.lookups.external_name(call.project, _spec(resource).external_network, network)
+        return super().observe(call, resource, replace(row, raw={**row.raw, EXTERNAL: network}))
 
     def status(self, row: Row) -> tuple[Status, str]:
         if row.raw.get("status") == "ERROR":
@@ -108,8 +116,17 @@ class Routers(NeutronKind):
             ok=(404,) if verb == "remove" else (),
         )
 
+    @staticmethod
+    def _own_external(call: Call, resource: Resource) -> str | None:
+        """Id of the external network, if it is one of the same graph: others may have its name."""
+        key = f"network/{_spec(resource).external_network}"
+        return call.id_of(key) if key in resource.needs else None
+
     def _external(self, call: Call, resource: Resource) -> str:
-        spec = resource.spec
-        assert isinstance(spec, RouterSpec)
-        lookups = call.lookups
-        return lookups.id_of(lookups.external_network, call.project, spec.external_network)
+        lookups, own = call.lookups, self._own_external(call, resource)
+        return own or lookups.id_of(lookups.external_network, call.project, _spec(resource).external_network)
+
+
+def _spec(resource: Resource) -> RouterSpec:
+    assert isinstance(resource.spec, RouterSpec)
+    return resource.spec

@@ -69,5 +69,9 @@ class SiteResources(Document):
     reason: str = Field(default="", description="Why it is in this state, in one sentence.")
     since: datetime
     done: bool = Field(description="Everything that was applied is there, as it was last read.")
+    needs_person: bool = Field(
+        default=False,
+        description="The reason is one that a person must change; it is tried again all the same.",
+    )
     resources: tuple[ResourceView, ...] = ()
     has_receipt: bool = False

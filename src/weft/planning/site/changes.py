@@ -12,7 +12,19 @@ from weft.planning.owners.follow import Known, follow
 from weft.ports.existing import Existing
 
 FIXED = frozenset(
-    {"type", "physical_network", "segment", "network", "subnet", "cidr", "address", "mac", "vnic_type"}
+    {
+        "type",
+        "physical_network",
+        "segment",
+        "overlay",
+        "network",
+        "subnet",
+        "cidr",
+        "address",
+        "mac",
+        "vnic_type",
+    }
+    | {"host", "vif"}
 )
 """Fields of what is there, as drivers report them, that can't be changed in place: such a thing can't be adopted."""
 
@@ -46,12 +58,12 @@ def site_steps(
     return (*steps, *(_step("remove", r, seen.get(r.key)) for r in reversed(gone)))
 
 
-def adoptable(existing: Mapping[str, Sequence[Existing]], owner: Owner | None) -> dict[str, str]:
+def adoptable(existing: Mapping[str, Sequence[Existing]]) -> dict[str, str]:
     """Key -> id of what may be adopted: one thing alone is like it, the same, and in the service user's project."""
     return {
         key: same[0].id
         for key, found in existing.items()
-        if len(found) == 1 and (same := [e for e in found if e.same and e.own and _unmarked(e, owner)])
+        if len(found) == 1 and (same := [e for e in found if e.same and e.own and e.mark is None])
     }
 
 
@@ -68,7 +80,7 @@ def conflicts(
         adopted: key -> id of what is to be adopted; empty: nothing is.
         owner: of the site's resources; what bears its mark is a lost answer's, and its own.
     """
-    could = adoptable(existing, owner)
+    could = adoptable(existing)
     for resource in graph.resources:
         key = resource.key
         if key in adopted:
@@ -79,12 +91,13 @@ def conflicts(
                 yield SiteConflict(key=key, id=adopted[key], what=what)
             continue
         for one in existing.get(key, ()):
-            if one.mark is not None and one.mark.owner == owner:
+            # Anybody may write a mark on a thing of its own.
+            if one.own and one.mark is not None and one.mark.owner == owner:
                 continue
             yield SiteConflict(
                 key=key,
                 id=one.id,
-                what=f"{_named(resource, one)} has {one.like}: {_then(one, key in could, owner)}",
+                what=f"{_named(resource, one)} has {one.like}: {_then(one, key in could)}",
                 adoptable=key in could,
             )
 
@@ -105,18 +118,14 @@ def notes(graph: Graph, projects: Mapping[str, Mapping[str, str]]) -> Iterator[s
                 )
 
 
-def _then(one: Existing, could: bool, owner: Owner | None) -> str:
-    if one.mark is not None and not _unmarked(one, owner):
+def _then(one: Existing, could: bool) -> str:
+    if one.mark is not None and one.own:
         return f"it is weft's own, of {one.mark.owner} of site {one.mark.site}: release that first"
     if could:
         return "adopt it with --adopt, or remove it"
     if one.same and not one.own:
         return "it is in another project than that of weft's service user, so weft can't adopt it: remove it"
     return "remove it, or describe another"
-
-
-def _unmarked(one: Existing, owner: Owner | None) -> bool:
-    return one.mark is None or one.mark.owner == owner
 
 
 def _named(resource: Resource, one: Existing) -> str:

@@ -31,8 +31,9 @@ from weft.planning.site.hardware import network_at
 SSH, DNS, HTTPS, SNMP, TRAPS, SYSLOG, RPC, NFS, EXPORTER = 22, 53, 443, 161, 162, 514, 111, 2049, 9100
 _FILTERED: tuple[SubnetRole, ...] = ("bmc", "gateway", "infrastructure", "management", "storage")
 """Roles with a group each; that of `management` is open inside and outbound, the others are closed."""
-_FOR_TENANTS = frozenset[SubnetRole]({"management", "storage"})
-"""Roles whose groups are shared with the projects that see the network."""
+_FOR_TENANTS = frozenset[SubnetRole]({"storage"})
+"""Roles whose groups are shared with the projects that see the network: closed ones alone. Members of an open group
+reach each other, whatever their projects."""
 
 
 def site_graph(site: Site) -> Graph:
@@ -166,8 +167,7 @@ def _groups(site: Site) -> Iterator[Resource]:
             projects = {p for n in shared for p in n.shared_with}
             subnets = [s for n in having.values() for s in n.subnets.values() if s.role == role]
             spec = _group(site, role, having, subnets, tuple(sorted(projects)))
-            key = f"security_group/{cloud}/{role}" if len(site.clouds) > 1 else f"security_group/{role}"
-            yield _made(key, f"{site.name}-{role}", cloud, spec)
+            yield _made(f"security_group/{cloud}/{role}", f"{site.name}-{role}", cloud, spec)
 
 
 def _group(
