@@ -173,6 +173,17 @@ def test_what_the_site_lacks_is_told() -> None:
         export(changed(with_roce, by_neutron), "tripleo")
 
 
+def test_bonds_are_not_left_out_silently() -> None:
+    def on_a_bond(document: Document) -> None:
+        role = deployment(document)["roles"]["ComputeSriovIB"]
+        role["interfaces"]["external"], role["bonds"] = "bond0", {"bond0": ["eno4", "eno5"]}
+
+    with pytest.raises(
+        InputErrors, match=r"ComputeSriovIB.bonds: 'bond0' is not allowed: none: the templates"
+    ):
+        export(changed(on_a_bond), "tripleo")
+
+
 def test_hosts_of_a_role_must_be_alike() -> None:
     def another_slot(document: Document) -> None:
         node = next(n for n in document["nodes"] if n["name"] == "compute-2")

@@ -76,6 +76,11 @@ def _lacking(view: View) -> Iterator[InputError]:
                     f"a row for {host.name} on a network with the role {role}: TripleO installs hosts by it"
                 )
                 yield InputError("interfaces", None, allowed)
+    for name, role in view.roles.items():
+        if role.bonds:
+            yield InputError(
+                f"{field}.roles.{name}.bonds", ", ".join(role.bonds), "none: the templates here have no bonds"
+            )
     for name, fabric in view.fabrics.items():
         if fabric.is_neutrons:
             allowed = "weft: TripleO's images have no networking-generic-switch"

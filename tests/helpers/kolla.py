@@ -1,0 +1,45 @@
+"""Kolla Ansible's own environment, and what its Ansible reads of a site's exported inventory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.helpers.paths import ROOT
+from weft.model.site import Site
+from weft.planning.export.formats import export
+from weftlab.environment import ensure_alone
+from weftlab.layout import default_cache
+
+PINS = ROOT / "tests" / "data" / "export" / "kolla.txt"
+
+
+@cache
+def kolla() -> Path:
+    """Kolla Ansible's own Python environment, made once and kept in the lab's cache."""
+    return ensure_alone(default_cache(), "kolla", PINS, ("kolla-ansible", "ansible"), print)
+
+
+def shipped() -> Path:
+    """The inventory that Kolla Ansible itself comes with."""
+    return kolla() / "share/kolla-ansible/ansible/inventory/multinode"
+
+
+def exported(folder: Path, site: Site) -> Path:
+    """The inventory of a site, with its variables beside it."""
+    for name, text in export(site, "kolla").items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / "inventory/multinode"
+
+
+def read(inventory: Path) -> dict[str, Any]:
+    """What Ansible reads of an inventory: group -> hosts and groups in it, `_meta` with each host's variables."""
+    command = [kolla() / "bin/ansible-inventory", "-i", inventory, "--list"]
+    environment = {"PATH": f"{kolla()}/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": str(inventory.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
