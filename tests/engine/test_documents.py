@@ -14,7 +14,7 @@ from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt
-from weft.model.resources import Resource
+from weft.model.resources import Graph, Resource
 from weft.model.site import Site
 from weft.model.versions import Step, newest
 
@@ -53,7 +53,9 @@ def test_steps_reach_into_plans() -> None:
     stored = next(r for r in recorded("0011", "tables")["pod"] if r["plan"])
     names = [r.name for r in read(Plan, stored["plan"], (*STEPS, step)).graph.resources]
     assert names == [r["name"].upper() for r in stored["plan"]["graph"]["resources"]]
-    assert set(PARTS) == {Plan}, "a new place for documents inside documents needs a test here"
+    alone = read(Graph, stored["plan"]["graph"], (*STEPS, step))
+    assert [r.name for r in alone.resources] == names
+    assert set(PARTS) == {Plan, Graph}, "a new place for documents inside documents needs a test here"
 
 
 def test_a_site_of_a_newer_weft_is_not_guessed_at(house: House) -> None:

@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from weft.app.yamltext import Path, Positions, dotted
+from weft.model import ids
 from weft.model.errors import InputError, InputErrors
-from weft.model.ids import DURATION, NAMES
 from weft.model.site import DNS_NAMES, deployment
 from weft.model.site.ipus import PORT
 
@@ -23,10 +23,10 @@ D = TypeVar("D", bound=BaseModel)
 MOST_ERRORS = 200
 """Maximum reported per document; the others are counted."""
 _PATTERNS = {
-    r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$": NAMES,
+    r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$": ids.NAMES,
     r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$": "a-z, 0-9 and '-', starting and ending with a letter or digit, at most 40 "
     "characters",
-    DURATION: "a whole number with a unit s, m, h or d, such as 90m, 12h or 7d",
+    ids.DURATION: "a whole number with a unit s, m, h or d, such as 90m, 12h or 7d",
     r"^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$": DNS_NAMES,
     PORT: "a port's name without spaces, at most 64 characters, or its number",
     r"^[0-9a-zA-Z_-]{1,64}$": "the id of a project",
@@ -36,7 +36,7 @@ _PATTERNS = {
     r"^((https|ssh)://[^\s/@]+/?|unix:/\S+)$": "https:// or ssh:// with a host, or unix: with the path of a socket",
     r"^[^\s/]+/\S+$": "a switch and its port, such as leaf01/swp7",
     r"^[^\s/]\S*$": "a port's name without spaces, or a switch and its port, such as leaf01/swp7",
-    r"^(0[xX])?[0-9a-fA-F:]{1,19}$": "a GUID: up to 16 hexadecimal digits, such as 0x0002c903000e0b72",
+    **ids.SAID,
     r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$": "a UUID in lower case",
     r"^(all|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$": "all, or a pod's id",
     r"^[0-9a-f]{64}$": "a SHA-256 of 64 hexadecimal digits in lower case",

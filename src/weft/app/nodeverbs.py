@@ -61,7 +61,7 @@ class NodeVerbs(OrderDesk):
             raise ConflictError(
                 f"pod {pod.name} is {state}: only servers of a READY or DEGRADED pod can be operated"
             )
-        # What is the site's own in a pod, such as a V-IPU controller, no tenant may enter.
+        # What is the site's own in a pod, such as its controller, no tenant may enter.
         rows = (r for r in self._store.resources(pod.id) if r.resource.owner == "tenant")
         servers = [r for r in rows if r.kind is Kind.SERVER and r.wanted]
         found = [r for r in servers if given in (r.resource.name, r.resource.node)]

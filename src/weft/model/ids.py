@@ -74,6 +74,9 @@ def _pci(value: Any) -> str:
     return text
 
 
+_GUID_TEXT = r"^(0[xX])?[0-9a-fA-F:]{1,19}$"
+SAID = {_GUID_TEXT: "a GUID: up to 16 hexadecimal digits, such as 0x0002c903000e0b72"}
+"""Pattern -> what it allows, in words."""
 Guid = Annotated[
     int,
     BeforeValidator(parse_guid),
@@ -83,7 +86,7 @@ Guid = Annotated[
     WithJsonSchema(
         {
             "type": ["string", "integer"],
-            "pattern": "^(0[xX])?[0-9a-fA-F:]{1,19}$",
+            "pattern": _GUID_TEXT,
             "description": "InfiniBand GUID",
         },
         mode="validation",
