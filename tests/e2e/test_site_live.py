@@ -58,7 +58,7 @@ def networks(project: str) -> dict[str, SiteNetwork]:
 
 def interfaces() -> list[Interface]:
     rows = [
-        {"device": "nas1", "name": "eth0", "network": "site-storage", "mac": "02:00:00:00:0f:01"}
+        {"device": "nas1", "name": "eth0", "network": "site-storage", "mac": "02:00:00:5e:0f:01"}
         | {"address": "10.212.0.5"}
     ]
     for n in range(1, MACHINES + 1):
@@ -68,7 +68,7 @@ def interfaces() -> list[Interface]:
                     "device": f"m{n}",
                     "name": name,
                     "network": "site-gw",
-                    "mac": f"02:00:00:00:0{i}:{n:02x}",
+                    "mac": f"02:00:00:5e:0{i}:{n:02x}",
                     "address": f"10.{net}.0.{10 + n}",
                 }
             )
@@ -151,7 +151,7 @@ def test_from_description_to_receipt(lab: Lab, people: People, operator: Person)
     assert {n.name for n in tenant.networks()} & {"site-storage", "site-gw"} == {"site-storage"}
     ports = {p.name: p for p in cloud.ports()}
     bmc = ports["m3-bmc"]
-    assert (bmc.mac_address, bmc.dns_name) == ("02:00:00:00:00:03", "m3-bmc")
+    assert (bmc.mac_address, bmc.dns_name) == ("02:00:00:5e:00:03", "m3-bmc")
     assert bmc.dns_assignment[0]["fqdn"] == "m3-bmc.lab.example."
     assert [f["ip_address"] for f in bmc.fixed_ips] == ["10.201.0.13"]
     groups = {g.name: g for g in cloud.security_groups()}
@@ -224,7 +224,7 @@ def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> N
         network_id=made.id, ip_version=4, cidr="10.201.0.0/24", is_dhcp_enabled=True, gateway_ip=None
     )
     fixed = [{"subnet_id": subnet.id, "ip_address": "10.201.0.11"}]
-    port = own.create_port(network_id=made.id, mac_address="02:00:00:00:00:01", fixed_ips=fixed)
+    port = own.create_port(network_id=made.id, mac_address="02:00:00:5e:00:01", fixed_ips=fixed)
     theirs = admin.create_network(
         name="other",
         provider_network_type="vlan",
