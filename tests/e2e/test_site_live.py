@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.e2e.ownnetworks import wait_for
 from tests.e2e.people import Answer, People, Person, connection
 from weft.app.sitefile import checked, load_site
 from weft.model.site import Device, Interface, SiteNetwork
@@ -205,10 +206,7 @@ def _used(lab: Lab, operator: Person, network: str) -> None:
     assert late.code == 1 and "theirs-too" in late.out + late.err, late.out + late.err
     assert tenant.find_port("theirs-too") is not None
     tenant.delete_port(port)
-    for _ in range(120):
-        if operator.weft("site", "resources", "--json").json["state"] == "RELEASED":
-            return
-    pytest.fail(operator.weft("site", "resources").out)
+    wait_for(lambda: operator.weft("site", "resources", "--json").json["state"] == "RELEASED")
 
 
 def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> None:
