@@ -15,7 +15,6 @@ from weft.model.site import Site
 from weft.planning.fabric.qos import PortQos, SwitchQos
 from weft.testing.ethernet import FakeEthernet
 
-pytestmark = pytest.mark.database
 RIGHT = PortQos(frozenset({3}), frozenset({3}), frozenset({"dscp"}), {n: n // 8 for n in range(64)}, mtu=9216)
 """As `nv set qos roce` makes it."""
 

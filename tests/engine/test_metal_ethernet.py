@@ -24,7 +24,6 @@ from weft.testing.cloud_state import FakeFlavor
 from weft.testing.ethernet import FakeEthernet, FakeNeutrons, PortConfig
 from weftlab.metal.machines import FLAVOR
 
-pytestmark = pytest.mark.database
 PROVISIONING, CLEANING = 3001, 3002
 """VLANs of Ironic's own networks, outside of weft's range."""
 

@@ -22,8 +22,6 @@ from weft.planning.site.check import check_site, hints
 from weft.testing.cloud_state import FakeFlavor
 from weftlab.metal.machines import FLAVOR
 
-pytestmark = pytest.mark.database
-
 
 @cache
 def site() -> Site:

@@ -22,8 +22,6 @@ from weft.testing.cloud import Fault
 from weft.testing.cloud_state import FakeFlavor
 from weftlab.metal.machines import FLAVOR
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[House]:

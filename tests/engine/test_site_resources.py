@@ -19,8 +19,6 @@ from weft.model.site import Interface, SiteNetwork
 from weft.planning.site.plantext import site_plan_text
 from weft.testing.cloud import Fault
 
-pytestmark = pytest.mark.database
-
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[SiteHouse]:

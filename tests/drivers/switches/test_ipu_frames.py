@@ -22,7 +22,7 @@ from weft.model.site import Site
 from weft.planning.site.check import check_site
 from weftlab.site import FABRIC as RIGS_FABRIC
 
-pytestmark = [pytest.mark.fabric, pytest.mark.database]
+pytestmark = [pytest.mark.fabric]
 
 FABRIC = "roce"
 RNICS, SERVER, STRANGERS = ("host1", "host2", "host5", "host6"), "host3", ("host4", "host7")
