@@ -10,8 +10,11 @@ import pytest
 from weft.app.livecheck import check_live
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.switches.looks import Heard
-from weft.model.site import Site
-from weft.planning.site.neighbours import neighbour
+from weft.model.errors import UnknownError
+from weft.model.site import Site, Switching
+from weft.planning.fabric.qos import SwitchQos
+from weft.planning.fabric.topology import natural
+from weft.planning.site.neighbours import Names, Neighbour, neighbour
 from weft.ports.ledger import NoLedger
 from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
@@ -48,6 +51,23 @@ class Cabled:
     def close(self) -> None:
         self.driver.close()
         self.fronts.close()
+
+
+def also(
+    cabled: Cabled, monkeypatch: pytest.MonkeyPatch, switch: str, lag: str, links: tuple[str, ...]
+) -> None:
+    """The switch says that an aggregation is made of these links."""
+    session = cabled.driver.session(switch)
+    told = session.qos()
+    assert isinstance(told, SwitchQos)
+    other = SwitchQos(told.ports, {**told.members, lag: links})
+    monkeypatch.setattr(session, "qos", lambda: other)
+
+
+def switching(site: Site) -> Switching:
+    found = site.fabrics[FABRIC].manager.switching
+    assert found is not None
+    return found
 
 
 @pytest.fixture(params=["eos", "nvue", "sonic", "mixed"])
@@ -113,10 +133,87 @@ def test_names_may_have_a_domain(cabled: Cabled) -> None:
     assert cabled.told() == []
 
 
+def test_a_switch_that_does_not_say_its_aggregations_is_compared_with_nothing(
+    cabled: Cabled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It isn't one without aggregations: links of `bonded` would be strangers, and its bond be missing."""
+
+    def silent(self: object) -> SwitchQos | str:
+        raise UnknownError("read the settings for RoCE", "switch leaf1", "no answer")
+
+    monkeypatch.setattr(type(cabled.driver.session("leaf1")), "qos", silent)
+    found = cabled.heard()
+    assert found.differences == ()
+    assert any(
+        p == "LLDP neighbours of leaf1 can't be compared: its aggregations are not known: no answer"
+        for p in found.problems
+    )
+
+
+def test_each_link_of_an_aggregation_is_looked_at(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two links in one aggregation, the last of them right, the first in somebody else's port."""
+    wrong, right = cabled.port("leaf1", 8), cabled.port("leaf1", 3)
+    lag = cabled.plan.by_name["leaf1"].port(3)
+    also(cabled, monkeypatch, "leaf1", lag, (wrong, right))
+    cabled.hears("leaf1", 8, lambda heard, port: heard.update({port: ("host1", "eth0")}))
+    assert cabled.told() == [
+        f"moved cable: host1/eth0 is on port {wrong} of leaf1, where the site has bonded/mlx5_0"
+    ]
+    cabled.hears("leaf1", 8, lambda heard, port: heard.update({port: ("bonded.dc.example", "eth0")}))
+    assert cabled.told() == []
+
+
+def test_a_firmware_that_speaks_beside_its_host_is_no_stranger(cabled: Cabled) -> None:
+    """Two neighbours on one port: one of them is who should be there."""
+    port = cabled.port("leaf1", 1)
+    session = cabled.driver.session("leaf1")
+    said = [Neighbour(port, "mlx-firmware", "p0"), Neighbour(port, "host1", "eth0")]
+    for neighbours in (said, said[::-1]):
+        session.neighbours = lambda ports, heard=neighbours: heard  # type: ignore[method-assign]
+        assert not [d for d in cabled.heard().differences if d.subject == f"leaf1/{port}"]
+    session.neighbours = lambda ports: said[:1]  # type: ignore[method-assign]
+    assert [d.kind for d in cabled.heard().differences if d.subject == f"leaf1/{port}"] == ["moved cable"]
+
+
+def test_an_aggregation_that_has_no_link_is_noted(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows which cables are to be compared, so none is missing."""
+    site, switch = cabled.site, "leaf1"
+    lag = next(k.a.partition("/")[2] for k in switching(site).links if k.peer)
+    also(cabled, monkeypatch, switch, lag, ())
+    cabled.hears(switch, int(cabled.plan.cables[-1].a.number), lambda heard, port: heard.pop(port))
+    found = cabled.heard()
+    assert found.differences == ()
+    assert f"cables of {switch}/{lag} were not compared: no port is in the aggregation" in found.notes
+
+
+def test_names_are_the_sites_with_or_without_domain_and_in_any_case() -> None:
+    names = Names(["gpu1", "gpu1.bmc", "tor.row1", "tor.row2", "leaf1.dc.example"])
+    for said, found in {
+        "gpu1": "gpu1",
+        "GPU1.dc.example": "gpu1",
+        "gpu1.bmc.dc.example": "gpu1.bmc",
+        "leaf1": "leaf1.dc.example",
+        "LEAF1.DC": "leaf1.dc.example",
+        "tor": "tor",
+        "nobody.dc.example": "nobody.dc.example",
+    }.items():
+        assert names.find(said) == found, said
+    assert names.may_be("tor.row1", "tor") and not names.may_be("gpu1", "gpu1.bmc")
+    assert not names.may_be("gpu1", "gpu10") and not names.may_be("gpu1", "gp")
+
+
 def test_a_switch_that_can_not_be_asked_is_a_problem_and_tells_of_no_cable(cabled: Cabled) -> None:
     cabled.fronts.by_name["leaf1"].faults.down = True
     found = cabled.heard()
     assert found.differences == () and any("neighbours of leaf1 can't be read" in p for p in found.problems)
+
+
+def test_what_a_neighbour_says_of_itself_is_a_line_of_text() -> None:
+    """A tenant on bare metal may say anything: no terminal shall take it for a command, and no sort shall fail."""
+    said = Neighbour("Ethernet1", "gpu1\x1b[2J\n", "²" + "9" * 5000)
+    assert said.device == "gpu1?[2J?" and len(said.port) == 255
+    in_order = sorted([said.port, "9" * 5000, "gpu10", "gpu9"], key=natural)
+    assert [name for name in in_order if name.startswith("gpu")] == ["gpu9", "gpu10"]
 
 
 def test_port_ids_that_are_mac_addresses_in_every_notation() -> None:

@@ -19,6 +19,7 @@ from weft.drivers.switches.eosqos import eos_qos
 from weft.drivers.switches.looks import AGAIN_SECONDS, KEPT_SECONDS, QosReading, Silent
 from weft.drivers.switches.nvueqos import nvue_qos
 from weft.drivers.switches.sonicqos import TABLES, sonic_qos
+from weft.drivers.switches.vlans import from_ranges
 from weft.model.errors import UnknownError
 from weft.model.site import Qos, Site
 from weft.planning.fabric.qos import PortQos, SwitchQos, differences, numbers
@@ -27,7 +28,6 @@ from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
 from weftlab.switches.front import PASSWORD, USER, Front
 from weftlab.switches.fronts import Fronts
-from weftlab.switches.nvue import Nvue
 from weftlab.switches.plan import Speaks
 from weftlab.switches.site import ethernet_site
 
@@ -189,6 +189,13 @@ def test_an_answer_of_another_shape_is_unknown(switch: Switch, monkeypatch: pyte
             switch.session.qos()
 
 
+@pytest.mark.parametrize("number", ["1e999", "Infinity", "NaN", "[" * 100_000])
+def test_a_number_that_is_none_is_unknown(number: str) -> None:
+    api = access.Api("leaf1", "https://127.0.0.1", lambda: ("", ""), None)
+    with pytest.raises(UnknownError, match="isn't JSON"):
+        api._json(200, f'{{"mtu": {number}}}'.encode(), "read")  # pyright: ignore[reportPrivateUsage]
+
+
 def test_a_live_check_names_what_differs_and_who_says_nothing(tmp_path: Path) -> None:
     """Open vSwitch has no such settings: that is a note, and no trouble."""
     kinds: Mapping[str, Speaks] = {"leaf1": "eos", "leaf2": "nvue", "spine1": "sonic", "spine2": "ovs"}
@@ -246,6 +253,27 @@ interface Ethernet1
     assert elsewhere.pfc == frozenset() and elsewhere.trust == {"pcp"}
 
 
+def test_what_an_eos_interface_says_counts_for_more_than_its_profile() -> None:
+    profile = "qos profile ROCE\n   priority-flow-control on\n   priority-flow-control priority 3 no-drop\n"
+    port = "interface Ethernet1\n   service-profile ROCE\n"
+    assert eos(profile + port).ports["Ethernet1"].pfc == {3}
+    for own in (
+        "no priority-flow-control",
+        "priority-flow-control off",
+        "priority-flow-control priority 3 drop",
+    ):
+        assert eos(f"{profile}{port}   {own}\n").ports["Ethernet1"].pfc == frozenset(), own
+    again = f"{profile}   no priority-flow-control\n{port}   priority-flow-control on\n"
+    assert eos(again).ports["Ethernet1"].pfc == {3}, "what is said twice is said last"
+
+
+def test_links_that_lacp_has_not_let_in_are_of_an_eos_port_channel_all_the_same() -> None:
+    config = "interface Ethernet1\n   channel-group 7 mode active\n"
+    interfaces: dict[str, Any] = {"Port-Channel7": {"mtu": 9214}, "Ethernet1": {"mtu": 9214}}
+    assert eos_qos(config, interfaces).members == {"Port-Channel7": ("Ethernet1",)}
+    assert eos_qos("", interfaces).members == {"Port-Channel7": ()}
+
+
 def test_a_no_drop_priority_without_flow_control_pauses_nothing() -> None:
     said = eos("interface Ethernet1\n   priority-flow-control priority 3 no-drop\n")
     assert said.ports["Ethernet1"].pfc == frozenset()
@@ -291,6 +319,29 @@ def test_nvue_says_it_in_its_versions_words() -> None:
         assert nvue_qos({"qos": {"roce": off}, **port}).ports["swp1"].pfc == frozenset()
 
 
+def nvue_port(**qos: Any) -> PortQos:
+    return nvue_qos({"qos": qos, "interface": {"swp1": {}}}).ports["swp1"]
+
+
+def test_nvues_ecn_is_of_a_priority_only_if_its_queue_marks() -> None:
+    """By NVIDIA's documents: a class that is listed has ECN unless it says otherwise, and a list is all of it."""
+    roce = {"enable": "on"}
+    moved = {"default-global": {"switch-priority": {"3": {"traffic-class": 5}}}}
+    assert 3 in (nvue_port(roce=roce).ecn or ())
+    assert 3 not in (nvue_port(roce=roce, **{"egress-queue-mapping": moved}).ecn or ())
+    assert nvue_port().ecn == {0}
+    listed = {"default-global": {"traffic-class": {"3,5": {"min-threshold": 40000}}}}
+    assert nvue_port(**{"congestion-control": listed}).ecn == {3, 5}
+    elsewhere = {"default-global": {"dscp": {"10,26": {"switch-priority": 4}}}}
+    assert (nvue_port(mapping=elsewhere).dscp or {})[26] == 4
+
+
+@pytest.mark.parametrize("mode", ["lossy-multi-tc", "dci-1", "dci-custom", "x" * 999])
+def test_a_mode_of_roce_with_maps_of_its_own_is_not_known(mode: str) -> None:
+    with pytest.raises(ValueError, match="isn't known"):
+        nvue_port(roce={"state": "enabled", "mode": mode})
+
+
 def test_a_port_that_only_receives_pauses_has_no_flow_control() -> None:
     tree = {
         "qos": {"pfc": {"default-global": {"switch-priority": {"3": {}}, "tx": "disable"}}},
@@ -314,8 +365,16 @@ def test_a_sonic_switch_without_tables_has_no_settings() -> None:
 def test_numbers_as_switches_list_them() -> None:
     assert numbers("3") == {3} and numbers("0,3-5") == {0, 3, 4, 5} and numbers("24 26") == {24, 26}
     assert numbers("") == frozenset()
+    for wrong in ("three", "0-99999999999", "64", "-1", "5-3", "9" * 5000):
+        with pytest.raises(ValueError):
+            numbers(wrong)
+
+
+@pytest.mark.parametrize("text", ["1-99999999999", "0", "4095", "12-11", "eleven", "1-2-3"])
+def test_a_list_of_vlans_is_bounded(text: str) -> None:
+    """A switch's answer must not take all of the memory."""
     with pytest.raises(ValueError):
-        numbers("three")
+        from_ranges(text)
 
 
 def test_what_a_port_does_not_say_is_not_compared() -> None:
@@ -406,9 +465,8 @@ def test_a_slow_switch_keeps_nobody_from_what_is_known() -> None:
         assert first.result(60) == known and slow.asked == 2
 
 
+@pytest.mark.parametrize("switch", ["nvue"], indirect=True)
 def test_the_lab_refuses_what_the_schema_does_not_know(switch: Switch) -> None:
-    if not isinstance(switch.front, Nvue):
-        pytest.skip("NVUE's")
     with pytest.raises(AssertionError, match="no such field"):
         switch.nvue({"qos": {"roce": {"enabled": "on"}}})
     assert json.loads(switch.client.get("/nvue_v1/?rev=applied").text).get("qos") is None

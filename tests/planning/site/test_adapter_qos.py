@@ -75,6 +75,15 @@ def test_missing_adapters_and_unknown_hosts_are_named(tmp_path: Path) -> None:
         [line("mlx5_0", link=[])],
         [line("mlx5_0", app={"dscp_prio": [[26]]})],
         [line("mlx5_0", ecn="all")],
+        [line("mlx5_0", ecn="0-99999999999")],
+        [json.dumps(line("mlx5_0")).replace("9000", "1e999")],
+        [json.dumps(line("mlx5_0")).replace("9000", "NaN")],
+        [line("mlx5_0", link=[{"mtu": -1}])],
+        [line("mlx5_0", link=[{"mtu": "9000"}])],
+        [line("mlx5_0", app={"dscp_prio": [[64, 3]]})],
+        [line("mlx5_0", app={"dscp_prio": [[26, 1e99]]})],
+        [line("mlx5_0", pfc={"prio_pfc": [[]] * 8})],
+        ["[" * 100_000],
     ],
 )
 def test_anything_else_is_refused_with_its_line(tmp_path: Path, rows: list[object]) -> None:

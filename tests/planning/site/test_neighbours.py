@@ -14,6 +14,9 @@ from weft.app.sitecompare import compare_lldp
 from weft.cli.main import main
 from weft.model.errors import InputErrors
 from weft.model.site import Site
+from weft.planning.site.neighbours import Neighbour, cable_differences
+from weftlab.switches import leaf_spine
+from weftlab.switches.site import ethernet_site
 
 HEARD = RECORDED / "lldp"
 """Of lldpd 1.0.16 on a switch tor1 with gpu1's ens1f0 on swp9 and gpu2's eno1 on swp10."""
@@ -73,6 +76,36 @@ def test_a_hosts_system_does_not_hear_its_bmc(hardware: HardwareList) -> None:
     assert "missing cable: gpu1/bmc isn't seen on port swp12 of tor1" in told(made, "tor1.json")
 
 
+def test_names_with_a_domain_are_the_sites(hardware: HardwareList, tmp_path: Path) -> None:
+    """Of the device that was asked, by its file's name, and of its neighbours; the other way round, too."""
+    made = site(hardware)
+    text = (HEARD / "gpu1.json").read_text()
+    (tmp_path / "gpu1.dc.example.json").write_text(text.replace('"tor1"', '"TOR1.dc.example"'))
+    assert compare_lldp(made, [str(tmp_path / "gpu1.dc.example.json")]) == ()
+    switch = (HEARD / "tor1.json").read_text()
+    for name in ("gpu1", "gpu2"):
+        switch = switch.replace(f'"{name}"', f'"{name}.dc.example"')
+    assert "gpu1.dc.example" in switch
+    (tmp_path / "tor1.json").write_text(switch)
+    assert compare_lldp(made, [str(tmp_path / "tor1.json")]) == compare_lldp(made, [str(HEARD / "tor1.json")])
+
+
+def test_one_port_may_have_two_neighbours(hardware: HardwareList, tmp_path: Path) -> None:
+    """An adapter's firmware speaks beside its host, in any order."""
+    made = site(hardware)
+    document = json.loads((HEARD / "tor1.json").read_text())
+    interfaces = document["lldp"][0]["interface"]
+    other = json.loads(json.dumps(interfaces[0]))
+    other["chassis"][0]["name"][0]["value"] = "firmware"
+    other["port"][0]["id"][0] = {"type": "mac", "value": "02:00:00:00:99:99"}
+    for order in ([other, *interfaces], [*interfaces, other]):
+        document["lldp"][0]["interface"] = order
+        (tmp_path / "tor1.json").write_text(json.dumps(document))
+        assert compare_lldp(made, [str(tmp_path / "tor1.json")]) == compare_lldp(
+            made, [str(HEARD / "tor1.json")]
+        )
+
+
 def test_two_cables_that_are_swapped(hardware: HardwareList) -> None:
     """By the hosts' own word, and by the switch's, which knows MAC addresses."""
     hardware.spoil("gpu1", eth0_port="swp10")
@@ -102,6 +135,21 @@ def test_a_device_that_the_site_does_not_have(hardware: HardwareList) -> None:
     assert told(site(hardware), "gpu2.json") == [
         "unknown node: gpu2 was asked, but isn't in the site",
         "unknown cable: gpu2/eno1 is on port swp10 of tor1, where the site has no cable",
+    ]
+
+
+def test_a_bonds_links_are_its_aggregations(tmp_path: Path) -> None:
+    """The site names aggregations of two leaves, LLDP their links: which is in which isn't known, but the host is."""
+    plan = leaf_spine("eos", hosts_each=2, mlag=True)
+    made = ethernet_site(plan, dict.fromkeys(plan.by_name, "https://127.0.0.1"), None, None)
+    both = [Neighbour("eth0", "leaf1.dc.example", "Ethernet3"), Neighbour("eth1", "leaf2", "Ethernet3")]
+    assert cable_differences(made, {"bonded": both}) == ()
+    assert [d.what for d in cable_differences(made, {"bonded": both[:1]})] == [
+        "bonded/mlx5_0 isn't seen on port Port-Channel3 of leaf2"
+    ]
+    heard = {"leaf1": [Neighbour("Ethernet3", "bonded", "eth0"), Neighbour("Ethernet1", "host1", "eth0")]}
+    assert [d.what for d in cable_differences(made, heard)] == [
+        "host2/mlx5_0 isn't seen on port Ethernet2 of leaf1"
     ]
 
 

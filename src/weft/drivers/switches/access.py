@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import email.utils
 import json
+import math
 import os
 import ssl
 import stat
@@ -123,8 +124,8 @@ class Api:
         if not body:
             return None
         try:
-            return json.loads(body)
-        except ValueError:
+            return json.loads(body, parse_float=_finite, parse_constant=_finite)
+        except (ValueError, RecursionError):
             if status >= 400:
                 return None
             said = "the answer isn't JSON"
@@ -142,6 +143,13 @@ class Reply:
     status: int
     body: Any
     date: float
+
+
+def _finite(text: str) -> float:
+    """Raises ValueError: `1e999` and `Infinity` are no number that a switch counts to."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
 
 
 def _date(text: str) -> float:

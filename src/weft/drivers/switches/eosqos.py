@@ -2,8 +2,10 @@
 
 Packets of a switched port get their priority from the VLAN tag unless it says otherwise, DSCP values lead to an eighth
 of themselves except that the lowest two classes are swapped, and traffic class and transmit queue have the same number.
-Source: EOS manual, "Quality of Service" (qos trust, qos map, tx-queue, random-detect ecn, QoS profiles) and "DCBX and
-Flow Control" (priority-flow-control).
+Sources: EOS manual, "Quality of Service" (qos trust, qos map, tx-queue, random-detect ecn, QoS profiles) and "DCBX and
+Flow Control" (priority-flow-control); how the configuration writes it: Arista's own generator, aristanetworks/avd
+(`eos/qos.j2`, `qos-profiles.j2`, `ethernet-interface-uc-tx-queues.j2`). What a policy map does isn't read
+(`service-policy type qos input`).
 """
 
 from __future__ import annotations
@@ -34,16 +36,12 @@ def eos_qos(text: str, interfaces: Mapping[str, Any]) -> SwitchQos:
         elif match := re.fullmatch(r"qos map traffic-class ([\d ,-]+) to (?:uc-)?tx-queue (\d)", line):
             queues |= dict.fromkeys(numbers(match[1]), int(match[2]))
     ports: dict[str, PortQos] = {}
-    members = {
-        n: tuple(sorted(row["memberInterfaces"]))
-        for n, row in interfaces.items()
-        if "memberInterfaces" in row
-    }
+    members = _members(whole, interfaces)
     above = {member: lag for lag, inside in members.items() for member in inside}
     for name, row in interfaces.items():
         own = _lines(whole, name)
         if name in above:  # what is said of the aggregation goes for its links
-            own = _lines(whole, above[name]) | own
+            own = _after(_lines(whole, above[name]), own)
         mtu = int(row["mtu"]) if "mtu" in row else None  # such as Vxlan1 has none
         if name in members:  # flow control and queues are those of its links
             ports[name] = PortQos(mtu=mtu)
@@ -51,6 +49,18 @@ def eos_qos(text: str, interfaces: Mapping[str, Any]) -> SwitchQos:
         marking = {n for n, queue in queues.items() if _marks(own, queue)}
         ports[name] = PortQos(_paused(own), frozenset(marking), TRUST[_trust(own) or "cos"], dscp, mtu)
     return SwitchQos(ports, members)
+
+
+def _members(whole: Block, interfaces: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Aggregation -> its links. The interfaces' answer has only those that LACP has let in."""
+    found = {n: {*row["memberInterfaces"]} for n, row in interfaces.items() if "memberInterfaces" in row}
+    for name in interfaces:
+        if name.startswith("Port-Channel"):
+            found.setdefault(name, set())
+        for line in whole.get(f"interface {name}", {}):
+            if match := re.fullmatch(r"channel-group (\d+) mode (?:on|active|passive)", line):
+                found.setdefault(f"Port-Channel{match[1]}", set()).add(name)
+    return {lag: tuple(sorted(inside)) for lag, inside in found.items()}
 
 
 def blocks(text: str) -> Block:
@@ -75,7 +85,12 @@ def _lines(whole: Block, interface: str) -> Block:
     below: Block = {}
     for profile in profiles:
         below |= whole.get(f"qos profile {profile}", {})
-    return below | own
+    return _after(below, own)
+
+
+def _after(first: Block, then: Block) -> Block:
+    """What is said in both is said last."""
+    return {line: inner for line, inner in first.items() if line not in then} | then
 
 
 def _trust(lines: Block) -> str | None:
@@ -85,10 +100,14 @@ def _trust(lines: Block) -> str | None:
 
 
 def _paused(lines: Block) -> frozenset[int]:
-    if not lines.keys() & {"priority-flow-control on", "priority-flow-control mode on"}:
-        return frozenset()
-    pattern = re.compile(r"priority-flow-control priority (\d) no-drop")
-    return frozenset(int(m[1]) for line in lines if (m := pattern.fullmatch(line)))
+    """What an interface says after its profile counts for more: `drop`, `no priority-flow-control`."""
+    on, paused = False, set[int]()
+    for line in lines:
+        if match := re.fullmatch(r"(no )?priority-flow-control(?: (?:mode )?(on|off))?", line):
+            on = match[1] is None and match[2] == "on"
+        elif match := re.fullmatch(r"priority-flow-control priority (\d) (no-drop|drop)", line):
+            (paused.add if match[2] == "no-drop" else paused.discard)(int(match[1]))
+    return frozenset(paused) if on else frozenset()
 
 
 def _marks(lines: Block, queue: int) -> bool:

@@ -14,7 +14,8 @@ from weft.model.errors import OutsideError
 from weft.model.fabric import FabricDifference
 from weft.model.site import Site
 from weft.planning.fabric.qos import SwitchQos, differences
-from weft.planning.site.neighbours import Neighbour, live_differences
+from weft.planning.site.livecables import live_differences
+from weft.planning.site.neighbours import Neighbour
 
 QOS_SECONDS = 60.0
 """How old a reading of settings may be: operators change them, not weft."""
@@ -155,42 +156,36 @@ class Heard:
 def listen(
     site: Site, fabric: str, cabling: Cabling, sessions: Mapping[str, Switch], pool: Executor
 ) -> Heard:
-    """Ask every switch for its neighbours. A link of an aggregation counts as the aggregation."""
-    members = {s: _members(session) for s, session in sessions.items()}
-    heard: dict[str, list[Neighbour]] = {}
+    """Ask every switch for its neighbours and its aggregations, without which nothing that it hears is compared."""
+    heard: dict[str, Sequence[Neighbour]] = {}
+    members: dict[str, Mapping[str, tuple[str, ...]]] = {}
     problems: list[str] = []
     notes: list[str] = []
 
-    def one(item: tuple[str, Switch]) -> Sequence[Neighbour] | str | OutsideError:
+    def one(item: tuple[str, Switch]) -> tuple[Told, Sequence[Neighbour] | str | OutsideError]:
         switch, session = item
-        named, mine = cabling.ports(switch), members[switch]
-        inside = [link for link, lag in mine.items() if lag in named]
+        told, named = _settings(session), cabling.ports(switch)
+        inside = {} if isinstance(told, Silent) else told.members
+        ports = {link for port in named for link in inside.get(port, (port,))}
         try:
-            return session.neighbours(sorted({*(named - {*mine.values()}), *inside}))
+            return told, session.neighbours(sorted(ports))
         except OutsideError as error:
-            return error
+            return told, error
 
-    for switch, told in zip(sessions, pool.map(one, sessions.items()), strict=True):
-        if isinstance(told, OutsideError):
-            problems.append(f"LLDP neighbours of {switch} can't be read: {told.answer}")
-        elif isinstance(told, str):
-            notes.append(f"LLDP neighbours of {switch} are not known: {told}")
+    for switch, (told, neighbours) in zip(sessions, pool.map(one, sessions.items()), strict=True):
+        if isinstance(neighbours, OutsideError):
+            problems.append(f"LLDP neighbours of {switch} can't be read: {neighbours.answer}")
+        elif isinstance(neighbours, str):
+            notes.append(f"LLDP neighbours of {switch} are not known: {neighbours}")
+        elif isinstance(told, Silent):
+            said = (
+                f"LLDP neighbours of {switch} can't be compared: its aggregations are not known: {told.why}"
+            )
+            (problems if told.passing else notes).append(said)
         else:
-            heard[switch] = [_on_aggregation(n, switch, members) for n in told]
+            heard[switch] = neighbours
+        if not isinstance(told, Silent):
+            members[switch] = told.members
     ends = [(a, b) for a, b, _ in cabling.links]
-    found, unheard = live_differences(site, fabric, ends, heard, cabling.ends)
+    found, unheard = live_differences(site, fabric, ends, heard, cabling.ends, members)
     return Heard(found, tuple(problems), (*notes, *unheard))
-
-
-def _members(session: Switch) -> Mapping[str, str]:
-    """Link -> the aggregation that it is in."""
-    told = _settings(session)
-    if isinstance(told, Silent):
-        return {}
-    return {link: lag for lag, links in told.members.items() for link in links}
-
-
-def _on_aggregation(one: Neighbour, switch: str, members: Mapping[str, Mapping[str, str]]) -> Neighbour:
-    local = members[switch].get(one.local, one.local)
-    port = members.get(one.device.partition(".")[0], {}).get(one.port, one.port)
-    return Neighbour(local, one.device, port, one.mac)

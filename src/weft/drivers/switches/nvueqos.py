@@ -1,8 +1,10 @@
 """QoS settings of a Cumulus Linux switch, from the tree of its applied revision. Pure.
 
 Ports have the profiles `default-global` unless they name others; `qos roce` sets these, and what is in a profile counts
-for more. Sources: Cumulus Linux 5.x documentation, "Quality of Service" and "RDMA over Converged Ethernet"; the schema
-of NVUE's API.
+for more. Sources: Cumulus Linux 5.16 documentation, "Quality of Service" (DSCP values lead to an eighth of themselves;
+switch priorities to the traffic class of the same number; ECN is on in class 0, and in each class that a profile lists
+unless it says otherwise; what a profile lists is all of it) and "RDMA over Converged Ethernet" (both markings trusted,
+ECN in classes 0 and 3, flow control for 3, priorities other than 3 and 6 lead to class 0); the schema of NVUE's API.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import Any
 from weft.planning.fabric.qos import PortQos, SwitchQos, numbers
 
 DEFAULT = "default-global"
+LOSSLESS, LOSSY = ("lossless", "lossless-single-ipool"), "lossy"
+"""Modes of RoCE. Others (`lossy-multi-tc`, `dci-1`) have maps of their own, which weft doesn't know."""
 MTU = 9216
 TRUST = {"l2": {"pcp"}, "l3": {"dscp"}, "both": {"dscp", "pcp"}, "port": set[str]()}
 Tree = Mapping[str, Any]
@@ -26,9 +30,8 @@ def nvue_qos(tree: Tree) -> SwitchQos:
     members: dict[str, tuple[str, ...]] = {}
     for name, row in interfaces.items():
         mtu = int(((row or {}).get("link") or {}).get("mtu", MTU))
-        links = ((row or {}).get("bond") or {}).get("member")
-        if links:
-            members[name] = tuple(sorted(links))
+        if "bond" in (row or {}) or (row or {}).get("type") == "bond":
+            members[name] = tuple(sorted(((row or {}).get("bond") or {}).get("member") or ()))
             ports[name] = PortQos(mtu=mtu)
         else:
             ports[name] = _port(qos, (row or {}).get("qos") or {}, mtu)
@@ -42,19 +45,36 @@ def _port(qos: Tree, own: Tree, mtu: int) -> PortQos:
     mapping, pfc, congestion = (_profile(qos, own, kind) for kind in ("mapping", "pfc", "congestion-control"))
     roce = _roce(qos.get("roce") or {})
     dscp = {n: n // 8 for n in range(64)}
-    for value, leads in (mapping.get("dscp") or {}).items():
-        dscp[int(value)] = int(leads["switch-priority"])
+    for key, leads in (mapping.get("dscp") or {}).items():
+        dscp |= dict.fromkeys(numbers(key), int(leads["switch-priority"]))
     trust = mapping.get("trust") or ("both" if roce else "l2")
     paused = _priorities(pfc.get("switch-priority"))
-    if not pfc and roce.startswith("lossless"):
+    if not pfc and roce in LOSSLESS:
         paused = frozenset({3})
     if "disable" in (pfc.get("rx"), pfc.get("tx")):
         paused = frozenset()
-    classes: Tree = congestion.get("traffic-class") or {}
-    marking = {n for key, row in classes.items() for n in numbers(key) if (row or {}).get("ecn") == "enable"}
-    if not congestion:
-        marking = {0, 3} if roce else {0}
-    return PortQos(paused, frozenset(marking), frozenset(TRUST[trust]), dscp, mtu)
+    classes = _classes(_profile(qos, {}, "egress-queue-mapping"), roce)
+    marking = _marking(congestion.get("traffic-class") or {}, roce)
+    ecn = frozenset(n for n, queue in classes.items() if queue in marking)
+    return PortQos(paused, ecn, frozenset(TRUST[trust]), dscp, mtu)
+
+
+def _classes(mapping: Tree, roce: str) -> dict[int, int]:
+    """Switch priority -> traffic class."""
+    found = {n: n if not roce or n in (3, 6) else 0 for n in range(8)}
+    for key, leads in (mapping.get("switch-priority") or {}).items():
+        found |= dict.fromkeys(numbers(key), int(leads["traffic-class"]))
+    return found
+
+
+def _marking(listed: Tree, roce: str) -> set[int]:
+    """Traffic classes with ECN."""
+    said = {
+        n: (row or {}).get("ecn", "enable") == "enable" for key, row in listed.items() for n in numbers(key)
+    }
+    if roce:
+        said = {0: True, 3: True} | said
+    return {n for n, on in said.items() if on} if said else {0}
 
 
 def _profile(qos: Tree, own: Tree, kind: str) -> Tree:
@@ -64,9 +84,12 @@ def _profile(qos: Tree, own: Tree, kind: str) -> Tree:
 
 
 def _roce(roce: Tree) -> str:
-    """Its mode; empty: off."""
+    """Its mode; empty: off. Raises ValueError for one that isn't known."""
     on = roce.get("enable") == "on" or roce.get("state") == "enabled"  # the latter since 5.15
-    return str(roce.get("mode", "lossless")) if on else ""
+    mode = str(roce.get("mode", LOSSLESS[0])) if on else ""
+    if mode and mode not in (*LOSSLESS, LOSSY):
+        raise ValueError(f"qos roce mode {mode[:40]} isn't known")
+    return mode
 
 
 def _priorities(listed: Tree | None) -> frozenset[int]:

@@ -59,6 +59,7 @@ def sonic_qos(tables: Mapping[str, Iterable[Row]]) -> SwitchQos:
         members[lag] = (*members.get(lag, ()), str(row["ifname"]))
     for row in tables["PORTCHANNEL"]:
         ports[str(row["name"])] = PortQos(mtu=int(row.get("mtu", MTU)))
+        members.setdefault(str(row["name"]), ())
     return SwitchQos(ports, members)
 
 

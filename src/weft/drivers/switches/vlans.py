@@ -141,7 +141,8 @@ def from_ranges(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in filter(None, (p.strip() for p in text.split(","))):
         first, dash, last = part.partition("-")
-        found.update(range(int(first), int(last if dash else first) + 1))
-    if not found <= EVERY:
-        raise ValueError(f"{text!r}: VLANs are 1 to 4094")
+        low, high = int(first), int(last if dash else first)
+        if not 1 <= low <= high <= 4094:
+            raise ValueError(f"{part[:40]!r}: VLANs are 1 to 4094")
+        found.update(range(low, high + 1))
     return frozenset(found)

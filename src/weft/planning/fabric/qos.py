@@ -36,7 +36,7 @@ class SwitchQos:
     """Of one switch, by the vendor's names of ports.
 
     Attributes:
-        members: link aggregation -> the ports that it is made of.
+        members: link aggregation -> the ports that it is made of, possibly none.
     """
 
     ports: Mapping[str, PortQos]
@@ -62,7 +62,10 @@ def numbers(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in filter(None, re.split(r"[ ,]+", text)):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
+        low, high = int(first), int(last or first)
+        if not 0 <= low <= high < 64:
+            raise ValueError(f"{part[:40]!r}: priorities and DSCP values are 0 to 63")
+        found.update(range(low, high + 1))
     return frozenset(found)
 
 

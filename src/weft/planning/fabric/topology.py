@@ -24,13 +24,15 @@ NO_FABRIC = "none"
 NO_BLOCK = "-"
 """Block of leaves without one: they form one group."""
 
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _DIGITS = re.compile(r"(\d+)")
 
 
 @lru_cache(maxsize=1 << 18)
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
     """Sort key that puts gpu2 before gpu10; names that differ only in leading zeros keep an order."""
-    parts = tuple((0, int(p)) if p.isdigit() else (1, p) for p in _DIGITS.split(name) if p)
+    # Names may be a stranger's, heard by LLDP: "²" is a digit, and no number is made of thousands of them.
+    parts = tuple((0, int(p)) if _NUMBER.fullmatch(p) else (1, p) for p in _DIGITS.split(name) if p)
     return (*parts, (2, name))
 
 

@@ -44,15 +44,22 @@ def _adapter(row: Mapping[str, Any]) -> PortQos:
     pfc = row["pfc"]["prio_pfc"]
     if len(pfc) != 8:
         raise ValueError(f"prio_pfc has {len(pfc)} priorities instead of 8")
-    dscp = {int(one[0]): int(one[1]) for one in row["app"].get("dscp_prio", ())}
+    led = row["app"].get("dscp_prio", ())
+    dscp = {_whole("DSCP", one[0], 63): _whole("priority", one[1], 7) for one in led}
     ecn = row.get("ecn")
     return PortQos(
         pfc=frozenset(n for n, on in enumerate(pfc) if ON[on]),
         ecn=None if ecn is None else numbers(str(ecn)),
         trust=frozenset({"dscp" if dscp else "pcp"}),
         dscp=dscp,
-        mtu=int(row["link"][0]["mtu"]),
+        mtu=_whole("mtu", row["link"][0]["mtu"], 65535),
     )
+
+
+def _whole(field: str, value: object, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"{field} is {str(value)[:40]}: a whole number up to {most}")
+    return value
 
 
 def adapter_notes(site: Site, told: Mapping[str, Mapping[str, PortQos]]) -> Iterator[str]:

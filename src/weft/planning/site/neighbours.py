@@ -7,7 +7,7 @@ Ironic's inspection.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,13 +15,16 @@ from weft.model.fabric import FabricDifference
 from weft.model.site import Site, port_names
 from weft.planning.fabric.topology import natural
 
+MAX_NAME = 255
+"""Bytes of a system name or a port id, IEEE 802.1AB 8.5."""
 Port = tuple[str, str]
 """A switch's name, and the port's name on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What a device heard on one of its interfaces.
+    """What a device heard on one of its interfaces. What the neighbour says may be a tenant's: a line of plain text is
+    made of it, which no terminal takes for anything else.
 
     Attributes:
         local: the device's own name of the interface.
@@ -35,6 +38,11 @@ class Neighbour:
     port: str
     mac: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("device", "port"):
+            said: str = getattr(self, name)
+            object.__setattr__(self, name, "".join(c if c.isprintable() else "?" for c in said[:MAX_NAME]))
+
 
 def neighbour(local: str, device: str, port: str) -> Neighbour:
     """By a port id whose kind isn't told: MAC addresses look like none of a port's names."""
@@ -46,12 +54,59 @@ def neighbour(local: str, device: str, port: str) -> Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plug:
-    """One end of hardware in a switch port, as the site describes it."""
+class Plug:
+    """One end of hardware in a switch port, as the site describes it, or as somebody heard it.
+
+    Attributes:
+        bonded: its port may be a link aggregation, of which LLDP names the links.
+    """
 
     device: str
     interface: str
     mac: str | None
+    bonded: bool = False
+
+
+class Names:
+    """Devices of a site by the system names that they say.
+
+    A name may come with its domain where the site has none, without it where the site has one, and in any case.
+    """
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._known = frozenset(known)
+        self._folded = {name.casefold(): name for name in self._known}
+        self._shorter: dict[str, set[str]] = {}
+        for name in self._known:
+            for short in _shorter(name.casefold()):
+                self._shorter.setdefault(short, set()).add(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def find(self, said: str) -> str:
+        """As the site has it; as it was said if it is none of the site's, or could be several of them."""
+        if said in self._known:
+            return said
+        folded = said.casefold()
+        for name in (folded, *_shorter(folded)):  # the longest first: gpu1.bmc isn't gpu1
+            if name in self._folded:
+                return self._folded[name]
+        longer = self._shorter.get(folded, set())
+        return next(iter(longer)) if len(longer) == 1 else said
+
+    def may_be(self, described: str, said: str) -> bool:
+        """Whether what was found under this name is, or could be, the device that the site describes."""
+        if said in self._known:
+            return said == described
+        return described in self._shorter.get(said.casefold(), ())
+
+
+def _shorter(name: str) -> Iterator[str]:
+    """`a.b` and `a` of `a.b.c`."""
+    while "." in name:
+        name = name.rpartition(".")[0]
+        yield name
 
 
 def neighbours_of(document: Any) -> tuple[Neighbour, ...]:
@@ -100,35 +155,58 @@ def cable_differences(site: Site, heard: Mapping[str, Sequence[Neighbour]]) -> t
     Args:
         heard: device -> its neighbours; of a device that isn't there nothing is known.
     """
+    names = Names(r.name for r in (*site.switches, *site.devices, *site.nodes, *site.ipu_machines))
+    heard = {names.find(device): neighbours for device, neighbours in heard.items()}
     described = dict(_described(site))
     switches = {s.name for s in site.switches} | {d.name for d in site.devices if d.kind == "switch"}
-    found = dict(_observed(heard, switches, described))
-    told = [*_unknown_devices(site, heard)]
-    for port, plug in sorted(described.items(), key=lambda i: natural(f"{i[0][0]}/{i[0][1]}")):
-        if port in found:
-            if not _same(plug, found[port]):
-                told.append(_different("moved cable", port, plug, found[port]))
+    found = _observed(heard, switches, described, names)
+    told = [*_unknown_devices(names, heard)]
+    links: set[Port] = set()
+    for port, plug in sorted(described.items(), key=_in_order):
+        if plug.bonded and (mine := _links(port, plug, found, described, names)):
+            links |= mine
+        elif port in found:
+            if not any(same(plug, seen, names) for seen in found[port]):
+                told.append(different("moved cable", port, plug, found[port][0]))
         elif port[0] in heard or (plug.device in heard and plug.interface != "bmc"):
             # What a BMC hears, its host doesn't: only the switch knows of that cable.
-            told.append(_different("missing cable", port, plug, None))
-    for port, plug in sorted(found.items(), key=lambda i: natural(f"{i[0][0]}/{i[0][1]}")):
-        if port not in described and not (plug.device in switches and port[0] in switches):
-            told.append(_different("unknown cable", port, None, plug))
+            told.append(different("missing cable", port, plug, None))
+    for port, plugs in sorted(found.items(), key=_in_order):
+        between = port[0] in switches and plugs[0].device in switches
+        if port not in described and port not in links and not between:
+            told.append(different("unknown cable", port, None, plugs[0]))
     return tuple(told)
 
 
-def _unknown_devices(site: Site, heard: Mapping[str, object]) -> Iterator[FabricDifference]:
-    rows = (*site.switches, *site.devices, *site.nodes, *site.ipu_machines)
-    for name in sorted(heard.keys() - {r.name for r in rows}, key=natural):
+def _in_order(item: tuple[Port, object]) -> tuple[tuple[int, int | str], ...]:
+    return natural(f"{item[0][0]}/{item[0][1]}")
+
+
+def _links(
+    port: Port, plug: Plug, found: Mapping[Port, Sequence[Plug]], described: Mapping[Port, Plug], names: Names
+) -> set[Port]:
+    """Ports of the same switch in which a bond's host is seen although the site has nothing there: the links of the
+    aggregation that the site names."""
+    return {
+        at
+        for at, plugs in found.items()
+        if at[0] == port[0]
+        and at not in described
+        and any(names.may_be(plug.device, p.device) for p in plugs)
+    }
+
+
+def _unknown_devices(names: Names, heard: Mapping[str, object]) -> Iterator[FabricDifference]:
+    for name in sorted((n for n in heard if n not in names), key=natural):
         yield FabricDifference(
             kind="unknown node", subject=name, what=f"{name} was asked, but isn't in the site"
         )
 
 
-def _described(site: Site) -> Iterator[tuple[Port, _Plug]]:
+def _described(site: Site) -> Iterator[tuple[Port, Plug]]:
     ports = {d.name: port_names(d.ports) for d in site.devices if d.kind == "switch"}
 
-    def at(switch: str | None, port: str | int | None, plug: _Plug) -> Iterator[tuple[Port, _Plug]]:
+    def at(switch: str | None, port: str | int | None, plug: Plug) -> Iterator[tuple[Port, Plug]]:
         if switch is None or port is None:
             return
         names, text = ports.get(switch, ()), str(port)
@@ -136,46 +214,65 @@ def _described(site: Site) -> Iterator[tuple[Port, _Plug]]:
         yield (switch, names[int(text) - 1] if numbered else text), plug
 
     for one in site.interfaces:
-        yield from at(one.switch, one.port, _Plug(one.device, one.name, one.mac))
+        yield from at(one.switch, one.port, Plug(one.device, one.name, one.mac))
     for machine in site.ipu_machines:
         for leg in ("bmc", "gw", "rnic"):
-            plug = _Plug(machine.name, leg, getattr(machine, f"{leg}_mac"))
+            plug = Plug(machine.name, leg, getattr(machine, f"{leg}_mac"))
             # An RNIC's switch may be described nowhere: then nothing of it can be compared.
             if leg != "rnic" or machine.rnic_switch in ports:
                 yield from at(getattr(machine, f"{leg}_switch"), getattr(machine, f"{leg}_port"), plug)
     for node in site.nodes:
         for hca in node.hcas:
-            switch, _, port = (hca.switch_port or "").partition("/")
-            yield from at(switch or None, port or None, _Plug(node.name, hca.name, hca.mac))
+            bond = _bonds(site, hca.fabric).get(hca.switch_port or "", ())
+            for end in bond or ((hca.switch_port,) if hca.switch_port else ()):
+                switch, _, port = end.partition("/")
+                mac = hca.mac if end == hca.switch_port else None
+                plug = Plug(node.name, hca.name, mac, bool(bond) or hca.bond_mode is not None)
+                yield from at(switch, port or None, plug)
+
+
+def _bonds(site: Site, fabric: str) -> Mapping[str, tuple[str, ...]]:
+    """All ends of a bond by each end."""
+    switching = site.fabrics[fabric].manager.switching
+    return {end: b.ports for b in switching.bundles for end in b.ports} if switching else {}
 
 
 def _observed(
-    heard: Mapping[str, Sequence[Neighbour]], switches: set[str], described: Mapping[Port, _Plug]
-) -> Iterator[tuple[Port, _Plug]]:
-    """By the hosts first, so that what a switch itself says of its port counts."""
+    heard: Mapping[str, Sequence[Neighbour]],
+    switches: set[str],
+    described: Mapping[Port, Plug],
+    names: Names,
+) -> Mapping[Port, Sequence[Plug]]:
+    """Who is in each port, several where an adapter's firmware speaks beside its host. What a switch itself says of its
+    port counts for more than what hosts say."""
     owner_of = {plug.mac: plug for plug in described.values() if plug.mac}
-    for device, neighbours in sorted(heard.items(), key=lambda i: i[0] in switches):
+    by_hosts: dict[Port, list[Plug]] = {}
+    by_switch: dict[Port, list[Plug]] = {}
+    for device, neighbours in heard.items():
         for one in neighbours:
             if device not in switches:
-                yield (one.device, one.port), _Plug(device, one.local, None)
+                at = (names.find(one.device), one.port)
+                by_hosts.setdefault(at, []).append(Plug(device, one.local, None))
                 continue
             # A BMC or a PDU often has a system name of its own making, but never another's MAC address.
             known = owner_of.get(one.mac or "")
-            yield (device, one.local), known or _Plug(one.device, one.port, one.mac)
+            plug = known or Plug(names.find(one.device), one.port, one.mac)
+            by_switch.setdefault((device, one.local), []).append(plug)
+    return by_hosts | by_switch
 
 
-def _same(plug: _Plug, seen: _Plug) -> bool:
+def same(plug: Plug, seen: Plug, names: Names) -> bool:
     """By MAC address if both are known; otherwise by the device, whose interfaces hosts name as they like."""
     if plug.mac and seen.mac:
         return plug.mac == seen.mac
-    return plug.device == seen.device
+    return names.may_be(plug.device, seen.device)
 
 
-def _different(
+def different(
     kind: Literal["missing cable", "moved cable", "unknown cable"],
     port: Port,
-    plug: _Plug | None,
-    seen: _Plug | None,
+    plug: Plug | None,
+    seen: Plug | None,
 ) -> FabricDifference:
     subject, where = f"{port[0]}/{port[1]}", f"port {port[1]} of {port[0]}"
     described = f"{plug.device}/{plug.interface}" if plug else ""
@@ -187,81 +284,3 @@ def _different(
     else:
         what = f"{observed} is on {where}, where the site has {described}"
     return FabricDifference(kind=kind, subject=subject, described=described, observed=observed, what=what)
-
-
-def live_differences(
-    site: Site,
-    fabric: str,
-    links: Sequence[tuple[str, str]],
-    heard: Mapping[str, Sequence[Neighbour]],
-    ends: Callable[[str], Sequence[str]],
-) -> tuple[tuple[FabricDifference, ...], tuple[str, ...]]:
-    """Cables of an Ethernet fabric by its own switches: what differs, and where nobody is heard (a sentence a switch).
-
-    Hosts need not run LLDP: that none is heard on a port of one is no difference.
-
-    Args:
-        links: both ends of each link between switches, as switch/port.
-        heard: switch -> its neighbours; of a switch that isn't there nothing is known.
-        ends: every end of the bond that a host's port is of.
-    """
-    mine = {s.name for s in site.switches if s.fabric == fabric}
-    known = mine | {n.name for n in site.nodes} | {m.name for m in site.ipu_machines}
-    plugs = _fabric_plugs(site, fabric, ends)
-    owner_of = {plug.mac: plug for plug in plugs.values() if plug.mac}
-    other = dict([*links, *((b, a) for a, b in links)])
-    found: list[FabricDifference] = []
-    unheard: dict[str, list[str]] = {}
-    seen: dict[str, _Plug] = {}
-    for switch, neighbours in heard.items():
-        for one in neighbours:
-            device = _short(one.device, known)
-            plug = owner_of.get(one.mac or "") or _Plug(device, one.port, one.mac)
-            seen[f"{switch}/{one.local}"] = plug
-    for end in sorted({*plugs, *other, *seen}, key=natural):
-        switch, _, port = end.partition("/")
-        if switch not in heard:
-            continue
-        far = other.get(end)
-        device, _, far_port = (far or "").partition("/")
-        described = _Plug(device, far_port, None) if far else plugs.get(end)
-        plug = seen.get(end)
-        if plug is None and not far:
-            unheard.setdefault(switch, []).append(port)
-        elif plug is None:
-            found.append(_different("missing cable", (switch, port), described, None))
-        elif described is None:
-            if plug.device in known:
-                found.append(_different("unknown cable", (switch, port), None, plug))
-        elif not (_ends_there(described, plug) if far else _same(described, plug)):
-            found.append(_different("moved cable", (switch, port), described, plug))
-    silent = tuple(
-        f"nobody is heard by LLDP on {len(ports)} host ports of {switch} ({', '.join(ports[:4])}"
-        f"{' …' if len(ports) > 4 else ''})"
-        for switch, ports in sorted(unheard.items())
-    )
-    return tuple(found), silent
-
-
-def _fabric_plugs(site: Site, fabric: str, ends: Callable[[str], Sequence[str]]) -> Mapping[str, _Plug]:
-    """What the site has on each of the fabric's host ports; all ends of a bond are the same adapter's."""
-    found: dict[str, _Plug] = {}
-    for node in site.nodes:
-        for hca in node.hcas_on(fabric):
-            for end in ends(hca.switch_port) if hca.switch_port else ():
-                found[end] = _Plug(node.name, hca.name, hca.mac if end == hca.switch_port else None)
-    for (on, end), machine in site.machine_by_port.items():
-        if on == fabric:
-            found[end] = _Plug(machine.name, "rnic", machine.rnic_mac)
-    return found
-
-
-def _short(device: str, known: Collection[str]) -> str:
-    """A system name with or without its domain, as the site has it."""
-    short = device.partition(".")[0]
-    return short if device not in known and short in known else device
-
-
-def _ends_there(described: _Plug, seen: _Plug) -> bool:
-    """A link between switches: both by name, unless the neighbour says a MAC address instead of its port."""
-    return seen.device == described.device and (seen.mac is not None or seen.interface == described.interface)
