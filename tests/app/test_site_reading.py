@@ -118,7 +118,7 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
             "    external_networks: public",
             "site.yaml:6: clouds.main.external_networks: 'public' is not allowed: unknown field; did you mean "
             "external_network? known here: bios_settings, cleaning_steps, deployment, external_network, firmware, "
-            "flavors, management, profile, rdma_addresses, rdma_prefix",
+            "flavors, management, profile, rdma_addresses, rdma_prefix, storage",
         ),
         (
             "site.yaml",
@@ -131,7 +131,7 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
             "site.yaml",
             "    physical_network: physnet-ib\n",
             "",
-            "site.yaml:19: fabrics.ib.physical_network: missing: "
+            "site.yaml:25: fabrics.ib.physical_network: missing: "
             "Name of the physical network in Neutron",
         ),
         (
@@ -145,12 +145,12 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
             "site.yaml",
             '"https://sm1.example.net:8443"',
             "http://sm1.example.net",
-            "site.yaml:26: fabrics.ib.manager.agents[0].url: 'http://sm1.example.net' is not allowed: "
+            "site.yaml:32: fabrics.ib.manager.agents[0].url: 'http://sm1.example.net' is not allowed: "
             "a URL that begins with https://",
         ),
-        ("site.yaml", "last: 0xe2", "last: many", "site.yaml:22: fabrics.ib.segments.last: 'many' is not allowed: "
+        ("site.yaml", "last: 0xe2", "last: many", "site.yaml:28: fabrics.ib.segments.last: 'many' is not allowed: "
          "a whole number"),
-        ("site.yaml", "driver: opensm", "driver: !opensm x", "site.yaml:24: fabrics.ib.manager.driver: '!opensm' "
+        ("site.yaml", "driver: opensm", "driver: !opensm x", "site.yaml:30: fabrics.ib.manager.driver: '!opensm' "
          "is not allowed: tags are not used here"),
         ("nodes.csv", "name,rack,role", "name,rack,rolle", "nodes.csv:1: csv: 'rolle' is not allowed: "
          "unknown column; known here: cloud, cores, dedicated_cores, host, ipu_pod, labels, machine, maintenance, "
@@ -161,15 +161,15 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
          "3 cells, as in the header"),
         ("nodes.csv", "gpu05,rack2,compute", '"gpu05,rack2,compute', "nodes.csv:6: csv: 'nodes.csv' "
          "is not allowed: must be CSV: unexpected end of data"),
-        ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: ../racks.csv}", "site.yaml:32: racks.csv: "
+        ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: ../racks.csv}", "site.yaml:38: racks.csv: "
          "'../racks.csv' is not allowed: the file must be inside the site file's directory"),
-        ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: /etc/passwd}", "site.yaml:32: racks.csv: "
+        ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: /etc/passwd}", "site.yaml:38: racks.csv: "
          "'/etc/passwd' is not allowed: the file must be inside the site file's directory"),
-        ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: rax.csv}", "site.yaml:32: racks.csv: 'rax.csv' "
+        ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: rax.csv}", "site.yaml:38: racks.csv: 'rax.csv' "
          "is not allowed: there is no such file in ."),
-        ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: racks.csv, delimiter: ;}", "site.yaml:32: racks.csv: "
+        ("site.yaml", "racks: {csv: racks.csv}", "racks: {csv: racks.csv, delimiter: ;}", "site.yaml:38: racks.csv: "
          "'csv, delimiter' is not allowed: an include has one field, csv, with a file's name"),
-        ("site.yaml", "racks: {csv: racks.csv}", "racks: racks.csv", "site.yaml:32: racks: 'racks.csv' "
+        ("site.yaml", "racks: {csv: racks.csv}", "racks: racks.csv", "site.yaml:38: racks: 'racks.csv' "
          "is not allowed: a list"),
         ("site.yaml", "name: small\n", "name: {a: [\n", "site.yaml:5: document: \"did not find expected ',' or ']'\" "
          "is not allowed: while parsing a flow sequence"),
@@ -187,7 +187,7 @@ def test_a_link_out_of_the_folder_is_no_way_round(folder: Folder, tmp_path: Path
     (folder.path / "racks.csv").unlink()
     (folder.path / "racks.csv").symlink_to(tmp_path / "elsewhere.csv")
     assert folder.errors() == [
-        "site.yaml:32: racks.csv: 'racks.csv' is not allowed: the file must be inside the site file's directory"
+        "site.yaml:38: racks.csv: 'racks.csv' is not allowed: the file must be inside the site file's directory"
     ]
 
 

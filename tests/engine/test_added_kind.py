@@ -34,10 +34,10 @@ from weft.ports.resources import Scope
 # -- one spec and one row a kind, one driver for both -----------------------------------------------------------
 
 
-class ShareSpec(Spec):
-    """A share of a filer."""
+class FolderSpec(Spec):
+    """A folder of a filer."""
 
-    kind: Literal["share"] = "share"
+    kind: Literal["folder"] = "folder"
     size: int
     network: str
     filer: str
@@ -53,7 +53,7 @@ class ShareSpec(Spec):
 
 
 class ExportSpec(Spec):
-    """Who may mount a share: the filer's own matter."""
+    """Who may mount a folder: the filer's own matter."""
 
     kind: Literal["export"] = "export"
     rule: str
@@ -62,13 +62,13 @@ class ExportSpec(Spec):
 class StorageKind(AnyKind):
     """The table of a program that has weft and filers."""
 
-    SHARE = (
-        "share",
+    FOLDER = (
+        "folder",
         Row(
-            spec=ShareSpec,
-            one="share",
-            many="shares",
-            quota="shares",
+            spec=FolderSpec,
+            one="folder",
+            many="folders",
+            quota="folders",
             settles=True,
             shown=frozenset({"size", "network"}),
         ),
@@ -77,7 +77,7 @@ class StorageKind(AnyKind):
 
 
 class Filer:
-    """Driver of shares and exports. What it has bears marks; `broken`: it can't be asked."""
+    """Driver of folders and exports. What it has bears marks; `broken`: it can't be asked."""
 
     def __init__(self) -> None:
         self.has: dict[str, tuple[Mark, AnyKind]] = {}
@@ -151,18 +151,18 @@ def house(database: Database, database_url: str, filer: Filer) -> Generator[Hous
 
 
 def planned(house: House) -> Plan:
-    """A pod of two nodes with a share, which the first node's export lets in."""
+    """A pod of two nodes with a folder, which the first node's export lets in."""
     can = static_capabilities(house.site)
     plan = make_plan(str(uuid4()), "team-a", ORDER, house.site, Occupancy(), UsedNumbers(), can)
     assert isinstance(plan, Plan)
     node = plan.placement.nodes[0].node
-    share = ShareSpec(size=500, network="network/management", filer="10.9.9.9")
+    folder = FolderSpec(size=500, network="network/management", filer="10.9.9.9")
     more = [
         Resource(
-            key="share",
-            name=outside_name(plan.pod_id, "share"),
+            key="folder",
+            name=outside_name(plan.pod_id, "folder"),
             where="filer",
-            spec=share,
+            spec=folder,
             needs=("network/management",),
         ),
         Resource(
@@ -171,7 +171,7 @@ def planned(house: House) -> Plan:
             where="filer",
             node=node,
             spec=ExportSpec(rule="rw"),
-            needs=("share",),
+            needs=("folder",),
         ),
     ]
     graph = Graph(resources=in_order((*plan.graph.resources, *more)))
@@ -189,16 +189,18 @@ def test_a_new_kind_goes_from_the_graph_to_the_receipt(house: House, filer: File
     plan = planned(house)
     claim(house, plan)
     pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
-    assert sorted(kind for _, kind in filer.has.values()) == ["export", "share"]
+    assert sorted(kind for _, kind in filer.has.values()) == ["export", "folder"]
     rows = {r.key: r for r in house.store.resources(pod.id)}
-    assert rows["share"].resource.spec == ShareSpec(size=500, network="network/management", filer="10.9.9.9")
-    assert rows["share"].kind is StorageKind.SHARE and rows["share"].state is RowState.SETTLED
+    assert rows["folder"].resource.spec == FolderSpec(
+        size=500, network="network/management", filer="10.9.9.9"
+    )
+    assert rows["folder"].kind is StorageKind.FOLDER and rows["folder"].state is RowState.SETTLED
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not filer.has
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
-    assert {("share", "clean"), ("export", "clean")} <= {(i.plane, i.result) for i in signed.receipt.items}
+    assert {("folder", "clean"), ("export", "clean")} <= {(i.plane, i.result) for i in signed.receipt.items}
     assert verify(signed.model_dump(mode="json"), signed.public_key).valid
 
 
@@ -235,12 +237,12 @@ def test_the_audit_knows_whose_it_is(house: House, filer: Filer) -> None:
     plan = planned(house)
     claim(house, plan)
     pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
-    filer.has["weft-00000000-share"] = (
-        Mark(house.site.name, Owner.pod(str(uuid4())), "share"),
-        StorageKind.SHARE,
+    filer.has["weft-00000000-folder"] = (
+        Mark(house.site.name, Owner.pod(str(uuid4())), "folder"),
+        StorageKind.FOLDER,
     )
-    found = [f for f in house.service.audit(house.operator).findings if f.kind == "share"]
-    assert [(f.category, f.id) for f in found] == [("orphan", "weft-00000000-share")]
+    found = [f for f in house.service.audit(house.operator).findings if f.kind == "folder"]
+    assert [(f.category, f.id) for f in found] == [("orphan", "weft-00000000-folder")]
     assert pod.state is PodState.READY
 
 
@@ -248,12 +250,12 @@ def test_its_words_quota_and_secrets_are_its_rows_and_specs(house: House) -> Non
     """A plan's text counts it in its own words; a tenant sees the fields of its row, and of an export nothing."""
     plan = planned(house)
     text = plan_text(plan)
-    assert "1 share, 1 export." in text and "500 GiB" in text
+    assert "1 folder, 1 export." in text and "500 GiB" in text
     needed = needed_quota(plan.graph, vcpus=8, ram=1024)
-    assert (needed["shares"], needed["gigabytes"]) == (1, 500)
+    assert (needed["folders"], needed["gigabytes"]) == (1, 500)
     shown = shown_to_tenants(plan)
-    share = shown.graph.by_key()["share"].spec
-    assert share == ShareSpec(size=500, network="network/management", filer=HIDDEN)
+    folder = shown.graph.by_key()["folder"].spec
+    assert folder == FolderSpec(size=500, network="network/management", filer=HIDDEN)
     told = shown.model_dump_json() + plan_text(shown)
     assert "10.9.9.9" not in told and "export" not in told
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
@@ -265,7 +267,7 @@ def test_tenants_see_rows_of_told_kinds_only(house: House, filer: Filer) -> None
     claim(house, plan)
     pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
     view = house.service.show_pod(house.request(), str(pod.id))
-    assert {r.kind for r in view.resources} >= {"share", "export"}
+    assert {r.kind for r in view.resources} >= {"folder", "export"}
     assert "export" not in {r.kind for r in shown_to_tenants(view).resources}
     unknown = view.resources[0].model_copy(update={"kind": "of-a-later-weft"})
     assert not shown_to_tenants(view.model_copy(update={"resources": (unknown,)})).resources

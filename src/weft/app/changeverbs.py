@@ -33,6 +33,7 @@ from weft.model.resources import Graph
 from weft.model.views import Applied, PodView
 from weft.planning.queue.book import when
 from weft.planning.shapes.orderdiff import order_change
+from weft.planning.shapes.storage import check_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
             if found.change.nothing:
                 return found.change
             looked_at = frozenset(found.change.nodes_added)
-            if looked_at and (without := self._look(pod, found, given)):
+            if found.change.added and (without := self._look(pod, found, given)):
                 given = without
                 continue
             with self._store.database.placing() as tx:
@@ -216,11 +217,14 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         return PlanningInput(self._store.site().site, self._keeper.world(), {}, {})
 
     def _named(self, request: Request, pod: PodRecord, order: Order) -> Order:
-        """The order with its key pair resolved and projects by id."""
+        """The order with its key pair resolved, projects and existing storage by id."""
         if order.locality.exclusive or order.locality.apart_from:
             self._check_exclusive(request, pod.project_id, order)
-        world = self._keeper.world()
-        return self._resolved(request.caller, order, world.clouds[pod.plan.cloud], pod.order)
+        world, cloud, site = self._keeper.world(), pod.plan.cloud, self._store.site().site
+        if order.storage != pod.order.storage:
+            check_storage(order, cloud, site.clouds[cloud], site.clouds[cloud].flavors[pod.plan.flavor])
+        offer = site.clouds[cloud].storage
+        return self._resolved(request.caller, pod.project_id, order, world.clouds[cloud], offer, pod.order)
 
     # -- which pod -----------------------------------------------------------------------------------------------
 

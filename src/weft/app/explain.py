@@ -13,9 +13,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from weft.app.yamltext import Path, Positions, dotted
-from weft.model import ids
+from weft.model import ids, storageorder
 from weft.model.errors import InputError, InputErrors
-from weft.model.site import DNS_NAMES, deployment
+from weft.model.site import DNS_NAMES, deployment, storage
 from weft.model.site.ipus import PORT
 
 D = TypeVar("D", bound=BaseModel)
@@ -46,6 +46,13 @@ _PATTERNS = {
     " line as OpenSSH writes it: ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp…, the key, and a comment",
     r"^[A-Za-z0-9@._ -]*[A-Za-z0-9@_ -][A-Za-z0-9@._ -]*$": "letters, digits, spaces and @ . _ -, not dots alone",
     r"^[^\x00]*$": "text without zero bytes",
+    storageorder.SIZE: "a whole number of GiB or TiB, such as 500GiB or 1TiB",
+    storageorder.MOUNT: "the full path of a directory such as /data: letters, digits and . _ -, no name beginning with "
+    "a dot, no slash at the end",
+    storageorder.EXISTING: "an id or name: letters, digits, spaces and . _ -",
+    storageorder.TYPE: "a type's name: letters, digits, spaces and . _ -",
+    storage.EXPORT: "a server and a path, such as nas1.example:/home",
+    storage.MOUNT_OPTIONS: "mount options separated by commas, such as vers=4.2,nconnect=8",
     deployment.HOST_NAME: "a host name or domain: letters, digits and '-' in parts separated by dots; or an address",
     deployment.INTERFACE_NAME: "an interface of Linux, such as eno1 or bond0.12: at most 15 characters",
     deployment.ROLE_NAME: "letters and digits, beginning with a letter, at most 40 characters",

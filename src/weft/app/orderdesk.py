@@ -22,7 +22,7 @@ from weft.model.order import Order
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
-from weft.model.site import Site
+from weft.model.site import Site, Storage
 from weft.model.views import PodView
 from weft.planning.queue.advice import when_at_most
 from weft.planning.queue.book import when
@@ -100,12 +100,18 @@ class OrderDesk(Desk):
         facts.check_order(
             project, order, flavor, given.site.clouds[cloud].flavors[flavor] if shares else None
         )
-        return self._resolved(caller, order, facts, before)
+        return self._resolved(caller, project, order, facts, given.site.clouds[cloud].storage, before)
 
     def _resolved(
-        self, caller: Caller, order: Order, facts: CloudFacts, before: Order | None = None
+        self,
+        caller: Caller,
+        project: str,
+        order: Order,
+        facts: CloudFacts,
+        offer: Storage,
+        before: Order | None = None,
     ) -> Order:
-        """The order with its key pair resolved and projects by id.
+        """The order with its key pair resolved, projects and existing storage by id.
 
         Args:
             before: the pod's current order. A key pair that it names too isn't looked up again: key pairs belong to
@@ -119,6 +125,10 @@ class OrderDesk(Desk):
             apart = tuple(dict.fromkeys(ids))
             locality = order.locality.model_copy(update={"apart_from": apart})
             order = order.model_copy(update={"locality": locality})
+        if order.storage and (before is None or order.storage != before.storage):
+            mine = {one for entry in before.storage for one in entry.existing} if before else set[str]()
+            storage = facts.check_storage(project, order.storage, offer, mine)
+            order = order.model_copy(update={"storage": storage})
         if order.access.key_pair is None:
             return order
         key = before.access.ssh_key if before else None

@@ -69,7 +69,8 @@ def build_world(
     }
     bare = {name: machines_of(site, name) for name in site.clouds}
     clouds = {
-        name: OpenStackDriver(name, own, keys, machines=bool(bare[name])) for name, own in sessions.items()
+        name: OpenStackDriver(name, own, keys, machines=bool(bare[name]), storage=site.clouds[name].storage)
+        for name, own in sessions.items()
     }
     machines = _machines(site, keys)
     return World(

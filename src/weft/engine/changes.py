@@ -59,13 +59,14 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
     if now.state is PodState.FAILED:
         message = f"{revive(tx, now, _CHANGED, tx.now())}: {_CHANGED}"
         tx.run("insert_event", owner_id=pod.id, at=tx.now(), type="state", message=message, key=None)
-    _resources(tx, pod.id, plan)
+    _resources(tx, pod, plan)
     _nodes(tx, pod, plan, site, change)
     remember(tx, pod.id, plan.generation, plan.order, by, said(change))
 
 
-def _resources(tx: Tx, pod_id: UUID, plan: Plan) -> None:
+def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
     """Rows of the graph, and of what is no longer in it."""
+    pod_id, before = pod.id, pod.plan.graph.by_key()
     change, graph, generation = plan.change, plan.graph, plan.generation
     assert change is not None
     rows = {row["key"]: row for row in tx.rows("resource_keys", owner_id=pod_id)}
@@ -85,6 +86,8 @@ def _resources(tx: Tx, pod_id: UUID, plan: Plan) -> None:
             tx.run("want_resource_again", at=tx.now(), **values)
         elif resource.key in changed:
             tx.run("change_resource", at=tx.now(), **values)
+        elif resource.key in before and before[resource.key].needs != resource.needs:
+            tx.run("change_needs", **{k: v for k, v in values.items() if k != "generation"})
     wanted = {r.key for r in graph.resources}
     for key in rows.keys() - wanted:
         tx.run("expunge_resource", owner_id=pod_id, key=key, generation=generation)

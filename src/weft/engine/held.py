@@ -304,6 +304,12 @@ class Held(NumbersHeld):
         items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])
         return tuple(n for r in rows for n in r["nodes"]), tuple(items)
 
+    def remember_kept(self, items: Sequence[ReceiptItem]) -> None:
+        """What stays outside, although the owner goes on, is part of its receipt."""
+        with self.write() as tx:
+            read = Jsonb([i.model_dump(mode="json") for i in items])
+            tx.run("insert_given_back", owner_id=self.owner.id, nodes=[], at=tx.now(), items=read)
+
     def released(
         self, receipt: SignedReceipt, kept: Iterable[tuple[str, int]] = (), reason: str = ""
     ) -> None:

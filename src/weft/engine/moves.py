@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from weft.engine.held import Held
@@ -26,6 +26,7 @@ from weft.model.errors import (
     UnknownError,
     WeftError,
 )
+from weft.model.receipt import ReceiptItem
 from weft.model.resources import Observed, Outcome, Resource, Status
 from weft.ports.resources import ResourceDriver, Scope
 
@@ -176,16 +177,18 @@ class Moves:
             [("step", f"removing {r.resource.name}", r.key) for r in batch if _stays(r)],
         )
         outcomes: dict[str, Outcome] = {}
+        leaving = gone is RowState.ABSENT
 
         def take_away() -> Mapping[str, Observed]:
             under_way = [r for r in self.fresh(batch) if r.asked and not self._late(r)]
-            seen = dict(self._find(driver, under_way)) if under_way else {}
+            seen = dict(self._find(driver, under_way, leaving=leaving)) if under_way else {}
             going = {k for k, o in seen.items() if not o.there or o.status is Status.PENDING}
             to_ask = [r for r in self.fresh(batch) if r.key not in going]
             if to_ask:
                 self._held.check()
-                outcomes.update(driver.delete(self._waited(to_ask), _wanted(to_ask), self._ids()))
-                seen |= self._find(driver, to_ask)
+                scope = replace(self._waited(to_ask), leaving=leaving)
+                outcomes.update(driver.delete(scope, _wanted(to_ask), self._ids()))
+                seen |= self._find(driver, to_ask, leaving=leaving)
             return seen
 
         seen: Mapping[str, Observed] = yield take_away
@@ -199,8 +202,15 @@ class Moves:
             change = Change(record.key, state, reason=why, attempts=record.attempts, asked=asked)
             if (state, why, asked) != (record.state, record.reason, record.asked):
                 changes.append(change)
+        self._remember_kept(self.fresh(batch), seen)
         self._held.note(changes)
         _raise_worst(o.error for k, o in outcomes.items() if o.error is not None and seen[k].there)
+
+    def _remember_kept(self, batch: Batch, seen: Mapping[str, Observed]) -> None:
+        """What stays of a pod that goes on is in its receipt, whatever becomes of the row until then."""
+        kept = [kept_item(r, seen[r.key], self._held.at) for r in batch if seen[r.key].status is Status.KEPT]
+        if kept and self._held.wanted == "present":
+            self._held.remember_kept(kept)
 
     def _seen(self, batch: Batch, seen: Mapping[str, Observed]) -> None:
         """Note what one listing for the batch showed."""
@@ -220,9 +230,13 @@ class Moves:
         self._held.note([c for r, c in zip(batch, changes, strict=True) if _differs(r, c)], news)
 
     def _find(
-        self, driver: ResourceDriver, batch: Batch, ids: Mapping[str, str] | None = None
+        self,
+        driver: ResourceDriver,
+        batch: Batch,
+        ids: Mapping[str, str] | None = None,
+        leaving: bool = False,
     ) -> Mapping[str, Observed]:
-        scope = replace(self._scope, patient=self._held.wanted == "present")
+        scope = replace(self._scope, patient=self._held.wanted == "present", leaving=leaving)
         return seen_of(driver.find(scope, _wanted(batch), {**self._ids(), **(ids or {})}), batch)
 
     def fresh(self, batch: Batch) -> Batch:
@@ -271,6 +285,14 @@ def seen_of(seen: Mapping[str, Observed], batch: Batch) -> Mapping[str, Observed
         names = ", ".join(r.resource.name for r in missing[:3])
         raise UnknownError(f"look for {names}", missing[0].resource.where, "the driver returned no result")
     return seen
+
+
+def kept_item(record: ResourceRecord, seen: Observed, at: datetime) -> ReceiptItem:
+    """What the receipt says of something that stays."""
+    where = f"{record.resource.where}: {seen.reason}"
+    return ReceiptItem(
+        plane=str(record.kind), subject=f"{seen.name} {seen.id}", result="kept", seen=where, at=at
+    )
 
 
 def observed_change(record: ResourceRecord, seen: Observed) -> Change:

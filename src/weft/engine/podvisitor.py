@@ -323,7 +323,8 @@ class PodVisitor(Visitor[HeldPod]):
         return wait
 
     def _repair(self, held: HeldPod) -> Wait | None:
-        """Everything but servers: one that a tenant deleted or that broke is replaced only when an operator asks."""
+        """Everything but servers and data: what a tenant deleted or what broke of these is made again only when an
+        operator asks."""
         unsettled = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
         records = [r for r in unsettled if r.generation <= held.pod.ready_generation]
         new = len(records) < len(unsettled) and self._wants_look(held, unsettled)
@@ -335,7 +336,7 @@ class PodVisitor(Visitor[HeldPod]):
         stuck = (
             []
             if held.pod.repair
-            else [r for r in records if not r.kind.row.repaired_unasked or r.resource.node in away]
+            else [r for r in records if not _repaired_unasked(r) or r.resource.node in away]
         )
         held.note(
             [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
@@ -372,3 +373,9 @@ class PodVisitor(Visitor[HeldPod]):
         """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
         held.quarantine(read.unclean)
         held.give_back_nodes([n for n in sorted(held.nodes()) if n not in read.unclean])
+
+
+def _repaired_unasked(record: ResourceRecord) -> bool:
+    """What is there and can be changed in place is never lost by that."""
+    there = record.state is RowState.PENDING and bool(record.differences)
+    return record.kind.row.repaired_unasked or (there and bool(record.kind.row.in_place))

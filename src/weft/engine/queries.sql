@@ -1154,6 +1154,10 @@ UPDATE resource SET document = %(document)s, position = %(position)s, generation
     state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
 WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
+-- name: change_needs
+-- It stays as it is, and doesn't wait any more for what the order doesn't want.
+UPDATE resource SET document = %(document)s, position = %(position)s WHERE owner_id = %(owner_id)s AND key = %(key)s;
+
 -- name: want_resource_again
 -- It was not wanted for a while. Its last id outside stays known until it has another; what is on its way out goes, and
 -- is made again after that.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from weft.engine.departure import read_guests, read_hosts
 from weft.engine.membership import all_members
-from weft.engine.moves import seen_of
+from weft.engine.moves import kept_item, seen_of
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord, ResourceRecord, StaleNumber
 from weft.engine.world import World
@@ -16,13 +16,15 @@ from weft.model.errors import WeftError
 from weft.model.fabric import Clean, EvidenceItem, Membership, Result
 from weft.model.kinds import AnyKind, Home, Kind
 from weft.model.receipt import Abandoned, Receipt, ReceiptItem
+from weft.model.resources import Status
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT
 from weft.model.specs import SegmentSpec
 from weft.ports.clock import Clock
 
-OVER = ("clean", "accepted")
+OVER = ("clean", "accepted", "kept")
 """Results that hold nothing back."""
+CLEAN = ("clean", "kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,8 @@ class Reader:
         ids = {r.key: r.outside_id for r in self._records if r.outside_id}
         try:
             driver = self._world.driver(where)
-            seen = seen_of(driver.find(self._owner.scope, [r.resource for r in group], ids), group)
+            scope = replace(self._owner.scope, leaving=True)
+            seen = seen_of(driver.find(scope, [r.resource for r in group], ids), group)
         except WeftError as error:
             for record in group:
                 self._item(kind, _subject(record), "unknown", str(error), _nodes(record, self._pod))
@@ -176,6 +179,8 @@ class Reader:
                 self._again.add(record.key)
                 what = f"still exists as {found.id}"
                 self._item(kind, _subject(record), "not clean", what, _nodes(record, self._pod))
+            elif found.status is Status.KEPT:
+                self._items.append(kept_item(record, found, self._now()))
             else:
                 self._item(kind, _subject(record), "clean", f"{where}: {found.reason}")
 
@@ -256,7 +261,12 @@ def make_receipt(
     Args:
         given_back: nodes that a pod gave back before its end, and what was read of them, or of numbers, then.
     """
-    pod, items = owner if isinstance(owner, PodRecord) else None, (*given_back[1], *read.items)
+    pod = owner if isinstance(owner, PodRecord) else None
+    again = {(i.plane, i.subject) for i in read.items}
+    items = (
+        *(i for i in given_back[1] if (i.plane, i.subject) not in again or i.result != "kept"),
+        *read.items,
+    )
     return Receipt(
         site=owner.scope.site,
         kind=owner.kind,
@@ -270,7 +280,7 @@ def make_receipt(
         segment=(pod.plan.allotment.segment or "") if pod else None,
         given_back=given_back[0],
         items=tuple(_for_everybody(i) for i in items),
-        clean=abandoned is None and all(i.result == "clean" for i in items),
+        clean=abandoned is None and all(i.result in CLEAN for i in items),
         quarantined=tuple(sorted(quarantined)),
         abandoned=abandoned,
         late_until=owner.late_until,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from weft.engine.database import Row
@@ -33,6 +33,7 @@ from weft.model.errors import WeftError
 from weft.model.kinds import Home, Kind, removal_order
 from weft.model.site import Site
 from weft.ports.clock import Clock
+from weft.ports.resources import Scope
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +163,7 @@ class Sweeper(Periodic):
                 try:
                     there = self._look_at(owner, where, group, ids, still, world)
                     if there and not blocked:
-                        world.driver(where).delete(owner.scope, [r.resource for r in there], ids)
+                        world.driver(where).delete(_leaving(owner), [r.resource for r in there], ids)
                     blocked = blocked or bool(there)
                 except WeftError as error:
                     unread.append(str(error))
@@ -178,7 +179,7 @@ class Sweeper(Periodic):
         world: World,
     ) -> list[ResourceRecord]:
         """Those of a group that are there; traces begin, and end where all of the kind is proved to be gone."""
-        seen = seen_of(world.driver(where).find(owner.scope, [r.resource for r in group], ids), group)
+        seen = seen_of(world.driver(where).find(_leaving(owner), [r.resource for r in group], ids), group)
         there = [r for r in group if seen[r.key].there]
         for record in there:
             subject = seen[record.key].id
@@ -236,3 +237,7 @@ class Sweeper(Periodic):
             if row["found_at"] < outside.began_at and all(t.id != row["subject"] for t in found):
                 message = f"segment {row['subject']} is no longer on any port of {row['place']}"
                 self._traces.ended(row["id"], row["owner_id"], message)
+
+
+def _leaving(owner: OwnerRecord) -> Scope:
+    return replace(owner.scope, leaving=True)

@@ -21,12 +21,16 @@ from weft.model.specs import (
     SecurityGroupSpec,
     SegmentSpec,
     ServerSpec,
+    ShareAccessSpec,
+    ShareSpec,
     Spec,
     SubnetSpec,
     VipuAgentSpec,
     VipuAllocationSpec,
     VipuClusterSpec,
     VipuUserSpec,
+    VolumeAttachmentSpec,
+    VolumeSpec,
 )
 
 
@@ -57,6 +61,7 @@ class Row:
         on_host: it runs on the host of its node, and listings of the host contain its id.
         keeps_node: its node can't be released as long as one exists.
         in_place: fields of the spec that can change in place; others stay as created.
+        detachable: what needs it goes on without it once the order doesn't want it any more.
         repaired_unasked: recreated when missing. Otherwise only on an operator's request: a tenant may have deleted it.
     """
 
@@ -72,6 +77,7 @@ class Row:
     on_host: bool = False
     keeps_node: bool = False
     in_place: frozenset[str] = frozenset()
+    detachable: bool = False
     repaired_unasked: bool = True
 
 
@@ -187,13 +193,52 @@ class Kind(AnyKind):
             keeps_node=True,
         ),
     )
+    SHARE = (
+        "share",
+        Row(
+            spec=ShareSpec,
+            one="share",
+            many="shares",
+            shown=_fields("gib share_type ports kept_as"),
+            in_place=_fields("ports kept_as"),
+            quota="shares",
+            settles=True,
+            detachable=True,
+            repaired_unasked=False,
+        ),
+    )
+    SHARE_ACCESS = (
+        "share_access",
+        Row(
+            spec=ShareAccessSpec,
+            one="access rule",
+            many="access rules",
+            shown=_fields("share share_id port read_only"),
+            settles=True,
+            detachable=True,
+        ),
+    )
+    VOLUME = (
+        "volume",
+        Row(
+            spec=VolumeSpec,
+            one="volume",
+            many="volumes",
+            shown=_fields("gib volume_type kept_as"),
+            in_place=_fields("kept_as"),
+            quota="volumes",
+            settles=True,
+            detachable=True,
+            repaired_unasked=False,
+        ),
+    )
     SERVER = (
         "server",
         Row(
             spec=ServerSpec,
             one="server",
             many="servers",
-            shown=_fields("flavor image key_pair user_data ports"),
+            shown=_fields("flavor image key_pair user_data ports storage"),
             shown_of_site=_fields("key_pair ports"),
             quota="servers",
             settles=True,
@@ -201,6 +246,17 @@ class Kind(AnyKind):
             on_host=True,
             keeps_node=True,
             repaired_unasked=False,
+        ),
+    )
+    VOLUME_ATTACHMENT = (
+        "volume_attachment",
+        Row(
+            spec=VolumeAttachmentSpec,
+            one="attachment",
+            many="attachments",
+            shown=_fields("volume volume_id server"),
+            settles=True,
+            detachable=True,
         ),
     )
     FLOATING_IP = (

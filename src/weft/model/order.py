@@ -12,6 +12,7 @@ from weft.model.base import Document
 from weft.model.ids import Duration, Instant, Name, span
 from weft.model.ipuorder import IpusOrder
 from weft.model.site import AcceleratorCount
+from weft.model.storageorder import MOST_ENTRIES, StorageOrder, check_entries
 
 Level = Literal["node", "nvlink_domain", "leaf", "block", "hall", "building", "site"]
 LEVELS: tuple[Level, ...] = ("node", "nvlink_domain", "leaf", "block", "hall", "building", "site")
@@ -308,11 +309,21 @@ class Order(Document):
     )
     access: AccessOrder = Field(default=AccessOrder(), description="Access to the servers.")
     network: NetworkOrder = Field(default=NetworkOrder(), description="Subnets and router.")
+    storage: tuple[StorageOrder, ...] = Field(
+        default=(),
+        max_length=MOST_ENTRIES,
+        description="Shares, volumes, exports and local drives of the servers.",
+    )
     lease: LeaseOrder = Field(default=LeaseOrder(), description="Start and end of the pod.")
     queue: bool = Field(
         default=False,
         description="Wait in the queue instead of being refused if there is no capacity.",
     )
+
+    @model_validator(mode="after")
+    def _storage_is_apart(self) -> Self:
+        check_entries(self.storage)
+        return self
 
     @model_validator(mode="after")
     def _whole_machines(self) -> Self:

@@ -19,8 +19,9 @@ class ReceiptItem(Document):
         "p_key host, p_key leaf, p_key elsewhere."
     )
     subject: str = Field(description="Name and id, or port id.")
-    result: Literal["clean", "not clean", "unknown", "accepted"] = Field(
-        description="accepted: nothing can be read there; what weft asked was accepted. Never in a clean receipt."
+    result: Literal["clean", "not clean", "unknown", "accepted", "kept"] = Field(
+        description="accepted: nothing can be read there; what weft asked was accepted. Never in a clean receipt. "
+        "kept: it stays, as it was ordered: the project's own, without weft's mark."
     )
     seen: str = Field(description="What was read, and where.")
     at: datetime = Field(description="When the reading began.")

@@ -33,6 +33,8 @@ from weft.model.specs import (
     SecurityGroupSpec,
     SegmentSpec,
     ServerSpec,
+    ShareAccessSpec,
+    ShareSpec,
     Spec,
     SubnetSpec,
     VipuAgentSpec,
@@ -41,6 +43,8 @@ from weft.model.specs import (
     VipuNamedSpec,
     VipuSpec,
     VipuUserSpec,
+    VolumeAttachmentSpec,
+    VolumeSpec,
 )
 
 __all__ = [
@@ -63,6 +67,8 @@ __all__ = [
     "SecurityGroupSpec",
     "SegmentSpec",
     "ServerSpec",
+    "ShareAccessSpec",
+    "ShareSpec",
     "Spec",
     "Status",
     "SubnetSpec",
@@ -72,6 +78,8 @@ __all__ = [
     "VipuNamedSpec",
     "VipuSpec",
     "VipuUserSpec",
+    "VolumeAttachmentSpec",
+    "VolumeSpec",
 ]
 
 
@@ -150,6 +158,8 @@ class Status(StrEnum):
     """It exists, but waiting won't help, e.g. server ERROR: `reason` says why."""
     ABSENT = "absent"
     """It was looked for and proved absent: `reason` says how. Never the default, never inferred."""
+    KEPT = "kept"
+    """It stays, as its spec says, and isn't the owner's any more: `reason` says where and under which name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +172,7 @@ class Observed:
         reason: why it is pending or broken, as reported externally; or what proves that it is absent.
         differences: from the desired spec; empty if exact. Only what weft sets is compared.
         facts: further observed values, for the verifier, the user and the receipt (host, segment, address, vif…).
+        name: of what stays: its name now.
     """
 
     id: str
@@ -169,10 +180,12 @@ class Observed:
     reason: str = ""
     differences: tuple[Difference, ...] = ()
     facts: Mapping[str, object] = field(default_factory=dict)
+    name: str = ""
 
     @property
     def there(self) -> bool:
-        return self.status is not Status.ABSENT
+        """Whether it is there, and the owner's."""
+        return self.status not in (Status.ABSENT, Status.KEPT)
 
     @classmethod
     def absent(cls, proof: str) -> Observed:

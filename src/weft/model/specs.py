@@ -36,6 +36,11 @@ class Spec(Document):
         """
         return {}
 
+    @property
+    def stays(self) -> bool:
+        """Whether it stays outside, without weft's mark, when its owner is released."""
+        return False
+
 
 class SegmentSpec(Spec):
     """Exact members of a fabric's segment; nothing else is a member."""
@@ -212,7 +217,7 @@ class PortSpec(Spec):
         default=None,
         description="Name of an existing network of the site that tenants must not see.",
     )
-    address: str = Field(description="Fixed IPv4 address.")
+    address: str = Field(description="Fixed IPv4 address; empty: Neutron picks one.")
     mac: Mac | None = Field(
         default=None,
         description="MAC address of an existing device, or the one that a virtual function gets; null: assigned by "
@@ -240,7 +245,11 @@ class PortSpec(Spec):
     def summary(self) -> str:
         device = f" (virtual function {self.function})" if self.function else ""
         named = f", {self.dns_name}" if self.dns_name else ""
-        return f"{self.address}, {self.vnic_type}{device}" + (f", {self.mac}" if self.mac else "") + named
+        return (
+            f"{self.address or 'an address of the subnet'}, {self.vnic_type}{device}"
+            + (f", {self.mac}" if self.mac else "")
+            + named
+        )
 
 
 class FloatingIPSpec(Spec):
@@ -253,6 +262,91 @@ class FloatingIPSpec(Spec):
 
     def inside(self) -> str:
         return self.port
+
+
+class ShareSpec(Spec):
+    """A new NFS share of the tenant's project, with access for the pod's ports only."""
+
+    kind: Literal["share"] = "share"
+    gib: int
+    share_type: str | None = Field(default=None, description="Share type in Manila; null: Manila's default.")
+    ports: tuple[str, ...] = Field(
+        default=(), description="Keys of the ports whose addresses may mount it, sorted; nobody else may."
+    )
+    kept_as: str | None = Field(
+        default=None, description="The name under which it stays when it is released; null: it is deleted."
+    )
+
+    def summary(self) -> str:
+        return _size(self.gib, self.share_type, self.kept_as)
+
+    def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
+        return {"share gigabytes": self.gib}
+
+    @property
+    def stays(self) -> bool:
+        return self.kept_as is not None
+
+
+class ShareAccessSpec(Spec):
+    """One address that may mount a share."""
+
+    kind: Literal["share_access"] = "share_access"
+    share: str = Field(description="Key of the share; empty with `share_id`.")
+    share_id: str | None = Field(default=None, description="Id of a share that isn't the pod's.")
+    port: str = Field(description="Key of the port whose address it is.")
+    read_only: bool = False
+
+    def summary(self) -> str:
+        how = "read" if self.read_only else "read and write"
+        of = f" share {self.share_id}" if self.share_id else ""
+        return f"{how}{of} from {self.port}"
+
+    def inside(self) -> str | None:
+        return self.share or None
+
+
+class VolumeSpec(Spec):
+    """A new volume of the tenant's project."""
+
+    kind: Literal["volume"] = "volume"
+    gib: int
+    volume_type: str | None = Field(
+        default=None, description="Volume type in Cinder; null: Cinder's default."
+    )
+    kept_as: str | None = Field(
+        default=None, description="The name under which it stays when it is released; null: it is deleted."
+    )
+
+    def summary(self) -> str:
+        return _size(self.gib, self.volume_type, self.kept_as)
+
+    def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
+        return {"volume gigabytes": self.gib}
+
+    @property
+    def stays(self) -> bool:
+        return self.kept_as is not None
+
+
+class VolumeAttachmentSpec(Spec):
+    """A volume attached to a server."""
+
+    kind: Literal["volume_attachment"] = "volume_attachment"
+    volume: str = Field(description="Key of the volume; empty with `volume_id`.")
+    volume_id: str | None = Field(default=None, description="Id of a volume that isn't the pod's.")
+    server: str = Field(description="Key of the server.")
+
+    def summary(self) -> str:
+        return f"volume {self.volume_id or self.volume} on {self.server}"
+
+    def inside(self) -> str | None:
+        return self.volume or None
+
+
+def _size(gib: int, type_: str | None, kept_as: str | None) -> str:
+    kept = f", stays as {kept_as}" if kept_as else ""
+    return f"{gib} GiB" + (f", type {type_}" if type_ else "") + kept
 
 
 class ServerSpec(Spec):
@@ -270,6 +364,11 @@ class ServerSpec(Spec):
         description="Names of pod keys with placeholders `${weft:NAME}` in `user_data`, substituted at creation.",
     )
     ports: tuple[str, ...] = Field(description="Keys of the ports, in the order of the devices.")
+    storage: tuple[str, ...] = Field(
+        default=(),
+        description="Keys of shares and volumes, or their ids, with placeholders `${weft:KEY}` in `user_data`: a "
+        "share's export location, and a volume's id, are substituted at creation.",
+    )
 
     def summary(self) -> str:
         return f"{self.flavor} on host {self.host}, image {self.image}"

@@ -14,6 +14,7 @@ from weft.ports.existing import ExistingThings
 from weft.ports.networks import Networks
 from weft.ports.occupants import Occupants
 from weft.ports.servers import Servers
+from weft.ports.storage import StorageOffers
 from weft.ports.tenantnetworks import TenantNetworks
 from weft.ports.witness import Witnesses
 
@@ -64,7 +65,9 @@ class QuotaRow:
     wanted: int
 
 
-class CloudFacts(Occupants, Networks, TenantNetworks, Witnesses, ExistingThings, Servers, Protocol):
+class CloudFacts(
+    Occupants, Networks, TenantNetworks, Witnesses, ExistingThings, Servers, StorageOffers, Protocol
+):
     """What must be known about a cloud before anything is created, and about its hosts and networks at all times."""
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:

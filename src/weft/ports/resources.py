@@ -25,6 +25,8 @@ class Scope:
         waited: seconds since creation was first requested. Drivers never sleep: if a resource may appear by itself,
             this decides when it is created after all.
         patient: nobody waits for it soon: a reading may begin a moment later, to be shared by more.
+        leaving: the resources aren't wanted any more. Of those that stay (`Spec.stays`) `delete` takes weft's mark, and
+            gives them the name under which they stay; `find` shows them as `Status.KEPT` once they have no mark.
     """
 
     site: str
@@ -34,6 +36,7 @@ class Scope:
     fence: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
     waited: float = field(default=0.0, compare=False, repr=False)
     patient: bool = field(default=False, compare=False, repr=False)
+    leaving: bool = field(default=False, compare=False, repr=False)
 
     def mark(self, key: str) -> Mark:
         return Mark(self.site, self.owner, key)

@@ -22,7 +22,7 @@ from weft.model.kinds import Home, kinds_at
 from weft.model.novaflavor import NovaFlavor, miscounted
 from weft.model.order import Order
 from weft.model.quota import needed_quota
-from weft.model.resources import AnyKind, Graph, Marked, Observed, Outcome, Resource
+from weft.model.resources import AnyKind, Graph, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Flavor
 from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
@@ -32,11 +32,12 @@ from weft.testing.cloud_existing import SERVICE_PROJECT
 from weft.testing.cloud_rules import host_of, refusal_of_creation, used_quota
 from weft.testing.cloud_servers import FakeServers
 from weft.testing.cloud_state import IMMUTABLE, Fault, Thing, caller, wanted_fields
+from weft.testing.cloud_storage import FakeStorage
 
 __all__ = ["SERVICE_PROJECT", "FakeCloud", "Fault"]
 
 
-class FakeCloud(FakeServers):
+class FakeCloud(FakeServers, FakeStorage):
     """`ResourceDriver`, `Identity` and `CloudFacts` in one; see the module. Thread-safe."""
 
     # -- people ----------------------------------------------------------------------------------------------
@@ -75,11 +76,19 @@ class FakeCloud(FakeServers):
             mine = self._mine(scope, ids)
             known = {**{key: ts[0].id for key, ts in mine.items()}, **ids}
             return {
-                r.key: mine[r.key][0].observed(scope.mark(r.key), wanted_fields(r, known), now)
+                r.key: self._observed(scope, r, mine[r.key][0], known, now)
                 if r.key in mine
                 else Observed.absent(f"not among the {len(self.things(r.kind))} listed")
                 for r in wanted
             }
+
+    def _observed(
+        self, scope: Scope, resource: Resource, thing: Thing, ids: Mapping[str, str], now: float
+    ) -> Observed:
+        if scope.leaving and resource.spec.stays and thing.mark is None and thing.gone_at is None:
+            told = f"it stays in project {thing.project_id}"
+            return Observed(thing.id, Status.KEPT, told, name=thing.name)
+        return thing.observed(scope.mark(resource.key), wanted_fields(resource, ids), now)
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -139,7 +148,11 @@ class FakeCloud(FakeServers):
             scope.fence()
             outcome = Outcome()
             for thing in self._mine(scope, ids).get(resource.key, []):
-                outcome = self._remove(thing, resource.key)
+                if scope.leaving and resource.spec.stays and resource.key in ids:
+                    thing.mark, thing.name = None, str(thing.fields["kept_as"])
+                    outcome = Outcome(thing.id)
+                else:
+                    outcome = self._remove(thing, resource.key)
             return outcome
 
         return self._each("delete", wanted, one)

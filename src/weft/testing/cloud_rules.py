@@ -40,6 +40,7 @@ def refusal_of_deletion(thing: Thing, things: Sequence[Thing]) -> str | None:
         Kind.SUBNET: (Kind.PORT, Kind.ROUTER),
         Kind.SECURITY_GROUP: (Kind.PORT,),
         Kind.ROUTER: (Kind.FLOATING_IP,),
+        Kind.VOLUME: (Kind.VOLUME_ATTACHMENT,),
     }
     for other in things:
         on_it = other.kind is Kind.SERVER and _host(other) == thing.fields.get("machine")
@@ -60,6 +61,9 @@ def used_quota(name: str, project_id: str, things: Sequence[Thing], offers: Offe
     if name == "security group rules":
         groups = [t for t in mine if t.kind is Kind.SECURITY_GROUP]
         return sum(RULES_OF_A_GROUP + len(_many(g, "ssh_from")) + len(_many(g, "ingress")) for g in groups)
+    sized = {"share gigabytes": Kind.SHARE, "volume gigabytes": Kind.VOLUME}
+    if name in sized:
+        return sum(int(str(t.fields["gib"])) for t in mine if t.kind is sized[name])
     return sum(1 for t in mine if t.kind.row.quota == name)
 
 
@@ -126,7 +130,7 @@ def _port(
     name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
 ) -> str | None:
     where = (fields["network"], fields.get("site_network"), fields["address"])
-    for other in same:
+    for other in same if fields["address"] else ():
         there = (other.fields.get("network"), other.fields.get("site_network"), other.fields.get("address"))
         if there == where:
             return f"HTTP 409: address {fields['address']} is in use by {other.name}"
@@ -165,6 +169,28 @@ def _key_pair(
     return next((f"HTTP 409: key pair {t.name} is there" for t in same if t.name == name), None)
 
 
+def _attachment(
+    name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
+) -> str | None:
+    volume = fields["volume_id"] or fields["volume"]
+    taken = next((t for t in same if volume in (t.fields["volume_id"], t.fields["volume"])), None)
+    if taken is not None:
+        return f"HTTP 400: volume {volume} is in-use by {taken.name}"
+    there = {t.id for t in things}
+    return next((f"HTTP 404: no {one}" for one in (volume, fields["server"]) if one not in there), None)
+
+
+def _access(
+    name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
+) -> str | None:
+    share = fields["share_id"] or fields["share"]
+    if share not in {t.id for t in things}:
+        return f"HTTP 404: share {share} could not be found"
+    where = (share, fields["port"])
+    taken = (t for t in same if (t.fields["share_id"] or t.fields["share"], t.fields["port"]) == where)
+    return next((f"HTTP 400: {t.name} has that address" for t in taken), None)
+
+
 def _external(
     name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
 ) -> str | None:
@@ -180,6 +206,8 @@ _RULES: Mapping[AnyKind, _Rule] = {
     Kind.KEY_PAIR: _key_pair,
     Kind.ROUTER: _external,
     Kind.FLOATING_IP: _external,
+    Kind.VOLUME_ATTACHMENT: _attachment,
+    Kind.SHARE_ACCESS: _access,
 }
 
 

@@ -23,15 +23,23 @@ IMMUTABLE: Mapping[AnyKind, frozenset[str]] = {
     Kind.FLOATING_IP: frozenset({"external_network"}),
     Kind.KEY_PAIR: frozenset({"public_key"}),
     Kind.SERVER: frozenset({"host", "flavor", "image", "key_pair", "user_data", "ports"}),
+    Kind.SHARE: frozenset({"gib", "share_type"}),
+    Kind.SHARE_ACCESS: frozenset({"share", "share_id", "port", "read_only"}),
+    Kind.VOLUME: frozenset({"gib", "volume_type"}),
+    Kind.VOLUME_ATTACHMENT: frozenset({"volume", "volume_id", "server"}),
 }
 """Fields that `update` can't repair, as in a real cloud: the thing must be recreated."""
 
-REFERENCES = frozenset({"network", "subnet", "subnets", "security_groups", "port", "ports", "key_pair"})
+_STORAGE = ("share", "volume", "server")
+REFERENCES = frozenset(
+    {*_STORAGE, "network", "subnet", "subnets", "security_groups", "port", "ports", "key_pair"}
+)
 """Fields of specs that are keys of other resources."""
 
 
 NEVER_WANTED: Mapping[AnyKind, Mapping[str, object]] = {
     Kind.PORT: {"address_pairs": ()},
+    Kind.SHARE: {"others": ()},
 }
 """What a tenant can put on what is the pod's, and no spec ever wants."""
 
@@ -214,6 +222,10 @@ class Offers:
     """Machine -> what Ironic does with it."""
     unreadable: set[str] = field(default_factory=set[str])
     """Nova hosts of a cell that doesn't answer."""
+    storage_types: dict[str, set[str]] = field(
+        default_factory=lambda: {"share": {"default", "fast"}, "volume": {"default", "fast"}}
+    )
+    """Share types and volume types; none: the cloud has no Manila, or no Cinder."""
     tokens: dict[str, Caller] = field(default_factory=dict[str, Caller])
 
     def unfit(self, host: str, image: str, flavor: str) -> str | None:

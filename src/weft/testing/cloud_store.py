@@ -20,7 +20,7 @@ from weft.testing.cloud_rules import VLAN_IN_USE, bind_ports, failed_boot, host_
 from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing
 
 REQUEST_SECONDS = 0.2
-SETTLE_SECONDS: Mapping[AnyKind, float] = {Kind.SERVER: 3.0}
+SETTLE_SECONDS: Mapping[AnyKind, float] = {Kind.SERVER: 3.0, Kind.SHARE: 1.0, Kind.SHARE_ACCESS: 0.5}
 DELETE_SECONDS: Mapping[AnyKind, float] = {Kind.SERVER: 1.0}
 """What a small real cloud takes; `latency` scales all of it."""
 
@@ -188,6 +188,9 @@ class CloudStore:
         """Record how a server ended: only in Nova's database if its nova-compute is down."""
         if thing.kind is not Kind.SERVER:
             return
+        for one in list(self._things.values()):
+            if one.kind is Kind.VOLUME_ATTACHMENT and one.fields.get("server") == thing.id:
+                one.gone_at = self.clock.monotonic()  # a server that is gone has no volumes
         host = host_of(thing)
         if not host:
             self._endings[thing.id] = Ending(Ended.NEVER_RAN, "it never had a host")

@@ -123,6 +123,7 @@ _CONFLICTS = forms(
     "node {node} of pod {pod} is no longer in site {node}",
     "the project has {n} of at most {n} waiting orders: release one, or order again when one has started",
 )
+_TYPES = ("that the project may use", "of the cloud")
 _ALLOWED = forms(
     *sorted(WHYS),
     "nodes of the pod: {nodes}",
@@ -155,6 +156,28 @@ _ALLOWED = forms(
     "clouds of site {node}: {list}",
     "cloud {node} has no external network in the site",
     "the site names no external network for this cloud",
+    "cloud {node} has no shares (Manila) in the site",
+    "cloud {node} has no volumes (Cinder) in the site",
+    "exports of cloud {node}: {list}",
+    *(
+        f"must be omitted with nodes.kind bare_metal: {why}"
+        for why in (
+            "only virtual machines can have volumes",
+            "machines aren't on the storage network of cloud {node}",
+        )
+    ),
+    "must be omitted: servers of this flavor have no local NVMe drives in the site",
+    "at least {n} volumes, one for each node",
+    *(f"{one} types {whose}: {{list}}" for one in ("share", "volume") for whose in _TYPES),
+    *(
+        f"the project has {n} of that name or id"
+        for n in ("no share", "no volume", "several shares", "several volumes")
+    ),
+    "a share type without share servers (driver_handles_share_servers false)",
+    "one that no pod has: it is deleted with its pod",
+    "it is {field}, and must be available",
+    "it is of protocol {node}, and must be NFS",
+    "at most {n} bytes besides what mounts the storage; it has {n}",
     "the project can't see the site's external network …",
     "a unicast network; this one is {list}",
     'a unicast network; this one is "this network" (0.0.0.0/8)',

@@ -91,7 +91,7 @@ _HEALTH = forms(
     "no sign of life for {n} s, more than {n} s",
     "no turn for {n} s, more than {n} s…",
 )
-_OWN_FIELDS = frozenset({"status", "cidr", "address", "gateway", "dhcp", "port_security"})
+_OWN_FIELDS = frozenset({"status", "cidr", "address", "gateway", "dhcp", "port_security", "others"})
 """Fields of resources whose values the tenant can also read in its own cloud."""
 _VALUE = re.compile(r"[A-Za-z0-9._/-]{0,18}")
 

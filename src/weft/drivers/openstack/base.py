@@ -83,6 +83,9 @@ class KindDriver(ABC):
     kind: ClassVar[Kind]
     updatable: ClassVar[frozenset[str]]
     """Fields that can be changed in place."""
+    by_project: ClassVar[bool] = False
+    """Whether the audit lists it with each project's token (`project_rows`): listing all at once takes an
+    administrator."""
 
     @abstractmethod
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
@@ -95,6 +98,18 @@ class KindDriver(ABC):
     @abstractmethod
     def one_row(self, project: Project, thing_id: str) -> Row | None:
         """That resource now; None only if the service itself says that it doesn't exist. Raises `UnknownError`."""
+
+    def project_rows(self, project: Project) -> list[Row]:
+        """Everything of this kind in one project, marked or not; for kinds `by_project`."""
+        raise AssertionError(f"{self.kind} isn't listed by project")
+
+    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+        """Take weft's mark off what stays, and give it the name under which it stays. Raises the error."""
+        raise AssertionError(f"a {self.kind} never stays")
+
+    def kept(self, call: Call, row: Row) -> str:
+        """Where it stays, for the receipt."""
+        raise AssertionError(f"a {self.kind} never stays")
 
     def proof(self, call: Call, resource: Resource, told: str) -> str:
         """What proves that it is absent, for the receipt.

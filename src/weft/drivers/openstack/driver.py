@@ -9,25 +9,32 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from weft.drivers.openstack.base import Call, KindDriver, Row, look, outcomes_of
+from weft.drivers.openstack.cinder import VolumeAttachments, Volumes
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.machine import Machines
+from weft.drivers.openstack.manila import SHARES, ShareAccess
 from weft.drivers.openstack.network import Networks, Subnets
 from weft.drivers.openstack.nova import KeyPairs, Servers
 from weft.drivers.openstack.port import FloatingIPs, Ports
 from weft.drivers.openstack.router import Routers
 from weft.drivers.openstack.security_group import SecurityGroups
-from weft.drivers.openstack.session import Sessions
+from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.owner import Owner
-from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource
+from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, Status
+from weft.model.site import Storage
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 
 KINDS: Mapping[AnyKind, KindDriver] = {
     kind.kind: kind
     for kind in (
+        VolumeAttachments(),
         Servers(),
         FloatingIPs(),
+        ShareAccess(),
+        SHARES,
+        Volumes(),
         Routers(),
         Ports(),
         Machines(),
@@ -53,6 +60,7 @@ class OpenStackDriver:
         keys: source of the keys in servers' user data.
         requests: how many requests of one batch run concurrently.
         machines: the cloud has bare metal, and so an Ironic to look for it.
+        storage: what the cloud has of it; None: neither Manila nor Cinder.
     """
 
     def __init__(
@@ -62,12 +70,18 @@ class OpenStackDriver:
         keys: PodKeys | None = None,
         requests: int = REQUESTS,
         machines: bool = False,
+        storage: Storage | None = None,
     ) -> None:
         self.name = name
         self._sessions = sessions
         self._keys = keys
         self._lookups = Lookups()
-        self._searched = [kind for kind in KINDS.values() if machines or kind.kind is not Kind.MACHINE]
+        missing = {
+            Kind.MACHINE: not machines,
+            Kind.SHARE: storage is None or not storage.shares,
+            Kind.VOLUME: storage is None or not storage.volumes,
+        }
+        self._searched = [kind for kind in KINDS.values() if not missing.get(kind.kind, False)]
         # Work on a kind may wait for its requests, requests wait for nothing: two pools can't deadlock.
         self._by_kind = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-kinds")
         self._requests = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-requests")
@@ -88,7 +102,11 @@ class OpenStackDriver:
             sight = look(kind, call, batch)
             chosen = {key: rows[0] for key, rows in sight.rows.items()}
             prepared = dict(zip(chosen, kind.prepare(call, list(chosen.values())), strict=True))
-            there = {r.key: kind.observe(call, r, prepared[r.key]) for r in batch if r.key in prepared}
+            there = {
+                r.key: _kept(call, kind, r, prepared[r.key]) or kind.observe(call, r, prepared[r.key])
+                for r in batch
+                if r.key in prepared
+            }
             return {**there, **{key: Observed.absent(proof) for key, proof in sight.proofs.items()}}
 
         return self._each_kind(scope, ids, wanted, one)
@@ -131,7 +149,10 @@ class OpenStackDriver:
             def remove(resource: Resource) -> str | None:
                 rows = found.get(resource.key, [])
                 for row in rows:
-                    kind.remove(kind.project(call), row)
+                    if call.scope.leaving and resource.spec.stays and row.id == call.ids.get(resource.key):
+                        kind.let_go(call, resource, row)
+                    else:
+                        kind.remove(kind.project(call), row)
                 return rows[0].id if rows else None
 
             return outcomes_of(call, batch, remove)
@@ -145,7 +166,8 @@ class OpenStackDriver:
         for kind in (Kind.SERVER, Kind.PORT):
             KINDS[kind].control(eye)
         found: list[Marked] = []
-        for kind, rows in self._by_kind.map(lambda k: (k, k.all_rows(own)), self._searched):
+        looks = [(kind, project) for kind in self._searched for project in self._eyes(kind)]
+        for kind, rows in self._by_kind.map(lambda look: (look[0], _all(look[0], look[1], own)), looks):
             for row in sorted(rows, key=lambda r: r.age):
                 seen_by_us = not projects or row.project_id is None or row.project_id in projects
                 if row.mark is not None and row.mark.site == site and seen_by_us:
@@ -159,6 +181,12 @@ class OpenStackDriver:
             for thing, outcome in zip(batch, self._requests.map(self._remove, batch), strict=True):
                 outcomes[thing.id] = outcome
         return outcomes
+
+    def _eyes(self, kind: KindDriver) -> list[Project | None]:
+        """Whose tokens show everything of a kind; None: the service user's own does."""
+        if not kind.by_project:
+            return [None]
+        return [self._sessions.project(project) for project in sorted(self._sessions.served())]
 
     def _remove(self, thing: Marked) -> Outcome:
         kind = KINDS[thing.kind]
@@ -233,6 +261,21 @@ class OpenStackDriver:
 
     def _impossible(self, asked: str, why: str, then: str) -> PermanentError:
         return PermanentError(asked, f"cloud {self.name}", why, then)
+
+
+def _kept(call: Call, kind: KindDriver, resource: Resource, row: Row) -> Observed | None:
+    """How something that stays is seen once it isn't weft's any more; None: it is, or goes."""
+    if not (call.scope.leaving and resource.spec.stays and row.mark is None):
+        return None
+    status, _ = kind.status(row)
+    if status is Status.PENDING:  # somebody deletes it
+        return None
+    return Observed(row.id, Status.KEPT, kind.kept(call, row), name=row.name)
+
+
+def _all(kind: KindDriver, project: Project | None, own: Project) -> list[Row]:
+    rows = kind.all_rows(own) if project is None else kind.project_rows(project)
+    return [row for row in rows if row.mark is not None]
 
 
 def _moment(text: str) -> datetime | None:

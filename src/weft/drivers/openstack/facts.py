@@ -17,6 +17,7 @@ from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.servers import OpenStackServers
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project, Sessions
+from weft.drivers.openstack.storagefacts import OpenStackStorage
 from weft.drivers.openstack.tenantnetworks import OpenStackTenantNetworks
 from weft.drivers.openstack.witness import OpenStackWitness
 from weft.model.errors import InputError, OutsideError, UnknownError
@@ -52,6 +53,7 @@ class OpenStackFacts(
     OpenStackWitness,
     OpenStackExisting,
     OpenStackServers,
+    OpenStackStorage,
 ):
     """`CloudFacts`.
 
@@ -74,6 +76,7 @@ class OpenStackFacts(
         OpenStackWitness.__init__(self, sessions)
         OpenStackServers.__init__(self, sessions)
         OpenStackExisting.__init__(self, sessions)
+        OpenStackStorage.__init__(self, sessions)
         self._external = external_network
         self._machines, self._site = frozenset(machines), site
         self._lookups = Lookups()
@@ -141,6 +144,7 @@ class OpenStackFacts(
         found = self._lookups.flavor(project, flavor) or {}
         needed = needed_quota(graph, int(found.get("vcpus", 0)), int(found.get("ram", 0)))
         limits = {**self._nova_limits(project), **self._neutron_limits(project)}
+        limits |= self.storage_limits(project, graph)
         if any(r.kind is Kind.KEY_PAIR for r in graph.resources):
             limits["key pairs"] = self._key_pair_limit()
         rows: list[QuotaRow] = []

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.machine import unoffered
+from weft.drivers.openstack.manila import export_location
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.generate.podtls import text_of
@@ -58,7 +59,7 @@ class Servers(KindDriver):
         return None if raw is None else _server_row(raw)
 
     def control(self, call: Call) -> str:
-        return _compute_control(call.project)
+        return compute_control(call.project)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
         """Their ports, once all are stable: during builds each read slows down the cloud."""
@@ -184,7 +185,9 @@ class Servers(KindDriver):
         if spec.key_pair is not None:
             body["key_name"] = call.id_of(spec.key_pair)
         if spec.user_data is not None:
-            text = _with_keys(call, resource.name, spec.user_data, spec.secrets)
+            text = _with_storage(call, spec.user_data, spec.storage)
+            if spec.secrets:
+                text = _with_keys(call, resource.name, text, spec.secrets)
             body["user_data"] = base64.b64encode(text.encode()).decode()
         return body
 
@@ -202,7 +205,7 @@ class KeyPairs(KindDriver):
         return call.own
 
     def control(self, call: Call) -> str:
-        return _compute_control(call.own)
+        return compute_control(call.own)
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         rows = [self.one_row(call.own, resource.name) for resource in wanted]
@@ -258,8 +261,6 @@ def _is_bare(resource: Resource) -> bool:
 
 def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:
     """User data with the pod's keys substituted; only those that the server may have."""
-    if not secrets:
-        return text
     keys = call.keys
     if keys is None:
         then = "run it with weft serve or weft worker"
@@ -269,7 +270,17 @@ def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:
     return text
 
 
-def _compute_control(project: Project) -> str:
+def _with_storage(call: Call, text: str, storage: Sequence[str]) -> str:
+    """User data with the shares' export locations, and the volumes' ids."""
+    for key in storage:
+        if place(key) in text:
+            thing = call.ids.get(key, key)
+            there = thing if key.startswith("volume/") else export_location(call.project, thing)
+            text = text.replace(place(key), there)
+    return text
+
+
+def compute_control(project: Project) -> str:
     """Nova's compute services: weft's user sees them with each of its tokens, and a cloud has at least one."""
     asked, params = "list compute services", {"binary": "nova-compute"}
     services = project.compute.listing(asked, "/os-services", "services", params)

@@ -96,12 +96,18 @@ class Ports(NeutronKind):
         ]
 
     def all_rows(self, own: Project) -> list[Row]:
-        """Marked ports are on marked networks, or the service user's own: weft creates them nowhere else."""
+        """Marked ports are on marked networks, or on the service user's own, or are its own: weft creates them nowhere
+        else."""
         networks = own.network.listing(
-            "list networks", "/networks", "networks", {"fields": ("id", "description")}
+            "list networks", "/networks", "networks", {"fields": ("id", "description", "project_id")}
         )
-        ids = [n["id"] for n in networks if (n.get("description") or "").startswith("weft site=")]
-        rows: list[Row] = self._listed(own, {"project_id": own.network.signed_in_project()})
+        mine = own.network.signed_in_project()
+        ids = [
+            n["id"]
+            for n in networks
+            if (n.get("description") or "").startswith("weft site=") or n.get("project_id") == mine
+        ]
+        rows: list[Row] = self._listed(own, {"project_id": mine})
         for start in range(0, len(ids), IDS_IN_A_URL):
             rows.extend(self._listed(own, {"network_id": ids[start : start + IDS_IN_A_URL]}))
         return [row for row in {row.id: row for row in rows}.values() if row.mark is not None]
@@ -109,7 +115,7 @@ class Ports(NeutronKind):
     def body(self, call: Call, resource: Resource) -> Json:
         spec = resource.spec
         assert isinstance(spec, PortSpec)
-        fixed = {"ip_address": spec.address}
+        fixed = {"ip_address": spec.address} if spec.address else {}
         if spec.site_network is None:
             fixed["subnet_id"] = call.id_of(spec.subnet)
             network = call.id_of(spec.network)
@@ -117,7 +123,7 @@ class Ports(NeutronKind):
             network = call.lookups.id_of(call.lookups.site_network, call.own, spec.site_network)
         body: Json = {
             "network_id": network,
-            "fixed_ips": [fixed],
+            **({"fixed_ips": [fixed]} if fixed else {}),
             "binding:vnic_type": spec.vnic_type,
             "security_groups": [call.id_of(key) for key in spec.security_groups],
         }
@@ -165,7 +171,6 @@ class Ports(NeutronKind):
         assert isinstance(spec, PortSpec)
         fields: dict[str, object] = {
             "network": _network_id(call, spec.network, spec.site_network) or spec.network,
-            "address": (spec.address,),
             "vnic_type": spec.vnic_type,
             # Which other addresses it may send from: as its owner sets, with 0.0.0.0/0 any.
             "address_pairs": frozenset[str](),
@@ -173,6 +178,8 @@ class Ports(NeutronKind):
             or "no port security",
             "host": spec.host,
         }
+        if spec.address:
+            fields["address"] = (spec.address,)
         if spec.site_network is None:
             fields["subnet"] = call.ids.get(spec.subnet, spec.subnet)
         else:

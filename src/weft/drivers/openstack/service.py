@@ -21,7 +21,13 @@ NOVA_MICROVERSION = "2.74"
 """Train: the first to accept a requested `host` that the scheduler checks; also has tags and descriptions."""
 IRONIC_MICROVERSION = "1.78"
 """Xena: the first with the history of a node."""
-_MICROVERSIONS = {"compute": NOVA_MICROVERSION, "baremetal": IRONIC_MICROVERSION}
+MANILA_MICROVERSION = "2.45"
+"""Rocky: the first with metadata on access rules, and with rules by their id."""
+_MICROVERSIONS = {
+    "compute": NOVA_MICROVERSION,
+    "baremetal": IRONIC_MICROVERSION,
+    "shared-file-system": MANILA_MICROVERSION,
+}
 Json = dict[str, Any]
 Params = Mapping[str, str | int | Sequence[str]]
 
@@ -44,6 +50,11 @@ class Service:
         self._client: Adapter | None = None
         self._lock = threading.Lock()
         self._counter = counter
+
+    @property
+    def name(self) -> str:
+        """Its type, such as `compute`."""
+        return self._type
 
     def item(self, asked: str, path: str, name: str, params: Params | None = None) -> Json:
         """The object `name` in the body of a GET that must succeed. Raises `UnknownError`."""
@@ -112,15 +123,17 @@ class Service:
         json: object | None = None,
         headers: Mapping[str, str] | None = None,
         ok: Collection[int] = (),
+        microversion: str | None = None,
     ) -> Answer:
         """One request.
 
         Args:
             asked: the request in words, for the error, such as `create port weft-1a2b-port-gpu01`.
             ok: statuses of 400 and above that the caller handles.
+            microversion: instead of the one that all requests to the service have.
         """
         reading = method == "GET"
-        version = _MICROVERSIONS.get(self._type)
+        version = microversion or _MICROVERSIONS.get(self._type)
         extra: dict[str, Any] = {"microversion": version} if version else {}
         try:
             response = self._connected().request(

@@ -44,6 +44,8 @@ class Project:
     identity: Service
     placement: Service
     baremetal: Service
+    share: Service
+    volume: Service
     cleaning: Demands = field(default_factory=Demands)
 
 
@@ -140,6 +142,8 @@ class Sessions:
             identity=service("identity", "3"),
             placement=service("placement", None),
             baremetal=service("baremetal", None),
+            share=service("shared-file-system", "2"),
+            volume=service("block-storage", "3"),
             cleaning=self._cleaning,
         )
 

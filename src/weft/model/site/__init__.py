@@ -29,6 +29,7 @@ from weft.model.site.policies import LeasePolicy, PlacementPolicy, ProjectLimits
 from weft.model.site.qos import Qos
 from weft.model.site.retention import RetentionPolicy
 from weft.model.site.site import Site
+from weft.model.site.storage import NfsExport, Storage
 from weft.model.site.switching import SwitchAccess, Switching, SwitchLink
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "LeasePolicy",
     "Link",
     "ManagementNetwork",
+    "NfsExport",
     "Node",
     "PciAffinity",
     "PciDevice",
@@ -79,6 +81,7 @@ __all__ = [
     "Site",
     "SiteNetwork",
     "SiteSubnet",
+    "Storage",
     "SubnetRole",
     "Switch",
     "SwitchAccess",

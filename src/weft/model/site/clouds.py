@@ -11,6 +11,7 @@ from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.ranges import Range
 from weft.model.site.deployment import Deployment
+from weft.model.site.storage import Storage
 
 
 class AcceleratorCount(Document):
@@ -45,6 +46,13 @@ class Flavor(Document):
         description="All accelerators of a server come from one NUMA node. Short for `numa_nodes: 1` and "
         "`pci_affinity: required`: the flavor has `hw:numa_nodes: 1`, without which Nova ignores "
         "`hw:pci_numa_affinity_policy`.",
+    )
+    nvme: int = Field(
+        default=0,
+        ge=0,
+        le=32,
+        description="Local NVMe drives of each server besides the one that it boots from: of a machine its own, of a "
+        "virtual machine passed through; for `scratch`.",
     )
     numa_nodes: int | None = Field(
         default=None,
@@ -132,6 +140,7 @@ class Cloud(Document):
     rdma_prefix: int = Field(
         default=24, ge=8, le=29, description="Default prefix length of a pod's RDMA subnet."
     )
+    storage: Storage = Field(default=Storage(), description="Shares, volumes and exports that pods may have.")
     flavors: dict[Name, Flavor] = Field(
         default_factory=dict, description="Nova flavors that pods may use, by name."
     )

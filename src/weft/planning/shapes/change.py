@@ -66,6 +66,10 @@ def _merged(plan: Plan, wanted: Graph, assignment: Assignment) -> Graph:
     """The desired graph, with existing resources as created except for in-place changes."""
     old, there = plan.graph.by_key(), {r.key for r in wanted.resources}
     stay = {n.node for n in assignment.placement.nodes} & {n.node for n in plan.placement.nodes}
+
+    def detached(key: str) -> bool:
+        return key in old and old[key].kind.row.detachable
+
     found: list[Resource] = []
     for resource in wanted.resources:
         before = old.get(resource.key)
@@ -75,11 +79,13 @@ def _merged(plan: Plan, wanted: Graph, assignment: Assignment) -> Graph:
             continue
         new = {name: getattr(resource.spec, name) for name in resource.kind.row.in_place}
         # What follows the nodes in place, such as a segment's members, also needs what they need.
-        needs = resource.needs if new else before.needs
+        needs = resource.needs if new else tuple(n for n in before.needs if n in there or not detached(n))
         update = {"spec": before.spec.model_copy(update=new), "needs": needs}
         found.append(before.model_copy(update=update))
-    gone = (r for r in plan.graph.resources if r.key not in there)
-    found += [r for r in gone if _stays(r, stay)]
+    gone = {r.key: r for r in plan.graph.resources if r.key not in there}
+    found += [r for r in gone.values() if _stays(r, stay)]
+    needed = {n for r in found for n in r.needs}
+    found += [r for key, r in gone.items() if key in needed and not _stays(r, stay)]
     return Graph(resources=in_order(found))
 
 

@@ -17,6 +17,8 @@ from weft.model.site import Site
 from weft.planning.shapes.gpu.parts import PARTS
 from weft.planning.shapes.resolve import resolve_cloud, resolve_flavor, shape_of
 from weft.planning.shapes.shape import Shape
+from weft.planning.shapes.storagechange import WHYS as OF_STORAGE
+from weft.planning.shapes.storagechange import impossible_storage
 
 MEANINGLESS = frozenset({"name", "queue"})
 """Fields that are meaningless for an existing pod: its name, and whether it would have waited."""
@@ -31,6 +33,7 @@ _WHY: Mapping[str, str] = {
     "ipus": f"a V-IPU cluster is created as a whole; {_AGAIN}",
     "access.key_pair": f"{_ON_CREATION}; add keys to ~/.ssh/authorized_keys on the servers",
     "access.ssh_key": f"{_ON_CREATION}; add keys to ~/.ssh/authorized_keys on the servers",
+    "storage": f"{_ON_CREATION}; {_AGAIN}",
     "access.user_data": f"cloud-init runs once, when a server is created; {_AGAIN}",
     "network": f"servers have addresses in it; {_AGAIN}",
     "lease.start": "it has started",
@@ -38,7 +41,7 @@ _WHY: Mapping[str, str] = {
 }
 _OTHERWISE = f"it can't be changed on an existing pod; {_AGAIN}"
 _SHARED = f"servers on shared nodes don't move; {_AGAIN}"
-WHYS = frozenset({*_WHY.values(), _OTHERWISE, _SHARED})
+WHYS = frozenset({*_WHY.values(), _OTHERWISE, _SHARED, *OF_STORAGE})
 """All sentences on why a field can't be changed."""
 
 
@@ -69,6 +72,10 @@ def order_change(plan: Plan, order: Order, site: Site) -> OrderChange:
         was, becomes = before.get(path), after.get(path)
         if was == becomes or path in MEANINGLESS:
             continue
+        if path == "storage" and path in may and (found := impossible_storage(plan, order, site)):
+            impossible += found
+            _put(document, path, was)
+            continue
         if path in may:
             fields.append(FieldChange(field=path, was=_text(was), becomes=_text(becomes)))
             continue
@@ -88,7 +95,7 @@ def waiting_change(before: Order, after: Order) -> tuple[FieldChange, ...]:
     )
 
 
-_HARMLESS = ("access.", "network.", "locality.preferred", "locality.preferences", "lease.start")
+_HARMLESS = ("access.", "network.", "storage", "locality.preferred", "locality.preferences", "lease.start")
 """Fields that ask for no more than before, whatever they say. A later start is checked on its own."""
 
 

@@ -13,6 +13,7 @@ from weft.model.plan import Plan
 from weft.model.resources import NetworkSpec, Resource, SegmentSpec, ServerSpec
 from weft.planning.shapes.graph import MANAGEMENT_NETWORK
 from weft.planning.shapes.resolve import shape_of
+from weft.planning.shapes.storage import storage_words
 from weft.planning.words import some
 
 MOST_NODES = 40
@@ -31,6 +32,7 @@ def plan_text(plan: Plan) -> str:
         list(_explanation(plan.placement.explanation)),
         list(_numbers(plan)),
         [f"Limit: {said}" for said in plan.limits],
+        list(_storage(plan)),
         list(_resources(plan)),
         list(_limits(plan)),
         [f"Would be created: {counts(plan.graph.resources)}."],
@@ -159,6 +161,19 @@ def _numbers(plan: Plan) -> Iterator[str]:
     management = f"{where}, {plan.allotment.management_cidr}"
     yield "Numbers:"
     yield from table([*shape_of(plan.order).numbers(plan), ["management", management]])
+
+
+def _storage(plan: Plan) -> Iterator[str]:
+    """What servers mount, and who else may."""
+    if not plan.order.storage:
+        return
+    yield "Storage:"
+    yield from table(
+        [
+            ["mount", "what", "for whom, and how long"],
+            *([e.mount, *storage_words(e)] for e in plan.order.storage),
+        ]
+    )
 
 
 def _resources(plan: Plan) -> Iterator[str]:

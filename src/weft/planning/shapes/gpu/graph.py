@@ -38,6 +38,7 @@ from weft.planning.shapes.graph import (
     management,
     outside,
 )
+from weft.planning.shapes.storage import PodStorage
 
 SEGMENT = "partition"
 """Key of the pod's segment: part of external marks, so it stays what it was when all fabrics had partitions."""
@@ -63,13 +64,15 @@ def podgraph(
     segmented = has_segment(order, site, fabric)
     if not segmented:  # whatever adapters there are, Neutron has no ports for them
         inside = tuple(replace(m, hcas=()) for m in inside)
+    storage = PodStorage(order, site.clouds[cloud].storage, inside)
     wanted: list[Wanted] = [
         *(_rdma(inside, allotment, site, fabric, order) if segmented else ()),
         *management(order, allotment, site, cloud),
         *access(order),
         *_machines(inside),
         *_ports(inside, allotment),
-        *_servers(inside, order, flavor, segmented and not _follows(order, site, fabric)),
+        *storage.wanted(),
+        *_servers(inside, order, flavor, segmented and not _follows(order, site, fabric), storage),
         *outside(inside, order, cloud, site.clouds[cloud]),
     ]
     homes = {Home.CLOUD: cloud, Home.FABRIC: fabric}
@@ -155,20 +158,24 @@ def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
             yield Wanted(key, rdma, (RDMA_NETWORK, RDMA_SUBNET), m.node.name)
 
 
-def _servers(inside: Sequence[Member], order: Order, flavor: str, after_segment: bool) -> Iterator[Wanted]:
+def _servers(
+    inside: Sequence[Member], order: Order, flavor: str, after_segment: bool, storage: PodStorage
+) -> Iterator[Wanted]:
     """Args: after_segment: a server must never see the fabric outside of its own segment."""
     has_key = order.access.ssh_key is not None or order.access.key_pair is not None
     key_pair = (KEY_PAIR,) if has_key else ()
     for m in inside:
-        ports = (m.management_port, *m.hca_ports())
+        has = storage.of(m, order.access.user_data)
+        ports = (m.management_port, *m.hca_ports(), *has.ports)
         server = ServerSpec(
             host=m.node.nova_host,
             bare_metal=_bare_metal(order),
             flavor=flavor,
             image=order.nodes.image,
             key_pair=KEY_PAIR if has_key else None,
-            user_data=order.access.user_data,
+            user_data=has.user_data,
             ports=ports,
+            storage=has.places,
         )
         first = ((SEGMENT,) if after_segment else ()) + ((_machine(m),) if _bare_metal(order) else ())
-        yield Wanted(_server(m), server, (*first, *key_pair, *ports), m.node.name)
+        yield Wanted(_server(m), server, (*first, *key_pair, *ports, *has.needs), m.node.name)

@@ -23,7 +23,7 @@ class PartsShape(GpuShape):
     name = "parts"
     units = "servers"
     changeable = frozenset(
-        {"access.ssh_from", "access.floating_ip", "network.router", "lease.end", "lease.duration"}
+        {"access.ssh_from", "access.floating_ip", "network.router", "storage", "lease.end", "lease.duration"}
     )
 
     def is_of(self, order: Order) -> bool:

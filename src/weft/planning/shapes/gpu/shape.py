@@ -41,6 +41,7 @@ CHANGEABLE = frozenset(
         "access.ssh_from",
         "access.floating_ip",
         "network.router",
+        "storage",
         "lease.end",
         "lease.duration",
     }

@@ -66,6 +66,7 @@ from weft.planning.shapes.ipu.init import (
     controller_init,
     poplar_init,
 )
+from weft.planning.shapes.storage import PodStorage
 
 DATA_NETWORK, DATA_SUBNET, DATA_SEGMENT = "network/data", "subnet/data", "segment/data"
 CONTROLLER = "server/controller"
@@ -145,7 +146,9 @@ class _Graph:
         yield from access(self.order, (exporter,))
         yield from self._machine_ports()
         yield from self._controller()
-        yield from self._poplars(inside)
+        storage = PodStorage(self.order, self.site.clouds[self.cloud].storage, inside)
+        yield from storage.wanted()
+        yield from self._poplars(inside, storage)
         yield from self._vipu()
         yield from outside(inside, self.order, self.cloud, self.site.clouds[self.cloud])
 
@@ -262,7 +265,7 @@ class _Graph:
         )
         yield Wanted(CONTROLLER, server, ports, node)
 
-    def _poplars(self, inside: Sequence[Member]) -> Iterator[Wanted]:
+    def _poplars(self, inside: Sequence[Member], storage: PodStorage) -> Iterator[Wanted]:
         order = self.order
         has_key = order.access.ssh_key is not None or order.access.key_pair is not None
         user_data = poplar_init(order.name, self._controller_address, order.access.user_data)
@@ -285,17 +288,19 @@ class _Graph:
                 host=m.node.nova_host,
             )
             yield Wanted(f"port/{m.node.name}/data", data, (DATA_NETWORK, DATA_SUBNET), m.node.name)
-            ports = (m.management_port, f"port/{m.node.name}/data")
+            has = storage.of(m, user_data)
+            ports = (m.management_port, f"port/{m.node.name}/data", *has.ports)
             server = ServerSpec(
                 host=m.node.nova_host,
                 flavor=self.flavor,
                 image=order.nodes.image,
                 key_pair=KEY_PAIR if has_key else None,
-                user_data=user_data,
+                user_data=has.user_data,
                 secrets=(TENANT_KEY,),
                 ports=ports,
+                storage=has.places,
             )
-            needs = (*self._wired, *((KEY_PAIR,) if has_key else ()), *ports)
+            needs = (*self._wired, *((KEY_PAIR,) if has_key else ()), *ports, *has.needs)
             yield Wanted(f"server/{m.node.name}", server, needs, m.node.name)
 
     def _vipu(self) -> Iterator[Wanted]:

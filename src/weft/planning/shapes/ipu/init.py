@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from weft.model.errors import InputError
 from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, place
 from weft.model.site import ADMIN_PORT, METRICS_PORT, USER_PORT, IpuMachine
+from weft.planning.shapes.userdata import CLOUD_CONFIG, NOVA_LIMIT, archive
 
 ADMIN_KEY, AGENT_KEY, TENANT_KEY = "vipu-admin-key", "vipu-agent-key", "vipu-tenant-key"
 """Names of a pod's keys: the controller's administrator, the controller to its agents, the tenant's user."""
 TENANT_USER = "tenant"
-NOVA_LIMIT = 49_149
-"""Bytes: Nova takes 65535 of base64."""
 
 _FOLDER, _STATE = "/etc/openvipu", "/var/lib/openvipu/state.sqlite"
 _TLS, _AGENTS_CA = f"{_FOLDER}/tls", f"{_FOLDER}/agents-ca.crt"
-_BOUNDARY = "===============weft-user-data=="
 
 _UNIT = """\
 [Unit]
@@ -166,7 +164,7 @@ def poplar_init(pod: str, controller: str, own: str | None) -> str:
     ours = _cloud_config({"write_files": files})
     if own is None:
         return ours
-    text = _multipart(own, ours)
+    text = archive(own, ours, CLOUD_CONFIG)
     if len(text.encode()) > NOVA_LIMIT:
         most = NOVA_LIMIT - len(text.encode()) + len(own.encode())
         allowed = f"at most {most} bytes besides what a Poplar server needs; it has {len(own.encode())}"
@@ -185,24 +183,3 @@ def _hcl(values: dict[str, str]) -> str:
 def _cloud_config(config: Mapping[str, object]) -> str:
     # JSON is YAML, without any quoting rules to guess.
     return "#cloud-config\n" + json.dumps(config, indent=1) + "\n"
-
-
-def _multipart(own: str, ours: str) -> str:
-    """A MIME archive; cloud-init determines the type of text/plain parts by their first line.
-
-    The order's own part may be cloud-config too: then ours adds to its lists and takes nothing away (cloud-init:
-    "Merging user-data sections"). The boundary is fixed, so that equal orders give equal plans.
-    """
-    boundary = _BOUNDARY
-    while boundary in own:
-        boundary += "="
-    plain = ("MIME-Version: 1.0", 'Content-Type: text/plain; charset="utf-8"')
-    config = (
-        "MIME-Version: 1.0",
-        'Content-Type: text/cloud-config; charset="utf-8"',
-        "X-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()",
-    )
-    lines = [f'Content-Type: multipart/mixed; boundary="{boundary}"', "MIME-Version: 1.0", ""]
-    for headers, text in ((plain, own), (config, ours)):
-        lines += [f"--{boundary}", *headers, "", text]
-    return "\n".join([*lines, f"--{boundary}--", ""])

@@ -1,0 +1,156 @@
+"""Volumes, and their attachments to servers.
+
+Sources: Cinder's api-ref (volumes, deletion with `cascade`, volume transfers), Nova's (volume attachments).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.nova import compute_control
+from weft.drivers.openstack.service import Json, Service
+from weft.drivers.openstack.session import Project
+from weft.drivers.openstack.storage import StorageKind
+from weft.model.errors import NotYetError, TemporaryError, UnknownError
+from weft.model.resources import Kind, Observed, Outcome, Resource, Status, VolumeAttachmentSpec, VolumeSpec
+
+
+class Volumes(StorageKind):
+    """Volumes of a pod's servers."""
+
+    kind = Kind.VOLUME
+    item, collection = "volume", "volumes"
+    settled = frozenset({"available", "in-use", "reserved", "attaching", "detaching", "backing-up"})
+
+    def service(self, project: Project) -> Service:
+        return project.volume
+
+    def body(self, call: Call, resource: Resource) -> Json:
+        spec = resource.spec
+        assert isinstance(spec, VolumeSpec)
+        return {"size": spec.gib, **({} if spec.volume_type is None else {"volume_type": spec.volume_type})}
+
+    def named(self, name: str, description: str) -> Json:
+        return {"name": name, "description": description}
+
+    def clear(self, project: Project, row: Row) -> str:
+        """Attachments, a transfer, snapshots: of the volume that was ordered to be deleted with everything on it."""
+        gone: list[str] = []
+        now = self.one_row(project, row.id)
+        for one in (now or row).raw.get("attachments") or ():
+            server = one["server_id"]
+            path = f"/servers/{server}/os-volume_attachments/{row.id}"
+            project.compute.ask(f"detach volume {row.name}", "DELETE", path, ok=(400, 403, 404, 409))
+            gone.append(f"attachment to server {server}")
+        asked = "list volume transfers"
+        for one in project.volume.listing(asked, "/os-volume-transfer/detail", "transfers"):
+            if one["volume_id"] == row.id:
+                path = f"/os-volume-transfer/{one['id']}"
+                project.volume.ask(f"end transfer {one['id']}", "DELETE", path, ok=(404,))
+                gone.append(f"transfer {one['id']}")
+        asked, params = f"list snapshots of volume {row.name}", {"volume_id": row.id}
+        for one in project.volume.listing(asked, "/snapshots", "snapshots", params):
+            path = f"/snapshots/{one['id']}"
+            project.volume.ask(f"delete snapshot {one['id']}", "DELETE", path, ok=(400, 404, 409))
+            gone.append(f"snapshot {one['id']}")
+        return ", ".join(gone)
+
+
+class VolumeAttachments(KindDriver):
+    """Known by server and volume, which are the id here: Nova's API has no other."""
+
+    kind = Kind.VOLUME_ATTACHMENT
+    updatable = frozenset[str]()
+
+    def control(self, call: Call) -> str:
+        return compute_control(call.project)
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+        keys = {pair: r.key for r in wanted if (pair := _pair(call, r)) is not None}
+        found = call.spread.map(lambda server: _attached(call.project, server), sorted({s for s, _ in keys}))
+        rows = [_row(server, raw) for server, raws in found for raw in raws]
+        there = {row.id: row for row in rows}
+        marked = ((there.get(f"{s}/{v}"), call.scope.mark(key)) for (s, v), key in keys.items())
+        return [replace(row, mark=mark) for row, mark in marked if row is not None]
+
+    def all_rows(self, own: Project) -> list[Row]:
+        """They end with their servers."""
+        return []
+
+    def one_row(self, project: Project, thing_id: str) -> Row | None:
+        server, _, volume = thing_id.partition("/")
+        _, rows = _attached(project, server)
+        return next((_row(server, raw) for raw in rows if raw["volumeId"] == volume), None)
+
+    def proof(self, call: Call, resource: Resource, told: str) -> str:
+        return told.replace("404 by its id", "not among the volumes of its server")
+
+    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+        """It has no description for a mark."""
+        return super().observe(call, resource, replace(row, mark=call.scope.mark(resource.key)))
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        return {}
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        return {}
+
+    def status(self, row: Row) -> tuple[Status, str]:
+        return Status.SETTLED, ""
+
+    def facts(self, row: Row) -> dict[str, object]:
+        return {"device": row.raw.get("device")}
+
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        def one(resource: Resource) -> str:
+            asked, pair = f"attach {resource.name}", _pair(call, resource)
+            if pair is None:
+                raise NotYetError(asked, "Nova", "the server or the volume isn't there yet")
+            server, volume = pair
+            path, body = (
+                f"/servers/{server}/os-volume_attachments",
+                {"volumeAttachment": {"volumeId": volume}},
+            )
+            answer = call.project.compute.ask(asked, "POST", path, json=body, ok=(400, 404, 409))
+            if answer.fine:
+                return f"{server}/{volume}"
+            if any(raw["volumeId"] == volume for raw in _attached(call.project, server)[1]):
+                return f"{server}/{volume}"  # a lost answer's
+            # With its former server, or with whatever somebody attached it to: that may end.
+            raise TemporaryError(asked, "Nova", answer.sentence(), alarming=True)
+
+        return outcomes_of(call, wanted, one)
+
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        raise AssertionError("attachments can't be changed")
+
+    def remove(self, project: Project, row: Row) -> None:
+        server, _, volume = row.id.partition("/")
+        path = f"/servers/{server}/os-volume_attachments/{volume}"
+        project.compute.ask(f"detach volume {volume} of server {server}", "DELETE", path, ok=(404,))
+
+
+def _pair(call: Call, resource: Resource) -> tuple[str, str] | None:
+    """Ids of server and volume, as far as they are known."""
+    spec = resource.spec
+    assert isinstance(spec, VolumeAttachmentSpec)
+    server, volume = call.ids.get(spec.server), spec.volume_id or call.ids.get(spec.volume)
+    return (server, volume) if server and volume else None
+
+
+def _attached(project: Project, server: str) -> tuple[str, list[Json]]:
+    """The server, and what is attached to it; nothing to a server that doesn't exist."""
+    asked, path = f"list volumes of server {server}", f"/servers/{server}/os-volume_attachments"
+    answer = project.compute.ask(asked, "GET", path, ok=(404,))
+    if answer.status == 200:
+        return server, project.compute.rows(asked, answer, "volumeAttachments")
+    if not answer.proves_absent(server):
+        raise UnknownError(asked, "compute", answer.sentence())
+    return server, []
+
+
+def _row(server: str, raw: Json) -> Row:
+    volume = str(raw["volumeId"])
+    return Row(f"{server}/{volume}", f"volume {volume} on server {server}", None, None, "", raw)

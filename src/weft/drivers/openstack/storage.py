@@ -1,0 +1,167 @@
+"""What Manila's and Cinder's resources have in common: the mark as description, and letting go of what stays."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.networks import IDS_IN_A_URL
+from weft.drivers.openstack.service import Json, Service
+from weft.drivers.openstack.session import Project
+from weft.model.errors import TemporaryError, UnknownError
+from weft.model.mark import Mark
+from weft.model.resources import Outcome, Resource, ShareSpec, Status, VolumeSpec
+
+GOING = frozenset({"deleting", "deferred_deleting"})
+COMING = frozenset(
+    {"creating", "downloading", "extending", "shrinking", "migrating", "retyping", "maintenance"}
+)
+REFUSED = (400, 403, 409)
+"""What a deletion is refused with if something hangs on it, is locked, or in use."""
+
+
+class StorageKind(KindDriver):
+    """A share or a volume: data with a size, in a project."""
+
+    by_project = True
+    item: ClassVar[str]
+    collection: ClassVar[str]
+    settled: ClassVar[frozenset[str]]
+    updatable: ClassVar[frozenset[str]] = frozenset({"mark"})
+
+    @abstractmethod
+    def service(self, project: Project) -> Service: ...
+
+    @abstractmethod
+    def body(self, call: Call, resource: Resource) -> Json:
+        """What the creation says besides name and mark."""
+
+    @abstractmethod
+    def named(self, name: str, description: str) -> Json:
+        """Body of a PUT that changes both."""
+
+    @abstractmethod
+    def clear(self, project: Project, row: Row) -> str:
+        """Take away what others put on it and keeps it from being deleted; what that was, or an empty string."""
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+        return self.project_rows(call.project)
+
+    def project_rows(self, project: Project) -> list[Row]:
+        asked, path = f"list {self.collection}", f"/{self.collection}/detail"
+        return [self.row(raw) for raw in self.service(project).listing(asked, path, self.collection)]
+
+    def all_rows(self, own: Project) -> list[Row]:
+        return []  # `by_project`
+
+    def one_row(self, project: Project, thing_id: str) -> Row | None:
+        asked, path = f"look at {self.item} {thing_id}", f"/{self.collection}/{thing_id}"
+        raw = self.service(project).item_or_absent(asked, path, self.item, thing_id)
+        return None if raw is None else self.row(raw)
+
+    def row(self, raw: Json) -> Row:
+        mark = Mark.parse(raw.get("description") or "")
+        owner = raw.get("project_id") or raw.get("os-vol-tenant-attr:tenant_id")
+        return Row(raw["id"], raw.get("name") or "", mark, owner, raw.get("created_at") or "", raw)
+
+    def control(self, call: Call) -> str:
+        return types_seen(self.service(call.project), self.item)
+
+    def status(self, row: Row) -> tuple[Status, str]:
+        status = str(row.raw["status"])
+        if status in self.settled:
+            return Status.SETTLED, ""
+        if status in GOING:
+            return Status.PENDING, "being deleted"
+        if "error" in status:
+            return Status.BROKEN, f"{self.item} is in status {status}"
+        return Status.PENDING, status
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        return {}
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        return {}
+
+    def facts(self, row: Row) -> dict[str, object]:
+        return {"gib": row.raw.get("size"), "status": row.raw["status"]}
+
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        """Neither service has names of its own that are unique: what a lost answer made is looked for first."""
+        there = ours(self.rows(call, wanted), call.scope, wanted, {})
+
+        def one(resource: Resource) -> str:
+            if resource.key in there:
+                return there[resource.key][0].id
+            service, asked = self.service(call.project), f"create {self.item} {resource.name}"
+            named = {"name": resource.name, "description": call.text(resource.key)}
+            body = {self.item: {**named, **self.body(call, resource)}}
+            answer = service.ask(asked, "POST", f"/{self.collection}", json=body)
+            return str(service.part(asked, answer, self.item, reading=False)["id"])
+
+        return outcomes_of(call, wanted, one)
+
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        if "mark" in fields:
+            self._rename(call.project, row, resource.name, call.text(resource.key))
+
+    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+        spec = resource.spec
+        assert isinstance(spec, ShareSpec | VolumeSpec) and spec.kept_as is not None
+        self._rename(
+            call.project, row, spec.kept_as, f"kept from pod {call.scope.name} ({call.scope.owner.id})"
+        )
+
+    def kept(self, call: Call, row: Row) -> str:
+        return (
+            f"{self.item} {row.id} ({row.raw.get('size')} GiB) stays in project {row.project_id} as {row.name}, "
+            "without weft's mark"
+        )
+
+    def remove(self, project: Project, row: Row) -> None:
+        if row.raw["status"] in GOING:
+            return
+        asked, service = f"delete {self.item} {row.name}", self.service(project)
+        answer = service.ask(asked, "DELETE", f"/{self.collection}/{row.id}", ok=(404, *REFUSED))
+        if answer.status not in REFUSED:
+            return
+        if cleared := self.clear(project, row):
+            raise TemporaryError(asked, service.name, f"{answer.sentence()}; removed from it: {cleared}")
+        raise TemporaryError(asked, service.name, answer.sentence(), alarming=True)
+
+    def _rename(self, project: Project, row: Row, name: str, description: str) -> None:
+        body = {self.item: self.named(name, description)}
+        asked = f"rename {self.item} {row.name}"
+        self.service(project).ask(asked, "PUT", f"/{self.collection}/{row.id}", json=body)
+
+
+def types_seen(service: Service, item: str) -> str:
+    """The service's types, which every project sees, and of which there is at least one. Raises `UnknownError`."""
+    asked, collection = f"list {item} types", "share_types" if item == "share" else "volume_types"
+    types = service.listing(asked, "/types", collection)
+    if not types:
+        raise service.unseen(asked, f"none are shown, and a cloud with {item}s has some")
+    return f"{len(types)} {item} types were seen with it"
+
+
+def addresses_of(call: Call, keys: Iterable[str]) -> Mapping[str, str]:
+    """Key of a port -> its IPv4 address as Neutron has it now; those whose ids aren't known yet are left out.
+
+    Raises `UnknownError` for a port that is missing or has no address.
+    """
+    ids = {call.ids[key]: key for key in keys if key in call.ids}
+    found: dict[str, str] = {}
+    known = sorted(ids)
+    asked = "read the addresses of ports that mount shares"
+    for start in range(0, len(known), IDS_IN_A_URL):
+        params = {"id": known[start : start + IDS_IN_A_URL], "fields": ("id", "fixed_ips")}
+        for port in call.project.network.listing(asked, "/ports", "ports", params):
+            addresses = [f["ip_address"] for f in port["fixed_ips"] if ":" not in f["ip_address"]]
+            if addresses:
+                found[ids[port["id"]]] = addresses[0]
+    missing = sorted(ids.values() - found.keys())
+    if missing:
+        raise UnknownError(asked, "network", f"{missing[0]} isn't shown with an address")
+    return found

@@ -1,0 +1,33 @@
+"""Several parts of user data as one MIME archive (cloud-init: "MIME multi-part archive")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+NOVA_LIMIT = 49_149
+"""Bytes: Nova takes 65535 of base64."""
+CLOUD_CONFIG = (
+    "MIME-Version: 1.0",
+    'Content-Type: text/cloud-config; charset="utf-8"',
+    "X-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()",
+)
+"""Cloud-config that adds to the lists of parts before it and takes nothing away ("Merging user-data sections")."""
+SHELL_SCRIPT = ("MIME-Version: 1.0", 'Content-Type: text/x-shellscript; charset="utf-8"')
+_PLAIN = ("MIME-Version: 1.0", 'Content-Type: text/plain; charset="utf-8"')
+_BOUNDARY = "===============weft-user-data=="
+
+
+def archive(own: str, ours: str, headers: Sequence[str]) -> str:
+    """User data of an order, of any type, and a part of weft's with its headers.
+
+    cloud-init determines the type of text/plain parts by their first line; an archive has headers of its own and is a
+    part as it stands. The boundary is fixed, so that equal orders give equal plans.
+    """
+    boundary = _BOUNDARY
+    while boundary in own:
+        boundary += "="
+    lines = [f'Content-Type: multipart/mixed; boundary="{boundary}"', "MIME-Version: 1.0", ""]
+    first = (own,) if "mime-version:" in own[:4096].lower() else (*_PLAIN, "", own)
+    for part in (first, (*headers, "", ours)):
+        lines += [f"--{boundary}", *part]
+    return "\n".join([*lines, f"--{boundary}--", ""])

@@ -1,0 +1,396 @@
+"""Shares, volumes, exports and scratch of pods, from the order to the receipt, and what tenants do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from tests.engine.house import House, small_site
+from weft.engine.database import Database
+from weft.engine.records import PodRecord, RowState
+from weft.generate.receipts import verify
+from weft.model.errors import InputError, InputErrors, RefusedError
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.receipt import Receipt
+from weft.model.resources import Kind, ServerSpec
+from weft.model.site import NfsExport, Site, Storage
+from weft.testing.cloud import Fault
+
+OFFER = Storage(
+    network="storage", shares=True, volumes=True, exports={"home": NfsExport(location="nas1.example:/home")}
+)
+SHARE = {"share": "data", "size": "1TiB", "mount": "/data"}
+VOLUME = {"volume": "work", "size": "100GiB", "mount": "/work"}
+
+
+def site(offer: Storage = OFFER) -> Site:
+    small = small_site()
+    return small.model_copy(
+        update={"clouds": {"lab": small.clouds["lab"].model_copy(update={"storage": offer})}}
+    )
+
+
+def order(*entries: dict[str, Any], count: int = 2, **fields: Any) -> Order:
+    nodes = {"count": count, "flavor": "gpu8", "image": "tiny"}
+    return Order.model_validate({"name": "train", "nodes": nodes, "storage": entries, **fields})
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    house.store.activate_site(site(), "test")
+    yield house
+    house.close()
+
+
+def ready(house: House, *entries: dict[str, Any], **fields: Any) -> PodRecord:
+    return house.run(house.order(order(*entries, **fields)), PodState.READY)
+
+
+def receipt(house: House, pod: PodRecord) -> Receipt:
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and verify(signed.model_dump(mode="json"), signed.public_key).valid
+    return signed.receipt
+
+
+def apply(house: House, wanted: Order) -> PodRecord:
+    view = house.service.apply_pod(house.request(), wanted.name, wanted).pod
+    return house.store.find_pod(view.id, None)
+
+
+def changed(house: House, wanted: Order) -> PodRecord:
+    """Applied, and everything of it made true."""
+    pod = apply(house, wanted)
+    for _ in range(40):
+        pod = again(house, pod, 1)
+        if pod.changed_at is None:
+            break
+    assert (pod.state, pod.changed_at) == (PodState.READY, None), pod.reason
+    return pod
+
+
+def again(house: House, pod: PodRecord, visits: int = 3) -> PodRecord:
+    for _ in range(visits):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    return house.store.find_pod(str(pod.id), None)
+
+
+def test_a_share_is_open_to_the_pods_ports_and_gone_before_the_receipt(house: House) -> None:
+    """One rule for each port on the storage network; rules and share are proved absent, item by item."""
+    pod = ready(house, SHARE)
+    (share,) = house.cloud.things(Kind.SHARE)
+    rules = house.cloud.things(Kind.SHARE_ACCESS)
+    ports = {t.id for t in house.cloud.ports if t.fields["site_network"] == "storage"}
+    assert len(ports) == 2 and {r.fields["port"] for r in rules} == ports
+    assert {r.fields["share"] for r in rules} == {share.id}
+    signed = receipt(house, pod)
+    assert signed.clean
+    told = [i.plane for i in signed.items if i.result == "clean"]
+    assert (told.count("share"), told.count("share_access")) == (1, 2)
+    assert not house.cloud.things(Kind.SHARE) and not house.cloud.things(Kind.SHARE_ACCESS)
+
+
+def test_without_a_storage_network_shares_are_mounted_from_the_management_network(house: House) -> None:
+    """Then no server has a further port."""
+    house.store.activate_site(site(OFFER.model_copy(update={"network": None})), "test")
+    ready(house, SHARE)
+    management = {house.cloud.thing(f"port/{n}/management").id for n in ("gpu01", "gpu02")}
+    assert {r.fields["port"] for r in house.cloud.things(Kind.SHARE_ACCESS)} == management
+
+
+def test_each_server_has_a_volume_and_the_release_takes_them(house: House) -> None:
+    """Attached to the server of its number; detached, seen detached and deleted."""
+    pod = ready(house, VOLUME)
+    attached = {(a.fields["volume"], a.fields["server"]) for a in house.cloud.things(Kind.VOLUME_ATTACHMENT)}
+    wanted = {
+        (house.cloud.thing(f"volume/work/{n}").id, house.cloud.thing(f"server/{node}").id)
+        for n, node in enumerate(("gpu01", "gpu02"))
+    }
+    assert attached == wanted
+    signed = receipt(house, pod)
+    assert signed.clean and not house.cloud.things(Kind.VOLUME)
+    planes = [i.plane for i in signed.items]
+    assert (planes.count("volume"), planes.count("volume_attachment")) == (2, 2)
+
+
+def test_servers_mount_what_was_ordered_beside_the_tenants_user_data(house: House) -> None:
+    """The user data has both; places of shares and volumes are filled in when the server is created."""
+    own = "#cloud-config\npackages: [htop]\n"
+    home = {"export": "home", "mount": "/home/all", "read_only": True}
+    pod = ready(house, SHARE, VOLUME, home, access={"user_data": own})
+    spec = next(r.resource.spec for r in house.store.resources(pod.id) if r.key == "server/gpu02")
+    assert isinstance(spec, ServerSpec) and spec.user_data is not None
+    assert own in spec.user_data and "nfs 'nas1.example:/home' /home/all ro,hard" in spec.user_data
+    assert "nfs '${weft:share/data}' /data rw,hard" in spec.user_data
+    assert "volume '${weft:volume/work/1}' /work" in spec.user_data
+    assert spec.storage == ("share/data", "volume/work/1")
+
+
+def test_kept_data_stays_and_is_named_in_the_receipt(house: House) -> None:
+    """With its id, its new name and the project; it bears no mark any more, and nobody takes it later."""
+    pod = ready(house, {**SHARE, "keep": True}, {**VOLUME, "keep": True})
+    share = house.cloud.thing("share/data")
+    signed = receipt(house, pod)
+    kept = {i.subject: i for i in signed.items if i.result == "kept"}
+    assert signed.clean and len(kept) == 3
+    assert "team-a" in kept[f"train-data {share.id}"].seen
+    assert {s.split()[0] for s in kept} == {"train-data", "train-work-0", "train-work-1"}
+    assert not house.cloud.things(Kind.SHARE_ACCESS) and not house.cloud.things(Kind.VOLUME_ATTACHMENT)
+    assert all(t.mark is None for t in (*house.cloud.things(Kind.SHARE), *house.cloud.things(Kind.VOLUME)))
+    assert not [f for f in house.service.audit(house.operator).findings if f.kind in ("share", "volume")]
+
+
+def test_a_later_pod_uses_what_was_kept(house: House) -> None:
+    """By id or name: it gets rules and attachments, never the mark, and leaves the data where it was."""
+    receipt(house, ready(house, {**SHARE, "keep": True}, {**VOLUME, "keep": True}))
+    share, volumes = house.cloud.things(Kind.SHARE), house.cloud.things(Kind.VOLUME)
+    existing = [volumes[1].id, volumes[0].name]
+    pod = ready(
+        house,
+        {"share": "old", "existing": "train-data", "mount": "/data"},
+        {"volume": "old", "existing": existing, "mount": "/work"},
+    )
+    assert pod.order.storage[0].existing == (share[0].id,)
+    assert pod.order.storage[1].existing == (volumes[1].id, volumes[0].id)
+    assert {a.fields["share_id"] for a in house.cloud.things(Kind.SHARE_ACCESS)} == {share[0].id}
+    assert len(house.cloud.things(Kind.VOLUME_ATTACHMENT)) == 2
+    signed = receipt(house, pod)
+    assert signed.clean and house.cloud.things(Kind.SHARE) == share
+    assert house.cloud.things(Kind.VOLUME) == volumes and not house.cloud.things(Kind.SHARE_ACCESS)
+
+
+def test_a_tenant_that_opens_the_share_is_found_and_it_is_closed(house: House) -> None:
+    """Access for everybody is a difference, and is taken away."""
+    pod = ready(house, SHARE)
+    share = house.cloud.thing("share/data")
+    share.fields["others"] = ("0.0.0.0/0",)
+    assert "0.0.0.0/0" in house.service.audit(house.operator).model_dump_json()
+    pod = again(house, pod)
+    assert share.fields["others"] == () and pod.state is PodState.READY
+
+
+def test_a_share_that_a_tenant_deleted_is_told_and_not_made_again(house: House) -> None:
+    """An empty one in its place would hide the loss; the release is clean all the same."""
+    pod = ready(house, SHARE)
+    house.cloud.lose(house.cloud.thing("share/data"))
+    pod = again(house, pod)
+    assert pod.state is PodState.DEGRADED and "share" in pod.reason
+    assert not house.cloud.things(Kind.SHARE)
+    assert receipt(house, pod).clean
+
+
+def test_a_volume_that_a_tenant_deleted_or_detached(house: House) -> None:
+    """What was detached is attached again; what was deleted is told."""
+    pod = ready(house, VOLUME)
+    house.cloud.lose(house.cloud.thing("volume_attachment/work/gpu01"))
+    pod = again(house, pod)
+    assert pod.state is PodState.READY and len(house.cloud.things(Kind.VOLUME_ATTACHMENT)) == 2
+    house.cloud.lose(house.cloud.thing("volume_attachment/work/gpu01"))
+    house.cloud.lose(house.cloud.thing("volume/work/0"))
+    assert again(house, pod).state is PodState.DEGRADED
+    assert receipt(house, pod).clean
+
+
+def test_a_rule_that_is_not_seen_revoked_keeps_the_receipt_back(house: House) -> None:
+    """Manila says that it revokes, and doesn't: no receipt until it is seen."""
+    pod = ready(house, SHARE)
+    stuck = house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SHARE_ACCESS, times=None)
+    house.release(pod)
+    pod = again(house, pod, 5)
+    assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    stuck.lift()
+    for rule in house.cloud.things(Kind.SHARE_ACCESS):
+        rule.undeletable = False
+    house.run(pod, PodState.RELEASED)
+
+
+def test_a_share_that_cannot_be_read_is_no_proof(house: House) -> None:
+    """Unknown is not clean."""
+    pod = ready(house, {**SHARE, "keep": True})
+    house.release(pod)
+    away = house.cloud.plant(Fault.UNREACHABLE, verb="find", kind=Kind.SHARE, times=None)
+    assert again(house, pod, 5).state is PodState.RELEASING
+    away.lift()
+    pod = house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and [i.plane for i in signed.receipt.items if i.result == "kept"] == ["share"]
+
+
+def test_kept_data_that_a_tenant_deleted_meanwhile_is_not_named(house: House) -> None:
+    pod = ready(house, {**SHARE, "keep": True})
+    house.cloud.lose(house.cloud.thing("share/data"))
+    signed = receipt(house, pod)
+    assert signed.clean and not [i for i in signed.items if i.result == "kept"]
+
+
+def test_a_share_without_its_mark_is_the_pods_by_its_id(house: House) -> None:
+    """A tenant that takes the mark off a share that isn't kept doesn't save it from the release."""
+    pod = ready(house, SHARE)
+    house.cloud.thing("share/data").mark = None
+    signed = receipt(house, pod)
+    assert signed.clean and not house.cloud.things(Kind.SHARE)
+
+
+def test_a_lost_answer_makes_no_second_share(house: House) -> None:
+    house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SHARE)
+    house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.VOLUME)
+    house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SHARE_ACCESS)
+    house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.VOLUME_ATTACHMENT)
+    pod = ready(house, SHARE, VOLUME)
+    counted = [len(house.cloud.things(k)) for k in (Kind.SHARE, Kind.SHARE_ACCESS, Kind.VOLUME)]
+    assert counted == [1, 2, 2]
+    assert receipt(house, pod).clean
+
+
+# -- changes ------------------------------------------------------------------------------------------------------
+
+
+def test_storage_is_added_to_a_running_pod_and_taken_away(house: House) -> None:
+    """Servers go on as they are; what was kept is in the receipt though it left long before."""
+    pod = ready(house, SHARE)
+    servers = {s.id for s in house.cloud.servers}
+    more = {"share": "more", "size": "10GiB", "mount": "/more", "keep": True}
+    pod = changed(house, order(SHARE, more, VOLUME))
+    assert len(house.cloud.things(Kind.SHARE)) == 2 and len(house.cloud.things(Kind.VOLUME_ATTACHMENT)) == 2
+    kept = house.cloud.thing("share/more").id
+    pod = changed(house, order(VOLUME))
+    assert pod.state is PodState.READY and {s.id for s in house.cloud.servers} == servers
+    assert [t.id for t in house.cloud.things(Kind.SHARE)] == [kept]
+    assert not house.cloud.things(Kind.SHARE_ACCESS)
+    signed = receipt(house, pod)
+    assert signed.clean
+    assert [i.subject for i in signed.items if i.result == "kept"] == [f"train-more {kept}"]
+
+
+def test_a_name_that_is_ordered_again_gets_a_new_share(house: House) -> None:
+    """What was kept under that name is the project's now; both are in the receipts."""
+    keep = {**SHARE, "keep": True}
+    ready(house, keep, VOLUME)
+    first = house.cloud.thing("share/data").id
+    changed(house, order(VOLUME))
+    pod = changed(house, order(keep, VOLUME))
+    second = house.cloud.thing("share/data").id
+    assert first != second
+    signed = receipt(house, pod)
+    kept = [i.subject for i in signed.items if i.result == "kept"]
+    assert sorted(kept) == sorted([f"train-data {first}", f"train-data {second}"])
+
+
+def test_a_grown_pods_new_node_gets_rule_and_volume(house: House) -> None:
+    ready(house, SHARE, VOLUME)
+    pod = changed(house, order(SHARE, VOLUME, count=3))
+    assert len(house.cloud.things(Kind.SHARE_ACCESS)) == 3 and len(house.cloud.things(Kind.VOLUME)) == 3
+    pod = changed(house, order(SHARE, VOLUME, count=2))
+    assert len(house.cloud.things(Kind.SHARE_ACCESS)) == 2 and len(house.cloud.things(Kind.VOLUME)) == 2
+    assert receipt(house, pod).clean
+
+
+@pytest.mark.parametrize(
+    ("entries", "field", "allowed"),
+    [
+        ([{**SHARE, "size": "2TiB"}, VOLUME], "storage.0.size", "stays as created"),
+        ([{**SHARE, "mount": "/other"}, VOLUME], "storage.0.mount", "cloud-init"),
+        ([{**SHARE, "type": "fast"}, VOLUME], "storage.0.type", "stays as created"),
+        ([SHARE, VOLUME, {"export": "home", "mount": "/home"}], "storage.2", "cloud-init"),
+    ],
+)
+def test_what_can_not_change_is_said_before_anything_is_touched(
+    house: House, entries: list[dict[str, Any]], field: str, allowed: str
+) -> None:
+    pod = ready(house, SHARE, VOLUME)
+    before = dict(house.cloud.calls)
+    with pytest.raises(InputErrors) as caught:
+        apply(house, order(*entries))
+    (error,) = caught.value.errors
+    assert error.field == field and allowed in str(error)
+    changed = {k for k, n in house.cloud.calls.items() if n != before.get(k)}
+    assert not {k for k in changed if k.split()[0] in ("create", "update", "delete")}
+    assert house.store.find_pod(str(pod.id), None).generation == 1
+
+
+def test_a_first_share_of_a_pod_without_a_storage_port_is_refused(house: House) -> None:
+    ready(house, VOLUME)
+    with pytest.raises(InputErrors, match="no port on the storage network"):
+        apply(house, order(VOLUME, SHARE))
+
+
+def test_keep_can_be_decided_while_the_pod_runs(house: House) -> None:
+    ready(house, SHARE)
+    pod = changed(house, order({**SHARE, "keep": True}))
+    assert [i.result for i in receipt(house, pod).items if i.plane == "share"] == ["kept"]
+
+
+# -- refusals -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("offer", "entry", "field", "said"),
+    [
+        (Storage(), SHARE, "storage.0.share", "no shares (Manila)"),
+        (Storage(), VOLUME, "storage.0.volume", "no volumes (Cinder)"),
+        (OFFER, {**SHARE, "type": "gold"}, "storage.0.type", "default, fast"),
+        (OFFER, {**VOLUME, "type": "gold"}, "storage.0.type", "default, fast"),
+        (OFFER, {"export": "nowhere", "mount": "/x"}, "storage.0.export", "exports of cloud lab: home"),
+        (OFFER, {"scratch": "nvme", "mount": "/scratch"}, "storage.0.scratch", "no local NVMe drives"),
+        (
+            OFFER,
+            {"share": "x", "existing": "none", "mount": "/x"},
+            "storage.0.existing",
+            "no share of that name",
+        ),
+        (
+            OFFER,
+            {"volume": "x", "existing": ["a"], "mount": "/x"},
+            "storage.0.existing",
+            "at least 2 volumes",
+        ),
+    ],
+)
+def test_orders_that_the_site_or_the_cloud_can_not_serve(
+    house: House, offer: Storage, entry: dict[str, Any], field: str, said: str
+) -> None:
+    house.store.activate_site(site(offer), "test")
+    with pytest.raises(InputError) as caught:
+        house.order(order(entry))
+    assert caught.value.field == field and said in str(caught.value)
+    assert not house.cloud.things()
+
+
+def test_quotas_of_shares_and_volumes(house: House) -> None:
+    """Numbers and gigabytes, before anything is created."""
+    house.cloud.offers.quotas[("team-a", "share gigabytes")] = 1000
+    with pytest.raises(RefusedError, match=r"share gigabytes: 0 used \+ 1024 requested > 1000"):
+        house.order(order(SHARE))
+    house.cloud.offers.quotas[("team-a", "volumes")] = 1
+    with pytest.raises(RefusedError, match=r"volumes: 0 used \+ 2 requested > 1"):
+        house.order(order(VOLUME))
+    assert not house.cloud.things()
+
+
+def test_quotas_count_when_storage_is_added(house: House) -> None:
+    ready(house, SHARE)
+    house.cloud.offers.quotas[("team-a", "volumes")] = 1
+    with pytest.raises(RefusedError, match=r"volumes: 0 used \+ 2 requested > 1"):
+        apply(house, order(SHARE, VOLUME))
+
+
+def test_nothing_of_another_project_is_used(house: House) -> None:
+    """Its name and id are as unknown as any other."""
+    theirs = house.cloud.add(Kind.SHARE, "secret", "team-b", gib=1, share_type=None)
+    for name in (theirs.id, theirs.name):
+        with pytest.raises(InputError, match="no share of that name or id"):
+            house.order(order({"share": "x", "existing": name, "mount": "/x"}))
+
+
+def test_rows_say_what_they_are(house: House) -> None:
+    pod = ready(house, SHARE, VOLUME)
+    rows = {r.key: r for r in house.store.resources(pod.id)}
+    assert rows["share_access/data/gpu01"].state is RowState.SETTLED
+    view = house.service.show_pod(house.request(), str(pod.id))
+    assert {r.kind for r in view.resources} >= {"share", "share_access", "volume", "volume_attachment"}

@@ -1,0 +1,201 @@
+"""What servers do with their storage: the user data as cloud-init reads it, and the script in it, run for real."""
+
+from __future__ import annotations
+
+import email
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.smallsite import order, small_site
+from tests.planning.shapes.test_plan import plan
+from weft.model.errors import InputError
+from weft.model.order import Order
+from weft.model.plan import Plan
+from weft.model.resources import PortSpec, ServerSpec, ShareAccessSpec
+from weft.planning.shapes.mounts import Mount, with_mounts
+from weft.planning.shapes.storage import check_storage
+
+SHARE = {"share": "data", "size": "1TiB", "mount": "/data"}
+
+
+def server(**fields: Any) -> ServerSpec:
+    found = plan(order(**fields))
+    assert isinstance(found, Plan)
+    spec = found.graph.by_key()["server/gpu01"].spec
+    assert isinstance(spec, ServerSpec)
+    return spec
+
+
+def parts(text: str | None) -> list[tuple[str, str]]:
+    """Content type and text of each part, as cloud-init walks them."""
+    assert text is not None
+    message = email.message_from_string(text)
+    return [(p.get_content_type(), str(p.get_payload())) for p in message.walk() if not p.is_multipart()]
+
+
+def test_without_storage_the_user_data_is_the_tenants() -> None:
+    assert server(access={"user_data": "#!/bin/sh"}).user_data == "#!/bin/sh"
+    assert server(access={}).user_data is None
+
+
+def test_without_user_data_the_script_is_all() -> None:
+    text = server(storage=[SHARE]).user_data
+    assert text is not None and text.startswith("#!/bin/sh\n")
+
+
+def test_the_tenants_part_comes_first_and_whole() -> None:
+    own = "#cloud-config\nmounts: [[/dev/x, /y]]\n"
+    assert parts(server(storage=[SHARE], access={"user_data": own}).user_data)[0] == (
+        "text/plain",
+        own.rstrip("\n"),
+    )
+
+
+def test_an_archive_of_the_tenants_stays_one() -> None:
+    """Its parts keep their types, weft's comes after them."""
+    own = (
+        'Content-Type: multipart/mixed; boundary="===============weft-user-data=="\nMIME-Version: 1.0\n\n'
+        "--===============weft-user-data==\nContent-Type: text/cloud-boothook\n\necho\n"
+        "--===============weft-user-data==--\n"
+    )
+    found = parts(server(storage=[SHARE], access={"user_data": own}).user_data)
+    assert [kind for kind, _ in found] == ["text/cloud-boothook", "text/x-shellscript"]
+
+
+def test_user_data_that_is_too_long_with_the_script() -> None:
+    with pytest.raises(InputError, match="besides what mounts the storage"):
+        server(storage=[SHARE], access={"user_data": "#" * 49_000})
+
+
+def test_servers_boot_after_their_shares_rules_and_volumes() -> None:
+    found = plan(order(storage=[SHARE, {"volume": "v", "size": "1GiB", "mount": "/v"}]))
+    assert isinstance(found, Plan)
+    one = found.graph.by_key()["server/gpu01"]
+    assert {"share/data", "share_access/data/gpu01", "volume/v/0", "port/gpu01/storage"} <= set(one.needs)
+
+
+def test_a_rule_is_for_the_port_of_its_node_and_the_port_lets_nothing_in() -> None:
+    found = plan(order(storage=[SHARE]))
+    assert isinstance(found, Plan)
+    there = found.graph.by_key()
+    rule, port = there["share_access/data/gpu01"].spec, there["port/gpu01/storage"].spec
+    assert isinstance(rule, ShareAccessSpec) and isinstance(port, PortSpec)
+    assert (rule.port, port.site_network) == ("port/gpu01/storage", "storage")
+    assert port.security_groups == ("security_group/storage",)
+
+
+def test_shared_nodes_have_a_rule_for_each_server() -> None:
+    nodes = {"count": 3, "sharing": "shared", "accelerators": {"type": "h100", "count": 4}, "image": "x"}
+    found = plan(Order.model_validate({"name": "p", "nodes": nodes, "fabric": "none", "storage": [SHARE]}))
+    assert isinstance(found, Plan)
+    rules = [r for r in found.graph.resources if isinstance(r.spec, ShareAccessSpec)]
+    assert len({r.spec.port for r in rules if isinstance(r.spec, ShareAccessSpec)}) == len(rules) == 3
+
+
+def test_machines_have_no_volumes_and_no_port_on_the_storage_network() -> None:
+    site = small_site()
+    asked = order(nodes={"count": 1, "flavor": "h100.8", "image": "x", "kind": "bare_metal"}, storage=[SHARE])
+    cloud = site.clouds["main"]
+    with pytest.raises(InputError, match="bare_metal"):
+        check_storage(asked, "main", cloud, cloud.flavors["h100.8"])
+
+
+# -- the script ---------------------------------------------------------------------------------------------------
+
+
+class Guest:
+    """A guest's commands as scripts of a few lines that write down what they were asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.bin, self.log = folder, folder / "bin", folder / "asked"
+        self.bin.mkdir()
+        for name in ("mount", "mdadm", "mkfs.ext4"):
+            self.command(name, "")
+        self.command("mountpoint", f'grep -q "^mount $2$" {self.log}')
+        self.command("sleep", "")
+        self.command("lsblk", f"case $1 in -dnpo) cat {folder}/drives ;; *) echo one ;; esac")
+        blank = f'grep -qx "$2" {folder}/used || exit 2'
+        self.command("blkid", f"case $* in *' -o '*) echo uuid-of-${{6##*/}} ;; *) {blank} ;; esac")
+        for name in ("drives", "used", "asked", "fstab"):
+            (folder / name).touch()
+
+    def command(self, name: str, body: str) -> None:
+        file = self.bin / name
+        file.write_text(f'#!/bin/sh\necho "{name} $*" >> {self.log}\n{body}\n')
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+
+    def run(self, *mounts: Mount) -> list[str]:
+        """What was asked; the entries are in `fstab`."""
+        text = with_mounts(None, mounts)
+        assert text is not None
+        for there in ("/etc/fstab", "/var/log/weft-storage.log", "/dev/disk/by-id"):
+            text = text.replace(there, f"{self.folder}/{Path(there).name}")
+        for mount in mounts:
+            text = text.replace(f" {mount.where}", f" {self.folder}{mount.where}")
+        env = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"}
+        subprocess.run(["/bin/sh", "-eu", "-c", text + "wait\n"], env=env, check=True, timeout=60)
+        return (self.folder / "asked").read_text().replace(str(self.folder), "").splitlines()
+
+    @property
+    def fstab(self) -> list[str]:
+        return (self.folder / "fstab").read_text().replace(str(self.folder), "").splitlines()
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> Guest:
+    return Guest(tmp_path)
+
+
+def test_nfs_is_mounted_once_and_stands_in_fstab(guest: Guest) -> None:
+    """A script that runs twice, as after a new instance id, makes no second entry."""
+    mount = Mount("nfs", "/data", "10.0.0.9:/shares/x", "rw,hard")
+    for _ in range(2):
+        asked = guest.run(mount)
+    assert asked.count("mount /data") == 1
+    assert guest.fstab == ["10.0.0.9:/shares/x /data nfs rw,hard 0 0"]
+
+
+def test_empty_drives_become_one_striped_file_system(guest: Guest) -> None:
+    """Those with a file system are left alone."""
+    (guest.folder / "drives").write_text("/dev/sda\n/dev/nvme0n1\n/dev/nvme1n1\n/dev/nvme2n1\n")
+    (guest.folder / "used").write_text("/dev/nvme0n1\n")
+    asked = guest.run(Mount("scratch", "/scratch"))
+    made = [a for a in asked if a.startswith("mdadm")]
+    assert made == [
+        "mdadm --create /dev/md/scratch --run --homehost=any --level=0 --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1"
+    ]
+    assert "mkfs.ext4 -q /dev/md/scratch" in asked
+    assert guest.fstab == ["UUID=uuid-of-scratch /scratch ext4 defaults,noatime,nofail 0 0"]
+
+
+def test_one_drive_needs_no_raid_and_no_drive_is_no_error(guest: Guest) -> None:
+    (guest.folder / "drives").write_text("/dev/nvme0n1\n")
+    asked = guest.run(Mount("scratch", "/scratch"))
+    assert "mkfs.ext4 -q /dev/nvme0n1" in asked and not [a for a in asked if a.startswith("mdadm")]
+    (guest.folder / "used").write_text("/dev/nvme0n1\n")
+    (guest.folder / "fstab").write_text("")
+    guest.run(Mount("scratch", "/scratch"))
+    assert guest.fstab == []
+
+
+@pytest.mark.skipif(
+    not Path("/dev/loop0").is_block_device(), reason="needs any block device's node; it is not opened"
+)
+def test_a_volume_is_found_by_its_id_and_formatted_if_nothing_is_on_it(guest: Guest) -> None:
+    """By the first 20 characters of its id, as virtio shows a serial number; its partitions don't count."""
+    by_id = guest.folder / "by-id"
+    by_id.mkdir()
+    for name in ("virtio-4f1e0000-aaaa-4bbb-8-part1", "virtio-4f1e0000-aaaa-4bbb-8", "virtio-other"):
+        (by_id / name).symlink_to("/dev/loop0")
+    volume = Mount("volume", "/work", "4f1e0000-aaaa-4bbb-8ccc-000000000001")
+    asked = guest.run(volume)
+    assert "mkfs.ext4 -q /by-id/virtio-4f1e0000-aaaa-4bbb-8" in asked
+    assert guest.fstab == ["UUID=uuid-of-virtio-4f1e0000-aaaa-4bbb-8 /work ext4 defaults,nofail 0 0"]
+    (guest.folder / "used").write_text(f"{by_id}/virtio-4f1e0000-aaaa-4bbb-8\n")
+    (guest.folder / "asked").write_text("")
+    assert not [a for a in guest.run(volume) if a.startswith("mkfs")]
