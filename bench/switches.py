@@ -2,7 +2,7 @@
 
 The switches' own time is that of a script that knows the very requests: those that weft made are sent again, to all
 switches at once over connections that are open, followed by one reading of each switch. The interfaces are the lab's,
-in front of Open vSwitch; both sides alternate in one run.
+in front of Open vSwitch; both sides alternate in one run, and the ratio is the median of those of each turn.
 """
 
 from __future__ import annotations
@@ -46,16 +46,18 @@ def rows() -> list[dict[str, Any]]:
     what = f"VLAN of {LEAVES * HOSTS} ports on {LEAVES} switches changed and read back"
     for kind in KINDS:
         with _fabric(kind) as (driver, wanted):
-            own, weft = (statistics.median(s) for s in _measure(driver, wanted))
+            both = _measure(driver, wanted)
+            own, weft = (statistics.median(s) for s in both)
+            ratio = statistics.median(b / a for a, b in zip(*both, strict=True))
         found += [
             row(f"{what}, {kind}: the switches' own", 1000 * own, "ms"),
             row(f"{what}, {kind}: weft", 1000 * weft, "ms"),
             row(
                 f"{what}, {kind}: ratio",
-                weft / own,
+                ratio,
                 "x",
                 f"<= {GOAL}",
-                weft / own <= GOAL,
+                ratio <= GOAL,
                 "the switches' own",
             ),
         ]
@@ -156,7 +158,7 @@ class Tape:
             reply = self._ask(method, path.replace(old, new) if old else path, *rest[:-1])
             if path.endswith("/revision") and method == "POST":
                 old, new = next(iter(rest[-1].body)), next(iter(reply.body))
-        self.session.read()
+        self.session._read_vlans()  # pyright: ignore[reportPrivateUsage] - no more than a script would read
         self.requests.clear()
 
     def _record_run(self, arguments: list[str], asked: str = "read the configuration") -> str:

@@ -10,18 +10,22 @@ import pyeapi
 import pytest
 from nvueschema.models import v5_9
 
+from tests.drivers.switches.rigs import scope
 from weft.drivers.switches import EthernetFabric, access, open_fabric
 from weft.drivers.switches.access import credentials_for
 from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans
 from weft.model.errors import PermanentError, UnknownError
+from weft.model.fabric import Membership
+from weft.model.fabrictypes import FabricKind, Mode
+from weft.model.resources import Resource, SegmentSpec
 from weft.ports.ledger import NoLedger
 from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
 from weftlab.switches.front import PASSWORD, USER, Front
 from weftlab.switches.fronts import Fronts
 from weftlab.switches.nvue import Nvue, schema_check
-from weftlab.switches.plan import Speaks
+from weftlab.switches.plan import NAMES, Speaks
 from weftlab.switches.site import ethernet_site
 
 VLAN, OTHER = 0x101, 0x102
@@ -71,6 +75,27 @@ def test_what_was_changed_outlives_a_restart(one: One) -> None:
     one.put(0, VLAN)
     one.front.restart()
     assert one.untagged(0) == VLAN
+
+
+@pytest.mark.parametrize(("speaks", "names"), [("eos", "Ethernet{n}/1"), ("nvue", "swp{n}s0")])
+def test_ports_of_breakout_cables_have_their_vendors_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speaks: Speaks, names: str
+) -> None:
+    """Lanes in the name, a slash among them: in the site, on the wire, and in what is read back."""
+    monkeypatch.setitem(NAMES, speaks, names)  # type: ignore[arg-type]
+    one = One(tmp_path, speaks)
+    try:
+        ports = [names.format(n=n) for n in (1, 2)]
+        members = tuple(Membership(port=f"leaf1/{p}", mode=Mode.ACCESS) for p in ports)
+        spec = SegmentSpec(number=VLAN, fabric_type=FabricKind.ETHERNET, members=members)
+        wanted = Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
+        assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
+        assert [one.untagged(0), one.untagged(1), one.untagged(2)] == [VLAN, VLAN, None]
+        assert one.fabric.check(spec, one.fabric.snapshot()).problems == ()
+        assert one.fabric.delete(scope(), [wanted], {})["partition"].error is None
+        assert {i.result for i in one.fabric.clean(spec, one.fabric.snapshot()).items} == {"clean"}
+    finally:
+        one.close()
 
 
 def test_an_answer_that_is_too_large_is_unknown(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +160,52 @@ def test_an_old_answer_is_not_believed(one: One) -> None:
     with pytest.raises(UnknownError):
         one.session.read()
     one.front.thaw()
+
+
+@pytest.mark.parametrize("wrong", [["a list"], {"result": [3, 3, 3]}, {"interface": 3}, "text", 7])
+def test_an_answer_of_another_shape_is_unknown(
+    one: One, monkeypatch: pytest.MonkeyPatch, wrong: object
+) -> None:
+    monkeypatch.setattr(access.Api, "_json", lambda *_: wrong)
+    with pytest.raises(UnknownError):
+        one.session.read()
+
+
+def test_ports_of_a_sonic_that_are_no_table_are_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = One(tmp_path, "sonic")
+    for wrong in ({"PORT_LIST": [{"name": "no ifname"}]}, {"PORT_LIST": 7}, {"PORT_LIST": ["Ethernet0"]}, []):
+        monkeypatch.setattr(access.Api, "_json", lambda *_, wrong=wrong: {"sonic-port:PORT": wrong})
+        with pytest.raises(UnknownError):
+            one.session.read()
+    one.close()
+
+
+def test_a_change_of_a_sonic_reads_its_ports_not_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table is a request; which ports there are doesn't change with a VLAN. A new one is looked for."""
+    one = One(tmp_path, "sonic")
+    asked: list[str] = []
+    ask = access.Api.ask
+
+    def counted(self: access.Api, method: str, path: str, *rest: object) -> access.Reply:
+        asked.append(f"{method} {path.rpartition('/')[2]}")
+        return ask(self, method, path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(access.Api, "ask", counted)
+    one.session.read()
+    asked.clear()
+    one.put(0, VLAN)
+    tree = "sonic-vlan:sonic-vlan"
+    assert asked == [f"GET {tree}", f"PATCH {tree}", f"GET {tree}", "POST sonic-config-mgmt:copy"]
+    limits = one.session.limits
+    one.session.limits = type(limits)(limits.vlans, limits.ports | {"Ethernet800"}, limits.parking)
+    asked.clear()
+    one.put(0, OTHER)
+    assert "GET PORT" in asked
+    one.close()
 
 
 def test_a_port_that_is_not_there_is_refused_and_nothing_changes(one: One) -> None:

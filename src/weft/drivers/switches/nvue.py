@@ -52,7 +52,7 @@ class Nvue(Session):
             vlans = {n: "" for key in own.get("vlan", {}) for n in from_ranges(key)}
             there = {
                 p: self._port(row or {}, own, frozenset(vlans))
-                for p, row in tree.get("interface", {}).items()
+                for p, row in tree["interface"].items()  # there is one for the management, at least
             }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None

@@ -7,7 +7,7 @@ Sources: sonic-mgmt-framework (REST server, `sonic-vlan.yang`, rpc `sonic-config
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +27,8 @@ TABLES = (
     ("sonic-port:sonic-port", "PORT", "PORT_LIST", "ifname"),
     ("sonic-portchannel:sonic-portchannel", "PORTCHANNEL", "PORTCHANNEL_LIST", "name"),
 )
+PORTS_SECONDS = 60.0
+"""How long it is known for a change which ports there are; SONiC refuses those that aren't."""
 Row = tuple[int, str]
 
 
@@ -38,19 +40,34 @@ class Sonic(Session):
     def __init__(self, name: str, api: Api, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
         super().__init__(name, limits, confirm)
         self._api = api
+        self._there: tuple[tuple[str, ...], float] | None = None
 
     def close(self) -> None:
         self._api.close()
 
     def _read(self) -> SwitchState:
-        ports: dict[str, PortVlans] = {}
-        for model, table, rows, key in TABLES:
-            body = self._get(f"{DATA}/{model}/{table}").body or {}
-            found = body.get(f"{model.partition(':')[0]}:{table}", {}).get(rows, [])
-            ports |= {str(row[key]): PortVlans() for row in found}
+        there: list[str] = []
+        try:
+            for model, table, rows, key in TABLES:
+                body = self._get(f"{DATA}/{model}/{table}").body
+                found = _inside(body, f"{model.partition(':')[0]}:{table}").get(rows, [])
+                there += [str(row[key]) for row in found]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
+        self._there = (tuple(there), self._monotonic())
+        return self._vlans(there)
+
+    def _read_vlans(self) -> SwitchState:
+        known = self._there
+        if known is None or self._monotonic() - known[1] > PORTS_SECONDS or self.limits.ports - {*known[0]}:
+            return self._read()
+        return self._vlans(known[0])
+
+    def _vlans(self, there: Sequence[str]) -> SwitchState:
+        ports = {name: PortVlans() for name in there}
         reply = self._get(TREE)  # last: its time is the reading's
         try:
-            tree = (reply.body or {}).get("sonic-vlan:sonic-vlan", {})
+            tree = _inside(reply.body, "sonic-vlan:sonic-vlan")
             vlans = {int(row["vlanid"]): "" for row in tree.get("VLAN", {}).get("VLAN_LIST", [])}
             for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
                 port, number = str(row["ifname"]), int(str(row["name"]).removeprefix("Vlan"))
@@ -63,8 +80,8 @@ class Sonic(Session):
         tables: dict[str, list[Any]] = {}
         try:
             for table, model in TABLES_OF_QOS.items():
-                body = self._get(f"{DATA}/{model}/{table}").body or {}
-                tables[table] = body.get(f"{model.partition(':')[0]}:{table}", {}).get(f"{table}_LIST", [])
+                body = self._get(f"{DATA}/{model}/{table}").body
+                tables[table] = _inside(body, f"{model.partition(':')[0]}:{table}").get(f"{table}_LIST", [])
             return sonic_qos(tables)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the settings for RoCE", f"its answer can't be read: {error!r}") from None
@@ -84,7 +101,9 @@ class Sonic(Session):
 
     def _get(self, path: str) -> Reply:
         reply = self._api.ask("GET", path)
-        if reply.status not in (200, 404):  # 404: the table is empty
+        if reply.status == 404:  # the table is empty
+            return Reply(reply.status, None, reply.date)
+        if reply.status != 200:
             raise self.unknown("read the configuration", _said(reply))
         return reply
 
@@ -134,9 +153,19 @@ class Sonic(Session):
         body = {"source": "running-configuration", "destination": "startup-configuration"}
         path, asked = "/restconf/operations/sonic-config-mgmt:copy", "save the configuration"
         reply = self._api.ask("POST", path, {"sonic-config-mgmt:input": body}, asked)
-        output = (reply.body or {}).get("sonic-config-mgmt:output", {}) if reply.status < 300 else {}
-        if reply.status >= 300 or output.get("status", 0) != 0:
-            raise self.unknown(asked, str(output.get("status-detail") or _said(reply)))
+        try:
+            output = _inside(reply.body, "sonic-config-mgmt:output") if reply.status < 300 else {}
+            good, said = output.get("status", 0) == 0, str(output.get("status-detail") or _said(reply))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
+        if reply.status >= 300 or not good:
+            raise self.unknown(asked, said)
+
+
+def _inside(body: Any, name: str) -> Mapping[str, Any]:
+    """A table's contents; without a body, or with an empty one, it is empty. What has something else in it is no
+    answer: KeyError."""
+    return body[name] if body else {}
 
 
 def _joined(port: PortVlans, number: int, mode: str) -> PortVlans:

@@ -122,6 +122,11 @@ class Session(ABC):
     def _read(self) -> SwitchState:
         """The switch's current state. Raises `UnknownError`."""
 
+    def _read_vlans(self) -> SwitchState:
+        """The same before and after a change, where a reading takes several requests: VLANs and the ports in them are
+        read, which ports there are may be known from a reading not long ago."""
+        return self._read()
+
     @abstractmethod
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
         """Make a change; returns the answer's `serial`. Raises `PermanentError` if it was refused or rolled back.
@@ -162,7 +167,7 @@ class Session(ABC):
     def change(self, edit: Edit, about: SegmentSpec | None = None, save: bool = False) -> SwitchState:
         """As `Switch.change`. Args: save: also if nothing is to be changed."""
         with self._changing:
-            before = self._fresh()
+            before = self._fresh(self._read_vlans)
             batch = edit(before)
             if batch:
                 self.limits.check(batch, self.name)
@@ -199,7 +204,7 @@ class Session(ABC):
         end = self._monotonic() + self._confirm_seconds
         while True:
             try:
-                seen = self._fresh()
+                seen = self._fresh(self._read_vlans)
                 if batch.done(seen):
                     return seen
             except TemporaryError:
@@ -208,9 +213,9 @@ class Session(ABC):
                 return None
             self._sleep(PAUSE)
 
-    def _fresh(self) -> SwitchState:
+    def _fresh(self, read: Callable[[], SwitchState] | None = None) -> SwitchState:
         """A reading that is no older than an earlier one."""
-        state = self._read()
+        state = (read or self._read)()
         with self._lock:
             floor, when = self._floor
             if state.serial < floor and self._monotonic() - when < FLOOR_SECONDS:
