@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from openstack.connection import Connection
 
-from tests.e2e.people import People, Person, connection
+from tests.e2e.people import People, Person, connection, wait_for
 from weft.model.site import Hca, Site
 from weftlab.fabric.faults import Faults
 from weftlab.lab import Lab
 
-PATIENCE = 600.0
-"""Seconds that something is waited for: far more than the slowest machine needs."""
 LAST = 0x17E
 """Last number of the lab's range; weft gives out the first ones."""
-
-
-def wait_for(what: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it has not come to be"
-        time.sleep(0.5)
 
 
 @dataclass

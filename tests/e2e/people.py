@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ import pytest
 from tests.helpers import forks
 from weftlab.lab import Lab
 
+PATIENCE = 600.0
+"""Seconds that something is waited for: far more than the slowest machine needs."""
 POD = """\
 name: {name}
 nodes: {{count: {count}, spare: {spare}, flavor: gpu8, image: tiny}}
@@ -90,6 +93,14 @@ class Person:
         file = self.folder / f"{name}.yaml"
         file.write_text(POD.format(name=name, count=count, floating=floating, spare=spare) + more)
         return self.weft("pod", "create", "-f", str(file), *words)
+
+
+def wait_for(what: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Until it is so; asked again twice a second."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, f"it has not come to be within {seconds:.0f} s"
+        time.sleep(0.5)
 
 
 def assert_clean(operator: Person) -> None:

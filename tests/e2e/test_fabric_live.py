@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.e2e.people import People, Person
+from tests.e2e.people import People, Person, wait_for
 from weftlab.fabric.faults import Faults
 from weftlab.lab import Lab
 
@@ -27,14 +26,6 @@ def faults(lab: Lab) -> Generator[Faults]:
 
 def comparison(operator: Person) -> list[dict[str, Any]]:
     return operator.weft("fabric", "compare", "ib0", "--json").json["differences"]
-
-
-def wait_for(what: Callable[[], bool], seconds: float = 60.0) -> None:
-    """The subnet manager notices a cable by a trap or at its next sweep."""
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it didn't happen"
-        time.sleep(1.0)
 
 
 def test_a_moved_cable_is_seen_and_taken_in(lab: Lab, people: People, faults: Faults) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
 
-from tests.e2e.people import People, connection
+from tests.e2e.people import People, connection, wait_for
 from tests.e2e.pod_watch import PodWatch
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
@@ -23,13 +22,6 @@ def act(cloud: Any, server: str, action: dict[str, Any], version: str = "2.91") 
     """Ask Nova for an action; the status of its answer."""
     answer = cloud.compute.post(f"/servers/{server}/action", json=action, microversion=version)
     return int(answer.status_code)
-
-
-def wait_for(what: Callable[[], bool], seconds: float = 90.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(1.0)
 
 
 def with_key(lab: Lab, pkey: str) -> set[str]:

@@ -6,8 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.e2e.ownnetworks import wait_for
-from tests.e2e.people import Answer, People, Person, connection
+from tests.e2e.people import Answer, People, Person, connection, wait_for
 from weft.app.sitefile import checked, load_site
 from weft.model.site import Device, Interface, SiteNetwork
 from weftlab.lab import Lab

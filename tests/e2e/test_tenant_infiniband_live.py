@@ -18,8 +18,8 @@ import openstack.exceptions
 import pytest
 from keystoneauth1.exceptions.connection import ConnectFailure
 
-from tests.e2e.ownnetworks import LAST, PATIENCE, Cloud, adapters, cloud_of, wait_for
-from tests.e2e.people import People
+from tests.e2e.ownnetworks import LAST, Cloud, adapters, cloud_of
+from tests.e2e.people import PATIENCE, People, wait_for
 from weft.model.site import Hca
 from weftlab.lab import Lab
 

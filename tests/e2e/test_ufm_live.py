@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.ownnetworks import LAST, Cloud, adapters, cloud_of, wait_for
-from tests.e2e.people import People, assert_clean, connection
+from tests.e2e.ownnetworks import LAST, Cloud, adapters, cloud_of
+from tests.e2e.people import People, assert_clean, connection, wait_for
 from weft.planning.fabric.functions import adapter_at, guid_of
 from weftlab.fabric.faults import Faults
 from weftlab.lab import Lab
