@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from weft.model.errors import OutsideError
@@ -38,6 +40,8 @@ class LeanCloud(FakeCloud):
         self._listed: dict[str, OnHost] | None = None
         self._others: tuple[str, ...] = ()
         self._numbers: dict[str, set[int]] = {}
+        self._boots: list[tuple[float, str]] = []
+        """When each server is ready, and its id; in that order, since all boot equally long."""
 
     def _call(self, verb: str, kind: AnyKind | None) -> OutsideError | None:
         self.calls[f"{verb} {kind}" if kind else verb] += 1
@@ -87,6 +91,7 @@ class LeanCloud(FakeCloud):
         if server:
             self._on_hosts.setdefault(str(thing.fields["host"]), {})[thing.id] = thing
             self._listed = None
+            self._boots.append((thing.ready_at, thing.id))
         elif resource.kind is Kind.NETWORK:
             segment = thing.fields["segment"]
             assert isinstance(segment, int)  # the bench's sites have VLANs
@@ -135,6 +140,14 @@ class LeanCloud(FakeCloud):
 
     def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:
         return {}
+
+    def built(self, since: datetime) -> Collection[str]:
+        with self._lock:
+            at = self.clock.monotonic()
+            from_ = at - (self.clock.now() - since).total_seconds()
+            first = bisect_left(self._boots, from_, key=lambda boot: boot[0])
+            last = bisect_right(self._boots, at, key=lambda boot: boot[0])
+            return [server for _, server in self._boots[first:last]]
 
     def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
         return ()

@@ -90,7 +90,9 @@ def _copy(plan: Plan, number: int) -> Plan:
 def metered(made: Bench) -> Meter:
     """What the calls of cloud and subnet managers cost from now on."""
     meter = Meter()
-    meter.watch(made.cloud, ("find", "create", "update", "delete", "on_hosts", "on_networks", "endings"))
+    meter.watch(
+        made.cloud, ("find", "create", "update", "delete", "on_hosts", "on_networks", "endings", "built")
+    )
     fabric = made.keeper.world().fabrics[FABRIC]
     assert isinstance(fabric, FakeFabric)
     for manager in fabric.managers:

@@ -21,6 +21,7 @@ from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.ufm import Ufm
 from weft.ending import EndSignal
+from weft.engine.bootkeeper import BootKeeper
 from weft.engine.clock import DatabaseClock
 from weft.engine.database import Database, embedded
 from weft.engine.dispatcher import Dispatcher
@@ -181,10 +182,12 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
         retention = Retention(database, keeper.site, pulse=pulse)
         tenants = TenantKeeper(database, keeper.world, keeper.site, pulse)
         machines = MachineKeeper(database, keeper.world, keeper.site, pulse)
+        boots = BootKeeper(database, keeper.world, pulse)
         if settings.worker:
             listener.add_follower(tenants)
             tenants.start()
             machines.start()
+            boots.start()
             fabrics.start()
             sweeper.start()
             retention.start()
@@ -195,6 +198,7 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
                 retention.stop()
                 sweeper.stop()
                 fabrics.stop()
+                boots.stop()
                 machines.stop()
                 tenants.stop()
             keeper.close()

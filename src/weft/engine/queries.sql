@@ -626,6 +626,22 @@ UPDATE owner o SET woken = woken + 1, next_at = now() FROM node_hold h
 WHERE h.pod_id = o.id AND h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
     AND o.wanted = 'present' AND o.state IN ('READY', 'DEGRADED', 'VERIFYING', 'FAILED') RETURNING o.id, h.node;
 
+-- name: clouds_with_boots
+-- Those in which servers are on their way, and the time now.
+SELECT r.document ->> 'where' AS cloud, now() AS at FROM pod p JOIN resource r ON r.owner_id = p.id
+WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.mend OR p.changed_at IS NOT NULL)
+    AND r.kind = 'server' AND r.state = 'pending'
+GROUP BY 1;
+
+-- name: wake_built
+-- Pods that wait for these servers, if they aren't due anyway.
+UPDATE pod p SET woken = woken + 1, next_at = now()
+WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.mend OR p.changed_at IS NOT NULL)
+    AND p.next_at > now() AND EXISTS (
+        SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = 'server' AND r.state = 'pending'
+            AND r.outside_id = ANY(%(servers)s))
+RETURNING p.id;
+
 -- name: end_leases
 -- Pods whose lease has ended become pods to release.
 UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now()

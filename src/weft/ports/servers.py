@@ -1,7 +1,9 @@
-"""Port: what tenants have done with their servers, beyond what weft does by itself."""
+"""Port: which servers have booted, and what tenants have done with theirs, beyond what weft does by itself."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
@@ -31,5 +33,13 @@ class Servers(Protocol):
 
         Args:
             serial: the serial console, which bare-metal machines have; else the graphical one.
+        """
+        ...
+
+    def built(self, since: datetime) -> Collection[str]:
+        """Ids of weft's servers, of all projects, that changed since then and aren't being built any more.
+
+        They run, failed or are gone: a hint to look, which may be missing. One question about all.
+        Raises `UnknownError`.
         """
         ...

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from datetime import datetime
+
 from weft.model.errors import ConflictError
 from weft.model.resources import Kind
 from weft.model.views import ConsoleView
@@ -33,6 +36,15 @@ class FakeServers(FakeExisting):
         kind = "serial" if serial else "novnc"
         mine = self._its(project_id, server)
         return ConsoleView(type=kind, url=f"https://cloud.example/{kind}?token={mine.id}")
+
+    def built(self, since: datetime) -> Collection[str]:
+        """All that aren't being built: the fake doesn't note when a server changed."""
+        self._call("built", Kind.SERVER)
+        now = self.clock.monotonic()
+        with self._lock:
+            return [
+                t.id for t in self.servers if t.broken or t.gone_at or (now >= t.ready_at and not t.stuck)
+            ]
 
     def _its(self, project_id: str, server: str) -> Thing:
         for thing in self.servers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -31,8 +32,10 @@ def test_a_pod_from_nothing_to_settled_and_back(bench: Bench) -> None:
     """
     assert bench.find() == {}
     assert not any(one.occupants or one.unknown for one in bench.facts.on_hosts(bench.hosts).values())
+    began = datetime.now(UTC) - timedelta(seconds=5)
     bench.create_all()
     seen = bench.wait_settled()
+    assert {seen[f"server/{host}"].id for host in bench.hosts} <= set(bench.facts.built(began))
     assert set(seen) == {r.key for r in bench.graph.resources}
     assert [(key, o.differences) for key, o in seen.items() if o.differences] == []
     for number, host in enumerate(bench.hosts):

@@ -1,8 +1,9 @@
-"""What Nova is asked when a tenant reboots, rescues, or opens a console; and what its refusals become."""
+"""What Nova is asked about servers that boot, and when a tenant reboots, rescues, or opens a console."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from weft.ports.servers import Action
 
 SERVER = "ac89efa9-a34e-4260-b101-29e9e3b49c3d"
 ACTION = f"POST /compute/servers/{SERVER}/action"
+LISTING = "GET /compute/servers/detail"
+SINCE = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 CONSOLE = f"POST /compute/servers/{SERVER}/remote-consoles"
 
 
@@ -22,10 +25,13 @@ class Listening(TinyCloud):
     """Keeps what it was sent."""
 
     sent: list[Any] = []  # noqa: RUF012 - of the one test
+    queries: list[dict[str, list[str]]] = []  # noqa: RUF012 - of the one test
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         if method == "POST" and path.startswith("/compute"):
             self.sent.append(body)
+        if path == "/compute/servers/detail":
+            self.queries.append(query)
         return TinyCloud.answer(self, method, path, query, seer, body)
 
 
@@ -34,6 +40,7 @@ def rig(tmp_path: Path) -> Iterator[tuple[Listening, OpenStackFacts]]:
     with tiny_cloud(Listening) as (cloud, text):
         assert isinstance(cloud, Listening)
         cloud.sent.clear()
+        cloud.queries.clear()
         (tmp_path / "clouds.yaml").write_text(text)
         sessions = Sessions("weft", [tmp_path / "clouds.yaml"])
         yield cloud, OpenStackFacts(sessions)
@@ -110,3 +117,22 @@ def test_an_answer_that_is_none_is_told(rig: tuple[Listening, OpenStackFacts], l
         facts.console(PROJECT, SERVER, True)
     with pytest.raises(TemporaryError):
         facts.act(PROJECT, SERVER, Action.REBOOT)
+
+
+def test_servers_that_have_booted_are_asked_for_at_once(rig: tuple[Listening, OpenStackFacts]) -> None:
+    """Those of all projects that weft made and that changed; one that is still being built is not among them."""
+    cloud, facts = rig
+    states = {"a": "ACTIVE", "b": "BUILD", "c": "ERROR", "d": "DELETED"}
+    cloud.lies = [(LISTING, Reply(200, {"servers": [{"id": i, "status": s} for i, s in states.items()]}))]
+    assert facts.built(SINCE) == {"a", "c", "d"}
+    assert cloud.queries == [
+        {"all_tenants": ["1"], "tags": ["weft"], "changes-since": ["2026-03-01T12:00:00+00:00"]}
+    ]
+
+
+@pytest.mark.parametrize("lie", [Reply(503, {}), Reply(200, {}), Reply(200, {"servers": ["a"]})])
+def test_a_listing_that_is_none_is_told(rig: tuple[Listening, OpenStackFacts], lie: Reply) -> None:
+    cloud, facts = rig
+    cloud.lies = [(LISTING, lie)] * 5
+    with pytest.raises(OutsideError):
+        facts.built(SINCE)

@@ -1,9 +1,13 @@
-"""What tenants have done with their servers: reboot, rescue, and consoles.
+"""Which servers have booted; what tenants have done with theirs: reboot, rescue, and consoles.
 
-In the server's own project, as weft's user. Source: Nova's api-ref, "Servers - run an action", "Create Console".
+The latter in the server's own project, as weft's user. Source: Nova's api-ref, "List Servers Detailed", "Servers - run
+an action", "Create Console".
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
 
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.service import Json
@@ -46,6 +50,12 @@ class OpenStackServers:
         if not isinstance(found.get("url"), str):
             raise TemporaryError(asked, "Nova", f"a console without a URL: {answer.sentence()}"[:300])
         return ConsoleView(type=kind["type"], url=found["url"])
+
+    def built(self, since: datetime) -> Collection[str]:
+        params = {"all_tenants": "1", "tags": "weft", "changes-since": since.isoformat()}
+        compute = self._sessions.own().compute
+        rows = compute.listing("list servers that changed", "/servers/detail", "servers", params)
+        return frozenset(str(row.get("id")) for row in rows if row.get("status") != "BUILD")
 
 
 def _check(asked: str, answer: Answer) -> None:

@@ -1,0 +1,70 @@
+"""Looks every few seconds which of the servers that boot have ended that, and has their pods visited at once.
+
+A server takes half a minute or ten, and so do thousands of them at a time: one question about all that changed costs a
+cloud and weft less than asking for each again and again, and it is known sooner. What it answers is only a hint:
+whether a server runs is read in its pod's visit, which comes without a hint too, if later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from weft.engine.database import Database
+from weft.engine.periodic import Periodic
+from weft.engine.pulse import Pulse
+from weft.engine.world import World
+from weft.model.errors import WeftError
+
+log = logging.getLogger(__name__)
+
+EVERY = 2.0
+"""Seconds between looks; nothing is asked of a cloud in which none of weft's servers boots."""
+OVERLAP = timedelta(seconds=10)
+"""So far before its last look a cloud is asked for changes: clocks differ, and its database may be behind."""
+LIMIT = 300.0
+"""Seconds without a look after which the thread counts as stuck."""
+
+
+class BootKeeper(Periodic):
+    """Any number may run: a pod is woken once for what its visit hasn't written down yet."""
+
+    def __init__(
+        self,
+        database: Database,
+        world: Callable[[], World],
+        pulse: Pulse | None = None,
+        every: float = EVERY,
+    ) -> None:
+        self._database, self._world, self._every = database, world, every
+        self._looked: dict[str, datetime] = {}
+        super().__init__("boots", self._look, pulse or Pulse(), LIMIT, again=every)
+
+    def _look(self) -> float:
+        self.look()
+        return self._every
+
+    def look(self) -> None:
+        """One look at every cloud in which servers boot.
+
+        One that can't be asked is no reason to call weft unwell: the pods' own visits say what isn't known of them.
+        """
+        with self._database.statement() as tx:
+            booting: dict[str, datetime] = {row["cloud"]: row["at"] for row in tx.rows("clouds_with_boots")}
+        world = self._world()
+        for cloud in booting.keys() & world.clouds.keys():
+            at = booting[cloud]
+            try:
+                built = world.clouds[cloud].built(self._looked.get(cloud, at) - OVERLAP)
+            except WeftError as error:
+                log.warning("cloud %s: it isn't known which servers have booted: %s", cloud, error)
+                continue
+            self._looked[cloud] = at
+            self._wake(sorted(built))
+
+    def _wake(self, servers: list[str]) -> None:
+        if servers:
+            with self._database.transaction() as tx:
+                for row in tx.rows("wake_built", servers=servers):
+                    tx.run("notify", owner_id=str(row["id"]))

@@ -1,0 +1,121 @@
+"""Pods whose servers have booted are visited at once, and no others; without a hint, each is at its time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.house import ORDER, QUICK, House
+from weft.engine.bootkeeper import BootKeeper
+from weft.engine.database import Database
+from weft.engine.pulse import Pulse
+from weft.engine.records import PodRecord
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import FakeCloud, Fault
+
+SLOW = replace(QUICK, first_poll=600.0, last_poll=600.0, last_poll_servers=600.0, patience_servers=3600.0)
+"""Looks at what boots are ten minutes apart."""
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url, loop=SLOW)
+    yield house
+    house.close()
+
+
+def booting(house: House, name: str = "train") -> PodRecord:
+    """A pod whose servers don't come out of BUILD; nothing is due."""
+    house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
+    pod = house.order(ORDER.model_copy(update={"name": name}))
+    work(house)
+    house.cloud.faults.clear()
+    pod = house.store.find_pod(str(pod.id), None)
+    assert pod.state is PodState.BOOTING
+    return pod
+
+
+def work(house: House) -> None:
+    """Whatever is due."""
+    for _ in range(40):
+        if not house.worker.run_once():
+            return
+    raise AssertionError("something is due again and again")
+
+
+def boot(house: House, *pods: PodRecord) -> None:
+    for pod in pods:
+        for thing in house.cloud.servers:
+            if thing.mark is not None and thing.mark.owner.id == str(pod.id):
+                thing.stuck = ""
+
+
+def state(house: House, pod: PodRecord) -> PodState:
+    return house.store.find_pod(str(pod.id), None).state
+
+
+def keeper(house: House) -> BootKeeper:
+    return BootKeeper(house.database, lambda: house.world)
+
+
+def test_a_pod_whose_servers_have_booted_is_ready_without_its_turn(house: House) -> None:
+    pod, other = booting(house), booting(house, "other")
+    boots = keeper(house)
+    boots.look()
+    assert not house.worker.run_once(), "nothing has booted"
+    boot(house, pod)
+    assert not house.worker.run_once(), "the control: nobody has looked"
+    boots.look()
+    work(house)
+    assert (state(house, pod), state(house, other)) == (PodState.READY, PodState.BOOTING)
+
+
+def test_it_is_woken_once_for_what_it_has_not_seen(house: House) -> None:
+    """Two keepers look, and what one of the servers became is written down: nothing is left to be told."""
+    pod = booting(house)
+    first = next(thing for thing in house.cloud.servers)
+    first.stuck = ""
+    for boots in (keeper(house), keeper(house)):
+        boots.look()
+    assert house.worker.run_once() and not house.worker.run_once()
+    keeper(house).look()
+    assert not house.worker.run_once() and state(house, pod) is PodState.BOOTING
+
+
+def test_a_server_that_failed_is_no_less_a_reason(house: House) -> None:
+    pod, boots = booting(house), keeper(house)
+    next(thing for thing in house.cloud.servers).broken = "No valid host was found."
+    boots.look()
+    assert house.worker.run_once()
+    assert any("No valid host" in e.message for e in house.store.events(pod.id, 0))
+
+
+def test_nothing_is_asked_where_nothing_boots(house: House) -> None:
+    house.order()
+    work(house)
+    before = house.cloud.calls[f"built {Kind.SERVER}"]
+    keeper(house).look()
+    assert house.cloud.calls[f"built {Kind.SERVER}"] == before
+
+
+def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(house: House) -> None:
+    """Nor is weft unwell because of it: each visit says what isn't known of its pod."""
+    pod, pulse = booting(house), Pulse()
+    house.cloud.plant(Fault.UNREACHABLE, verb="built")
+    boots = BootKeeper(house.database, lambda: house.world, pulse)
+    boot(house, pod)
+    boots.look()
+    assert not house.worker.run_once() and not [s for s in pulse.checks().values() if s != "ok"]
+    boots.look()
+    work(house)
+    assert state(house, pod) is PodState.READY
+
+
+def test_a_cloud_that_the_site_no_longer_has_is_not_asked(house: House) -> None:
+    booting(house)
+    world = replace(house.world, clouds={"other": FakeCloud(seed=2, name="other", latency=0.0)})
+    BootKeeper(house.database, lambda: world).look()
+    assert not house.worker.run_once()
