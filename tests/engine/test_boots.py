@@ -16,7 +16,7 @@ from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.testing.cloud import FakeCloud, Fault
 
-SLOW = replace(QUICK, first_poll=600.0, last_poll=600.0, last_poll_servers=600.0, patience_servers=3600.0)
+SLOW = replace(QUICK, first_poll_servers=600.0, last_poll_servers=600.0, patience_servers=3600.0)
 """Looks at what boots are ten minutes apart."""
 
 

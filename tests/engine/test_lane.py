@@ -172,6 +172,7 @@ def test_after_it_was_closed_a_visit_still_goes_on_to_its_end() -> None:
 def test_where_visits_are_short_some_are_handed_out_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as have ended lately, once half of those have begun; one after another, each when there is a place."""
     monkeypatch.setattr(lane_module, "AHEAD", LONG)
+    monkeypatch.setattr(lane_module, "EACH", 1)
     lane = Lane("visit", 2, aside=1, ahead=True)
     visits = Visits(lane)
     for number in range(4):
@@ -212,6 +213,7 @@ def test_where_visits_are_long_nobody_is_taken_from_others(monkeypatch: pytest.M
 def test_those_that_wait_ahead_are_handed_back(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once visits get slow, since others may have time for them; and before it ends."""
     monkeypatch.setattr(lane_module, "AHEAD", LONG)
+    monkeypatch.setattr(lane_module, "SLOW", LONG)
     lane = Lane("visit", 1, ahead=True)
     visits = Visits(lane)
     visits.begin("short", aside=False)
@@ -222,7 +224,7 @@ def test_those_that_wait_ahead_are_handed_back(end: str, monkeypatch: pytest.Mon
     lane.hand_back()
     assert back == []  # visits are short here
     if end == "slow":
-        monkeypatch.setattr(lane_module, "AHEAD", 0.0)
+        monkeypatch.setattr(lane_module, "SLOW", 0.0)
         lane.hand_back()
     else:
         lane.close()

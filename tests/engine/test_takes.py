@@ -142,6 +142,7 @@ def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
 ) -> None:
     """A release of it needn't wait for the other's visit, whose cloud hangs."""
     monkeypatch.setattr(lane_module, "AHEAD", 3600.0)
+    monkeypatch.setattr(lane_module, "SLOW", 3600.0)
     slow = house.new_worker("slow", replace(house.loop, pods_at_once=1))
     hangs, goes_on = threading.Event(), threading.Event()
     visit = slow._reconciler.visit  # pyright: ignore[reportPrivateUsage]
@@ -161,7 +162,7 @@ def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
     slow._turn()  # pyright: ignore[reportPrivateUsage]
     assert slow.busy() == 2 and work(house) == []
     house.service.release_pod(house.request(), str(waits.id))
-    monkeypatch.setattr(lane_module, "AHEAD", 0.0)
+    monkeypatch.setattr(lane_module, "SLOW", 0.0)
     for _ in range(100):
         slow._turn()  # pyright: ignore[reportPrivateUsage]
         if house.store.find_pod(str(waits.id), None).state is PodState.RELEASED:
@@ -171,3 +172,18 @@ def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
     goes_on.set()
     slow.stop()
     assert slow.busy() == 0
+
+
+def test_who_is_handed_back_keeps_its_place_and_its_failures(house: House) -> None:
+    """Else it would go behind everything that became due meanwhile, and what fails would be tried ever so often."""
+    house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
+    sql(house, "UPDATE pod SET failures = 3, next_at = now() - interval '1 minute'")
+    asked = "SELECT next_at, failures, held_until IS NULL FROM pod"
+    before = sql(house, asked)
+    (held,) = take_work(house.database, "w", 30.0, 1, 0, threading.Event()).readable
+    held.hand_back()
+    assert sql(house, asked) == before
+    (held,) = take_work(house.database, "w", 30.0, 1, 0, threading.Event()).readable
+    house.store.wake(held.owner.id)
+    held.hand_back()
+    assert sql(house, "SELECT next_at > now() - interval '50 seconds', failures FROM pod") == [(True, 3)]

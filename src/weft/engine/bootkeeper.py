@@ -1,4 +1,4 @@
-"""Looks every few seconds which of the servers that boot have ended that, and has their pods visited at once.
+"""Looks every second which of the servers that boot have ended that, and has their pods visited at once.
 
 A server takes half a minute or ten, and so do thousands of them at a time: one question about all that changed costs a
 cloud and weft less than asking for each again and again, and it is known sooner. What it answers is only a hint:
@@ -19,7 +19,7 @@ from weft.model.errors import WeftError
 
 log = logging.getLogger(__name__)
 
-EVERY = 2.0
+EVERY = 1.0
 """Seconds between looks; nothing is asked of a cloud in which none of weft's servers boots."""
 OVERLAP = timedelta(seconds=10)
 """So far before its last look a cloud is asked for changes: clocks differ, and its database may be behind."""

@@ -347,9 +347,16 @@ class Held(NumbersHeld):
         """Nodes that were looked at, if there is nothing else to write of it, and they may all be in its segment."""
         return self._notes.only_seen()
 
-    def give_up(self, delay: float, failures: int = 0) -> None:
+    def hand_back(self) -> None:
+        """Let go of what no visit began of: it is as it was, and keeps its place in the line."""
+        self.give_up(None, self.owner.failures)
+
+    def give_up(self, delay: float | None, failures: int = 0) -> None:
         """Let go without what was noted; as `let_go`, but it never fails because the owner is of another
         generation, or somebody else's.
+
+        Args:
+            delay: None: it is due since when it was.
         """
         unsure = self._unsure or bool(self._notes.changes)
         self._notes = Notes()

@@ -24,8 +24,10 @@ MOVED = 2.0
 """Seconds after which a lane in which nothing has moved is given way to no more: it waits for something outside."""
 
 AHEAD = 0.25
-"""So many visits are handed out ahead as have ended in these seconds, and no more than there are places: if visits get
-slow, none waits behind more than one of them, while another worker could have it."""
+"""So many visits are handed out ahead as places have become free in these seconds, and no more than `EACH` for each."""
+EACH = 3
+SLOW = 1.0
+"""After so many seconds in which no place has become free, those that were handed out ahead are handed back."""
 
 
 class Way(Protocol):
@@ -79,7 +81,7 @@ class Lane:
         self._taken = self._aside = self._returning = 0
         self._moved = float("-inf")
         self._waiting: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
-        self._ends: deque[float] = deque(maxlen=places if ahead else 0)
+        self._freed_at: deque[float] = deque(maxlen=EACH * places if ahead else 0)
         self._closed = False
 
     @property
@@ -87,7 +89,7 @@ class Lane:
         """Visits that may be handed out now: those that begin at once, and some ahead once half of these have begun."""
         with self._condition:
             now = time.monotonic()
-            ahead = sum(now - end < AHEAD for end in self._ends)
+            ahead = sum(now - freed < AHEAD for freed in self._freed_at)
             places = max(0, self._places - self._taken - self._returning)
             return places + ahead - len(self._waiting) if len(self._waiting) <= ahead // 2 else 0
 
@@ -123,7 +125,7 @@ class Lane:
     def hand_back(self) -> None:
         """Those that wait for a place though none has become free lately: others may have time for them."""
         with self._condition:
-            slow = not self._ends or time.monotonic() - self._ends[-1] >= AHEAD
+            slow = not self._freed_at or time.monotonic() - self._freed_at[-1] >= SLOW
             given = self._take_back() if slow else []
         for back in given:
             back()
@@ -138,7 +140,7 @@ class Lane:
         with self._condition:
             self._taken -= 1
             self._moved = time.monotonic()
-            self._ends.append(self._moved)
+            self._freed_at.append(self._moved)
             self._begin_those_that_wait()
             self._condition.notify_all()
             return self._is_empty()
@@ -177,6 +179,7 @@ class Lane:
                 return False
             self._aside += 1
             self._taken -= 1
+            self._freed_at.append(time.monotonic())
             self._begin_those_that_wait()
             self._condition.notify_all()
             return True

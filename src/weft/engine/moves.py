@@ -257,7 +257,7 @@ class Moves:
             raise TemporaryError(
                 f"wait for {names}{more} {what}", left[0].resource.where, f"not yet ({reason})"
             )
-        boots = all(r.kind.row.boots for r in left)
+        boots = end is RowState.SETTLED and all(r.kind.row.boots for r in left)
         delay = self._settings.poll(min(self._age(r) for r in left), boots)
         return Wait(f"{names}{more}: {reason}", delay)
 

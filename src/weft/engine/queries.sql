@@ -847,11 +847,12 @@ WITH held AS MATERIALIZED (
 SELECT id FROM held;
 
 -- name: give_up_owner
--- Let go of an owner: look again at `next_at`, or at once if somebody woke it meanwhile; unsure: as in write_held.
+-- Let go of an owner: look again after a delay (none: it is due since when it was), or at once if somebody woke it
+-- meanwhile; unsure: as in write_held.
 UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
     alarmed = alarmed AND parked IS NULL, parked = NULL,
     late_until = CASE WHEN %(unsure)s THEN greatest(late_until, now()) ELSE late_until END,
-    next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
+    next_at = CASE WHEN woken > %(woken)s THEN now() ELSE coalesce(now() + %(delay)s * interval '1 second', next_at) END
 WHERE id = %(id)s AND token = %(token)s;
 
 -- name: set_owner

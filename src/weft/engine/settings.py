@@ -29,8 +29,9 @@ class LoopSettings:
         watch_every: how often it is looked who is on a pod's nodes while its servers boot, and nothing else is done.
         first_poll, last_poll, poll_growth: after how long to look again at what settles or goes: that share of the
             time since it began, within these bounds.
-        last_poll_servers, poll_growth_servers: the same of servers that boot. They take long and are many, each look at
-            one costs as much as a step of an order, and `weft.engine.bootkeeper` sees when they have.
+        first_poll_servers, last_poll_servers, poll_growth_servers: the same of servers that boot. They take long and
+            are many, each look at one costs as much as a step of an order, and `weft.engine.bootkeeper` sees sooner
+            when they have.
         patience, patience_servers: how long things may take to settle or to go before the pod says why it waits, and is
             looked at more rarely.
         verify_patience: how long something may still be coming up when a pod is verified.
@@ -54,6 +55,7 @@ class LoopSettings:
     first_poll: float = 0.3
     last_poll: float = 10.0
     poll_growth: float = 0.2
+    first_poll_servers: float = 10.0
     last_poll_servers: float = 30.0
     poll_growth_servers: float = 1.0
     patience: float = 30.0
@@ -73,12 +75,9 @@ class LoopSettings:
 
     def poll(self, age: float, boots: bool = False) -> float:
         """Pause before the next look at something that has been on its way for so long."""
-        growth, last = (
-            (self.poll_growth_servers, self.last_poll_servers)
-            if boots
-            else (self.poll_growth, self.last_poll)
-        )
-        return min(last, max(self.first_poll, growth * age))
+        if boots:
+            return min(self.last_poll_servers, max(self.first_poll_servers, self.poll_growth_servers * age))
+        return min(self.last_poll, max(self.first_poll, self.poll_growth * age))
 
     def delay(self, failures: int) -> float:
         """Back-off after so many failures in a row."""

@@ -170,9 +170,9 @@ class Worker:
         lane.begin(lambda: self._visit(held, lane), lambda: self._hand_back(held))
 
     def _hand_back(self, held: Held) -> None:
-        """Nothing was begun on it: it is due at once, for whoever has time."""
+        """Nothing was begun on it: it is for whoever has time."""
         try:
-            held.give_up(0.0)
+            held.hand_back()
         except WeftError as error:
             log.warning("%s (%s) can't be handed back: %s", held.owner, held.owner.id, error)
         with self._lock:
