@@ -41,7 +41,10 @@ class Cabling:
             return cls(names, hosts)
         links = tuple((k.a, k.b, k.peer) for k in switching.links)
         bundles = {end: b.ports for b in switching.bundles for end in b.ports}
-        others = frozenset(f"{i.switch}/{i.port}" for i in site.interfaces if i.port and i.switch in names)
+        cabled = [(i.switch, i.port) for i in site.interfaces]
+        cabled += [(m.bmc_switch, m.bmc_port) for m in site.ipu_machines]
+        cabled += [(m.gw_switch, m.gw_port) for m in site.ipu_machines]
+        others = frozenset(f"{switch}/{port}" for switch, port in cabled if port and switch in names)
         return cls(names, hosts, links, bundles, others)
 
     def ends(self, port: str) -> tuple[str, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from weft.drivers.switches.cabling import switch_of
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import EVERY
+from weft.model.site import Site
 
 FIXED = frozenset({"bmc", "gateway", "infrastructure"})
 """Roles of networks whose interfaces stay in them: a machine's boot port is in several, one after the other."""
@@ -31,19 +33,53 @@ def _open(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
 
 def _misplaced(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
     """Whoever shares a VLAN with a BMC can take the machine over."""
-    for one in seen.site.interfaces:
-        network, end = seen.site.networks.get(one.network), f"{one.switch}/{one.port}"
-        if one.switch != switch or one.port is None or network is None or network.vlan is None:
+    for one in _fixed(seen.site):
+        if switch_of(one.end) != switch:
             continue
-        if not {s.role for s in network.subnets.values()} & FIXED:
+        if one.end not in seen.ends:
+            yield f"port {one.end} of {one.of} isn't known to its switch: name it as the switch does"
             continue
-        if end not in seen.ends:
-            of = f"{one.device}'s {one.name}"
-            yield f"port {end} of {of} isn't known to its switch: name it as the switch does"
-            continue
-        if seen.ends[end].tagged == EVERY:
+        if seen.ends[one.end].tagged == EVERY:
             continue  # told already
-        if others := sorted(seen.ends[end].numbers - {network.vlan}):
+        if others := sorted(seen.ends[one.end].numbers - {one.vlan}):
             listed = ", ".join(map(str, others[:5])) + (" …" if len(others) > 5 else "")
-            of = f"{one.device}'s {one.name}"
-            yield f"port {end} of {of} is in VLAN {listed}; network {one.network} has {network.vlan}"
+            yield f"port {one.end} of {one.of} is in VLAN {listed}; {one.network} has {one.vlan}"
+
+
+class _Fixed(NamedTuple):
+    """A port that stays in one VLAN.
+
+    Attributes:
+        end: switch/port.
+        of: whose it is.
+    """
+
+    end: str
+    of: str
+    network: str
+    vlan: int
+
+
+def _fixed(site: Site) -> Iterator[_Fixed]:
+    """Of interfaces of hardware, and of BMCs and gateways of IPU-Machines."""
+    for one in site.interfaces:
+        network = site.networks.get(one.network)
+        if one.switch is None or one.port is None or network is None or network.vlan is None:
+            continue
+        if {s.role for s in network.subnets.values()} & FIXED:
+            end = f"{one.switch}/{one.port}"
+            yield _Fixed(end, f"{one.device}'s {one.name}", f"network {one.network}", network.vlan)
+    for machine in site.ipu_machines:
+        pod = site.ipu_pods[machine.ipu_pod]
+        if machine.bmc_switch and machine.bmc_port:
+            end, network = (
+                f"{machine.bmc_switch}/{machine.bmc_port}",
+                f"the BMCs' network of {machine.ipu_pod}",
+            )
+            yield _Fixed(end, f"{machine.name}'s BMC", network, pod.bmc.vlan)
+        if machine.gw_switch and machine.gw_port:
+            end, network = (
+                f"{machine.gw_switch}/{machine.gw_port}",
+                f"the gateways' network of {machine.ipu_pod}",
+            )
+            yield _Fixed(end, f"{machine.name}'s IPU-Gateway", network, pod.gateway.vlan)

@@ -1,0 +1,65 @@
+"""Ports that stay in one VLAN: BMCs and gateways of IPU-Machines, cabled to the site's Ethernet fabric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.drivers.switches.cabling import Cabling
+from weft.drivers.switches.hostports import port_troubles
+from weft.drivers.switches.snapshot import EthernetSnapshot
+from weft.drivers.switches.vlans import EVERY, PortVlans, SwitchState
+from weft.model.site import Site
+from weftlab.layout import Layout
+from weftlab.site import make_site, settings
+from weftlab.switches.labsite import FABRIC
+
+BMC, GATEWAY, LEAF = "Ethernet31", "Ethernet32", "tor01"
+BMCS, GATEWAYS = 14, 13
+"""VLANs."""
+
+
+def cabled(bmc: str = BMC) -> Site:
+    """Its one IPU-Machine's BMC (VLAN 14) and gateway (VLAN 13) are cabled to a leaf of the fabric."""
+    layout = Layout(Path("/n"), Path("/n"), 23000)
+    found = make_site(settings(nodes=2, leaves=2, spines=1, fabric="ethernet", ipus=4), layout)
+    document = found.model_dump(mode="json")
+    document["ipu_pods"]["ipupod1"]["bmc"]["vlan"] = 14
+    document["ipu_machines"][0] |= {
+        "bmc_switch": LEAF,
+        "bmc_port": bmc,
+        "gw_switch": LEAF,
+        "gw_port": GATEWAY,
+    }
+    return Site.model_validate(document)
+
+
+def said(site: Site, bmc: PortVlans, gateway: PortVlans) -> list[str]:
+    """What is wrong with the leaf's ports."""
+    state = SwitchState({}, {BMC: bmc, GATEWAY: gateway})
+    cabling = Cabling.of(site, FABRIC, site.fabrics[FABRIC].manager.switching)
+    return list(port_troubles(LEAF, EthernetSnapshot(site, FABRIC, 0.0, cabling, {LEAF: state}, {}, {})))
+
+
+def test_in_their_own_vlans_or_in_none_nothing_is_wrong() -> None:
+    assert said(cabled(), PortVlans(BMCS), PortVlans(GATEWAYS)) == []
+    assert said(cabled(), PortVlans(None), PortVlans(None)) == []
+
+
+def test_a_bmc_among_pods_or_on_every_vlan_is_told() -> None:
+    [told] = said(cabled(), PortVlans(0x101), PortVlans(GATEWAYS))
+    assert told == f"port {LEAF}/{BMC} of ipum1's BMC is in VLAN 257; the BMCs' network of ipupod1 has 14"
+    [told] = said(cabled(), PortVlans(BMCS, frozenset({0x101})), PortVlans(GATEWAYS))
+    assert "ipum1's BMC is in VLAN 257" in told
+    [told] = said(cabled(), PortVlans(BMCS), PortVlans(None, EVERY))
+    assert told.startswith(f"host port {LEAF}/{GATEWAY} is a trunk of every VLAN")
+
+
+def test_a_gateway_in_the_vlan_of_bmcs_is_told() -> None:
+    [told] = said(cabled(), PortVlans(BMCS), PortVlans(BMCS))
+    assert told.endswith("of ipum1's IPU-Gateway is in VLAN 14; the gateways' network of ipupod1 has 13")
+
+
+def test_a_port_by_another_name_than_the_switchs_is_no_silence() -> None:
+    """A number from 1, which cabling lists have: whether it is among pods can't be seen."""
+    [told] = said(cabled("31"), PortVlans(0x101), PortVlans(GATEWAYS))
+    assert told == f"port {LEAF}/31 of ipum1's BMC isn't known to its switch: name it as the switch does"
