@@ -14,26 +14,27 @@ USER = "ironic"
 CLEANING_NETWORK = "machines-cleaning"
 
 
+INTERFACES = {
+    "bios": "no-bios",
+    "boot": "fake",
+    "console": "no-console",
+    "deploy": "lab",
+    "firmware": "no-firmware",
+    "inspect": "lab",
+    "management": "redfish",
+    "network": "neutron",
+    "power": "redfish",
+    "raid": "no-raid",
+    "rescue": "no-rescue",
+    "storage": "noop",
+    "vendor": "no-vendor",
+}
+"""Kind of hardware interface -> the one that every machine has."""
+
+
 def ironic(layout: Layout) -> Sections:
     """API and conductor in one process, without RPC."""
     data = layout.data / "ironic"
-    login = config.login(layout, USER)
-    own = login | {"auth_type": "password"}
-    interfaces = {
-        "bios": "no-bios",
-        "boot": "fake",
-        "console": "no-console",
-        "deploy": "lab",
-        "firmware": "no-firmware",
-        "inspect": "lab",
-        "management": "redfish",
-        "network": "neutron",
-        "power": "redfish",
-        "raid": "no-raid",
-        "rescue": "no-rescue",
-        "storage": "noop",
-        "vendor": "no-vendor",
-    }
     return {
         "DEFAULT": {
             "log_dir": layout.log("ironic").parent,
@@ -48,7 +49,7 @@ def ironic(layout: Layout) -> Sections:
             "tempdir": data,
             "state_path": data,
             "enabled_hardware_types": "lab",
-            **{f"enabled_{kind}_interfaces": name for kind, name in interfaces.items()},
+            **{f"enabled_{kind}_interfaces": name for kind, name in INTERFACES.items()},
         },
         "database": {"connection": config.database_url(layout, "ironic")},
         "oslo_concurrency": {"lock_path": data / "lock"},
@@ -68,6 +69,15 @@ def ironic(layout: Layout) -> Sections:
         "deploy": {"http_root": data / "http", "http_url": layout.url("bmc")},
         "pxe": {"tftp_root": data / "tftp"},
         "dhcp": {"dhcp_provider": "none"},
+        **_others(layout),
+    }
+
+
+def _others(layout: Layout) -> Sections:
+    """How Ironic signs in to the other services, and its networks in Neutron."""
+    own = config.login(layout, USER) | {"auth_type": "password"}
+    networks = ("cleaning", "provisioning", "inspection")
+    return {
         "keystone_authtoken": {
             **own,
             "www_authenticate_uri": layout.url("keystone"),
@@ -75,12 +85,7 @@ def ironic(layout: Layout) -> Sections:
             "service_token_roles": "service",
             "service_type": "baremetal",
         },
-        "neutron": {
-            **own,
-            "cleaning_network": CLEANING_NETWORK,
-            "provisioning_network": CLEANING_NETWORK,
-            "inspection_network": CLEANING_NETWORK,
-        },
+        "neutron": {**own, **{f"{name}_network": CLEANING_NETWORK for name in networks}},
         **{name: dict(own) for name in ("service_catalog", "glance", "nova", "swift")},
     }
 
