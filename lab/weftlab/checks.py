@@ -43,6 +43,21 @@ def answers_tcp(host: str, port: int) -> Check:
     return check
 
 
+def accepts(path: Path) -> Check:
+    """Somebody accepts connections on a unix socket; its file alone may be left over."""
+
+    def check() -> str | None:
+        try:
+            with socket.socket(socket.AF_UNIX) as link:
+                link.settimeout(SECONDS)
+                link.connect(str(path))
+        except OSError as error:
+            return f"no answer on {path}: {error}"
+        return None
+
+    return check
+
+
 def greets(path: Path) -> Check:
     """A MariaDB on a unix socket sends its greeting by itself."""
 

@@ -54,6 +54,11 @@ def add_commands(subparsers: Any) -> None:
     )
     up.add_argument("--metal", type=int, default=0, metavar="N", help="bare-metal machines in a real Ironic")
     up.add_argument(
+        "--guests",
+        action="store_true",
+        help="servers of GPU nodes run: small guests by Nova's libvirt driver, on the management network",
+    )
+    up.add_argument(
         "--liar",
         action=argparse.BooleanOptionalAction,
         help="a proxy between weft and OpenStack that lies when told to (`weft lab lie`); also for a lab that is up",
@@ -120,6 +125,7 @@ def _up(args: argparse.Namespace) -> int:
         liar=bool(args.liar),
         tenant_networks=args.tenant_networks,
         metal=args.metal,
+        guests=args.guests,
     )
     other = lab.running and args.liar is not None and lab.set_liar(args.liar)
     if not lab.up() and not other:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,21 @@ from weftlab import checks, config, ipu, mlnx
 from weftlab.bootstrap import connect
 from weftlab.catalog import API_SERVICES, Api
 from weftlab.guests import started_folder
+from weftlab.hypervisor import config as hypervisor
+from weftlab.hypervisor.bridges import bridge_of, guest_hosts
 from weftlab.layout import Layout
 from weftlab.metal import machines as metal
 from weftlab.metal.jobs import driver_path, has_machines, with_driver
 from weftlab.service import Check, Service
+from weftlab.switches.labsite import lab_ovs
 
 PROGRAMS = Path(__file__).with_name("programs")
 QUIET = {"PYTHONWARNINGS": "ignore"}
 MEMBER_SEQUENCE = 1000
 
 
-def write_configuration(layout: Layout, env: Path, site: Site) -> None:
-    """Every service's files, each host's, and the folders that they name."""
+def write_configuration(layout: Layout, env: Path, site: Site, running: bool = False) -> None:
+    """Every service's files, each host's, and the folders that they name. Args: running: servers run as guests."""
     for api in API_SERVICES:
         etc = layout.etc / api.name
         etc.mkdir(parents=True, exist_ok=True)
@@ -39,18 +43,30 @@ def write_configuration(layout: Layout, env: Path, site: Site) -> None:
             (etc / file).write_text(config.render(found))
     paste = layout.etc / "nova" / "api-paste.ini"
     paste.write_bytes((env / "etc/nova/api-paste.ini").read_bytes())
+    run = {n.nova_host for n in guest_hosts(site)} if running else set[str]()
     for node in config.compute_nodes(site):
         host = node.nova_host
-        (layout.etc / "nova" / f"{host}.conf").write_text(config.render(config.nova_host(layout, site, node)))
+        found = config.nova_host(layout, site, node)
+        if host in run:
+            own = hypervisor.compute(layout, lab_ovs(layout))
+            found = {**found, **own, "DEFAULT": found["DEFAULT"] | own["DEFAULT"]}
+        (layout.etc / "nova" / f"{host}.conf").write_text(config.render(found))
         (layout.etc / "nova" / f"{host}.devices.json").write_text(json.dumps(config.devices(node)))
         data = layout.data / "nova" / host
-        (data / "lock").mkdir(parents=True, exist_ok=True)
+        for folder in ("lock", "instances"):
+            (data / folder).mkdir(parents=True, exist_ok=True)
         # Without it the compute would create a new identity at each start.
         (data / "compute_id").write_text(config.compute_id(host))
-    _write_plan(layout, site)
+    _write_plan(layout, site, run)
     started_folder(layout).mkdir(parents=True, exist_ok=True)
-    rails = {n.nova_host: _mapped(site, n) for n in config.compute_nodes(site)}
-    _hosts_path(layout).write_text(json.dumps(rails))
+    told = {
+        n.nova_host: {
+            "devices": _mapped(site, n),
+            "bridge": bridge_of(n.nova_host) if n.nova_host in run else None,
+        }
+        for n in config.compute_nodes(site)
+    }
+    _hosts_path(layout).write_text(json.dumps(told))
 
 
 def api_service(layout: Layout, env: Path, api: Api, site: Site, after: tuple[str, ...]) -> Service:
@@ -116,12 +132,12 @@ def neutron_rpc(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -
     )
 
 
-def fleet(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Service:
+def fleet(layout: Layout, env: Path, site: Site, after: tuple[str, ...], running: bool = False) -> Service:
     """Nova's conductor, scheduler and computes, and the discovery of the hosts."""
     return Service(
         name="nova-fleet",
         argv=(str(env / "bin" / "python"), str(PROGRAMS / "fleet.py"), str(_plan_path(layout))),
-        env=QUIET,
+        env={**QUIET, **({"PYTHONPATH": str(hypervisor.overlay(layout))} if running else {})},
         log=layout.log("nova-fleet"),
         cwd=layout.work / "fleet",
         after=after,
@@ -146,8 +162,8 @@ def _plan_path(layout: Layout) -> Path:
     return layout.etc / "nova" / "fleet.json"
 
 
-def _write_plan(layout: Layout, site: Site) -> None:
-    """What the fleet forks, see `programs/fleet.py`."""
+def _write_plan(layout: Layout, site: Site, run: Collection[str]) -> None:
+    """What the fleet forks, see `programs/fleet.py`. Args: run: hosts whose servers run."""
     wired = any(f.manager.driver == "switches" for f in site.fabrics.values())
     guests = {n.nova_host for n in config.compute_nodes(site) if n.role != "compute" or wired}
     children = [_child(layout, name, "nova.conf") for name in ("nova-conductor", "nova-scheduler")]
@@ -157,6 +173,7 @@ def _write_plan(layout: Layout, site: Site) -> None:
         if host == metal.HOST:
             continue
         child["env"] = {"WEFT_LAB_DEVICES": str(layout.etc / "nova" / f"{host}.devices.json")}
+        child["libvirt"] = host in run
         if host in guests:
             child["env"]["WEFT_LAB_GUESTS"] = str(started_folder(layout))
     discover = _child(layout, "nova-discover", "nova.conf")
@@ -195,7 +212,9 @@ def _child(layout: Layout, name: str, *files: str) -> dict[str, Any]:
     }
 
 
-def agents(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Service:
+def agents(layout: Layout, env: Path, site: Site, after: tuple[str, ...], running: bool = False) -> Service:
+    """Args: running: on some hosts ports are plugged into Open vSwitch."""
+    ovs = lab_ovs(layout)
     ready = layout.data / "neutron" / "agents-reported"
     return Service(
         name="neutron-agents",
@@ -204,7 +223,11 @@ def agents(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Ser
             *("--config-file", str(layout.etc / "neutron" / "neutron.conf")),
             *("--log-file", str(layout.log("neutron-agents"))),
         ),
-        env={**QUIET, "OS_CLIENT_CONFIG_FILE": str(layout.etc / "neutron" / "clouds.yaml")},
+        env={
+            **QUIET,
+            "OS_CLIENT_CONFIG_FILE": str(layout.etc / "neutron" / "clouds.yaml"),
+            **(hypervisor.plugging(layout, ovs) if running else {}),
+        },
         log=layout.log("neutron-agents-out"),
         logs=(layout.log("neutron-agents"),),
         cwd=layout.work / "neutron-agents",

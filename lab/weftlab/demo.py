@@ -9,6 +9,7 @@ Every line that begins with `$` is a command that you could type yourself.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -18,16 +19,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+from weftlab.bootstrap import connect
+from weftlab.hypervisor.login import Door, guests_of, make_key
 from weftlab.lab import Lab
 from weftlab.layout import LabError, free_ports
 from weftlab.supervisor import JobError
+from weftlab.switches.labsite import lab_ovs
 
 POD = """\
-name: demo
-nodes: {count: 4, flavor: gpu8, image: tiny}
-fabric: {isolation: partition}
-locality: {required: site, preferred: leaf}
-access: {ssh_from: [10.0.0.0/8]}
+name: {name}
+nodes: {{count: {count}, flavor: gpu8, image: guest}}
+fabric: {{isolation: partition}}
+locality: {{required: site, preferred: leaf}}
+access: {{ssh_from: [10.0.0.0/8], ssh_key: {key}}}
 """
 
 
@@ -59,10 +63,43 @@ class Demo:
         if code not in allowed:
             raise SystemExit(f"weft demo: `{shown}` ended with exit code {code}; it should not have")
 
+    def pod(self, name: str, cloud: str) -> Any:
+        """What its tenant sees of a pod."""
+        self.weft("pod", "show", name, "--json", save=f"{name}.json", cloud=cloud)
+        return json.loads((self.folder / f"{name}.json").read_text())
+
+    def login(self, key: Path) -> None:
+        """Into every server of `demo`, and from there to the others; another tenant's server isn't reached."""
+        network = connect(self.lab.layout).network
+        mine, other = (
+            guests_of(self.pod(n, c), network) for n, c in (("demo", "team-a"), ("other", "team-b"))
+        )
+        door = Door(lab_ovs(self.lab.layout), key)
+        with door.into(mine):
+            for node, address in mine.addresses.items():
+                print(f"$ ssh root@{address} hostname", flush=True)
+                print(f"{door.awaited(address, 'hostname')}  ({node})", flush=True)
+            members = list(mine.addresses.values())
+            answers = sum(len(door.pings(a, [b for b in members if b != a])) for a in members)
+            pairs = len(members) * (len(members) - 1)
+            print(f"{answers} of {pairs} pings between members were answered", flush=True)
+            strangers = door.taken(members[0], other)
+            print(
+                f"root takes an address of {other.subnet}: {len(strangers)} of {len(other.addresses)} answered"
+            )
+        with door.into(other):
+            alive = [a for a in other.addresses.values() if door.reaches(a)]
+            print(f"asked in its own VLAN, the other tenant's server answers: {', '.join(alive)}", flush=True)
+        if answers != pairs or strangers or len(alive) != len(other.addresses):
+            raise SystemExit("weft demo: members must reach each other and nobody else")
+
     def run(self) -> None:
-        (self.folder / "pod.yaml").write_text(POD)
+        key = make_key(self.folder)
+        public = key.with_suffix(".pub").read_text().strip()
+        (self.folder / "pod.yaml").write_text(POD.format(name="demo", count=4, key=public))
+        (self.folder / "other.yaml").write_text(POD.format(name="other", count=1, key=public))
         self.say("what is ordered: pod.yaml")
-        print(POD, end="")
+        print((self.folder / "pod.yaml").read_text(), end="")
         self.say("the plan: which nodes, why these, what would be made; nothing is touched")
         self.weft("pod", "plan", "-f", "pod.yaml")
         self.say("the order, until it is READY")
@@ -70,8 +107,13 @@ class Demo:
         self.say("what the tenant has")
         self.weft("pod", "list")
         self.weft("pod", "show", "demo")
-        self.say("another tenant sees none of it")
+        self.say("another tenant sees none of it, and orders a server of its own")
         self.weft("pod", "show", "demo", cloud="team-b", allowed=(2,))
+        self.weft("pod", "create", "-f", "other.yaml", "--wait", cloud="team-b")
+        self.say(
+            "login, and pings between servers: guests without hardware virtualization, so they take a moment"
+        )
+        self.login(key)
         self.say("the operator: nodes, subnet managers, and an audit of cloud and fabric")
         self.weft("node", "list", cloud="operator")
         self.weft("fabric", "status", cloud="operator")
@@ -80,6 +122,7 @@ class Demo:
         self.weft("pod", "release", "demo", "--wait")
         self.weft("pod", "receipt", "demo", "--json", save="receipt.json")
         self.weft("receipt", "verify", "receipt.json")
+        self.weft("pod", "release", "other", "--wait", cloud="team-b")
         self.weft("audit", cloud="operator")
 
 
@@ -104,7 +147,7 @@ def _demo(name: str) -> type[Demo]:
 
 
 LABS: dict[str, tuple[dict[str, Any], str]] = {
-    "": ({"ipus": 0}, "OpenSM over a simulated fabric"),
+    "": ({"ipus": 0, "guests": True}, "OpenSM over a simulated fabric, guests by QEMU"),
     # The IPUs' demo needs no GPU node; one is the least that a lab has.
     "ipu": ({"nodes": 4, "computes": 1}, "OpenSM over a simulated fabric, a simulated IPU-POD16"),
     "roce": (

@@ -40,7 +40,9 @@ Say = Callable[[str], None]
 
 
 def program(name: str) -> str | None:
-    """Full path of a program; /usr/sbin counts also where PATH lacks it."""
+    """Full path of a program; /usr/sbin counts also where PATH lacks it. A path is that of any file."""
+    if "/" in name:
+        return name if Path(name).exists() else None
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin")
 
 

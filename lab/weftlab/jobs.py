@@ -11,11 +11,12 @@ from weftlab import bootstrap, checks, cloud, database, infra, ipujobs, mlnx
 from weftlab.catalog import API_SERVICES
 from weftlab.environment import environment_path
 from weftlab.fabric import fabric_jobs
+from weftlab.hypervisor import jobs as hypervisor
 from weftlab.layout import Layout, Settings
 from weftlab.metal.jobs import has_machines, metal_jobs
 from weftlab.service import Job, Service, Step, wait_until, without
-from weftlab.switches.jobs import lab_switch_jobs
-from weftlab.switches.labsite import lab_plan
+from weftlab.switches.jobs import lab_switch_jobs, ovs_jobs
+from weftlab.switches.labsite import lab_ovs, lab_plan
 from weftlab.ufm.service import ufm_hosts, ufm_jobs
 
 POSTMASTER = "postgres/postmaster.pid"  # where weft.engine.database puts its server
@@ -23,12 +24,19 @@ POSTMASTER = "postgres/postmaster.pid"  # where weft.engine.database puts its se
 Pause = Callable[[Callable[[], None]], None]
 
 
-def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[Job, ...]:
+def guests_run(settings: Settings) -> bool:
+    return settings.guests and not settings.fabric_only
+
+
+def cloud_jobs(
+    layout: Layout, site: Site, golden: Path, pause: Pause, running: bool = False
+) -> tuple[Job, ...]:
     """OpenStack with its database and its message broker.
 
     Args:
         golden: where the golden image of the databases is, or is to be put.
         pause: does something while MariaDB is ended.
+        running: servers run as guests.
     """
     env = environment_path(layout.cache)
     fresh = not golden.exists()
@@ -63,12 +71,13 @@ def cloud_jobs(layout: Layout, site: Site, golden: Path, pause: Pause) -> tuple[
     if own:
         schema = ("schema of neutron",) if fresh else ("mariadb",)
         jobs += [mlnx.schema_step(layout, env, site, schema), mlnx.front(layout)]
+    beside = (*(("ironic",) if bare else ()), *(("libvirtd",) if running else ()))
     jobs += [
         cloud.neutron_rpc(layout, env, site, (*filled, *own, "rabbitmq")),
-        cloud.fleet(
-            layout, env, site, (*filled, "rabbitmq", "keystone", "placement", *(("ironic",) if bare else ()))
+        cloud.fleet(layout, env, site, (*filled, "rabbitmq", "keystone", "placement", *beside), running),
+        cloud.agents(
+            layout, env, site, (*filled, "rabbitmq", *(("host-bridges",) if running else ())), running
         ),
-        cloud.agents(layout, env, site, (*filled, "rabbitmq")),
         Step(
             "policies",
             lambda: cloud.read_policies(layout),
@@ -93,13 +102,21 @@ def wait_for(check: Callable[[], str | None], seconds: float) -> Callable[[], No
 def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause: Pause) -> tuple[Job, ...]:
     """The jobs for the settings."""
     jobs: tuple[Job, ...] = () if settings.fabric == "ethernet" else fabric_jobs(layout, site)
+    running = guests_run(settings)
+    spaces = hypervisor.SPACES if running else ()
     if settings.fabric != "infiniband":
-        jobs += lab_switch_jobs(layout, lab_plan(settings), cloud=not settings.fabric_only)
+        jobs += lab_switch_jobs(layout, lab_plan(settings), not settings.fabric_only, spaces)
+    elif running:
+        jobs += ovs_jobs(lab_ovs(layout), spaces, layout.log("ovs").parent)
+    if running:
+        jobs += hypervisor.hypervisor_jobs(
+            layout, site, ("vswitchd",) if settings.fabric == "infiniband" else ("wiring",)
+        )
     for name, fabric in site.fabrics.items():
         if fabric.manager.driver == "ufm":
             jobs += ufm_jobs(layout, site, name)
     if not settings.fabric_only:
-        jobs += cloud_jobs(layout, site, golden, pause)
+        jobs += cloud_jobs(layout, site, golden, pause, running)
         if site.ipu_pods:
             jobs += (
                 ipujobs.simulation(layout, settings.ipus),

@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.model.site import Site
 from weftlab import bootstrap, cloud, database, environment, infra, ipu, jobs, mlnx
+from weftlab.hypervisor import jobs as hypervisor
 from weftlab.layout import LabError, Layout, Settings, default_cache, default_state, load, save
 from weftlab.liar import Liar
 from weftlab.metal import jobs as metal_jobs
@@ -24,7 +25,20 @@ from weftlab.site import make_site, settings, write_site
 from weftlab.supervisor import JobError, State, Supervisor
 from weftlab.switches import PACKAGES
 
-OWN = ("site", "etc", "data", "ovs", "run", "work", "log", "tls", "clouds.yaml", "mysql.sock", "lab.json")
+OWN = (
+    "site",
+    "etc",
+    "data",
+    "ovs",
+    "run",
+    "work",
+    "log",
+    "tls",
+    "virt",
+    "clouds.yaml",
+    "mysql.sock",
+    "lab.json",
+)
 FILLED = Path("/")
 """Stands for a golden image that is there, where the databases are in place already."""
 
@@ -39,7 +53,7 @@ class Lab:
         ports: first of its TCP ports.
         say: called with a line for each step.
         asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`,
-            `fabric_manager`, `fabric`, `switches`, `liar`, `tenant_networks`, `metal`: `layout.Settings`.
+            `fabric_manager`, `fabric`, `switches`, `liar`, `tenant_networks`, `metal`, `guests`: `layout.Settings`.
             Only used by `up`: a running lab keeps its settings.
     """
 
@@ -143,7 +157,8 @@ class Lab:
     def _start(self) -> None:
         if self.settings.fabric != "ethernet":
             environment.install_packages(environment.FABRIC_PACKAGES, self.say)
-        if self.settings.fabric != "infiniband":
+        running = jobs.guests_run(self.settings)
+        if self.settings.fabric != "infiniband" or running:
             environment.install_packages(PACKAGES, self.say)
         self.layout.state.mkdir(parents=True, exist_ok=True)
         if self.settings.ipus:
@@ -163,7 +178,11 @@ class Lab:
                 environment.install_packages(metal_jobs.PACKAGES, self.say)
                 metal_jobs.ensure(self.layout.cache, self.say)
                 metal_jobs.write(self.layout, site)
-            cloud.write_configuration(self.layout, env, site)
+            if running:
+                environment.install_packages(hypervisor.packages(), self.say)
+                hypervisor.ensure(self.layout.cache, self.say)
+                hypervisor.write(self.layout)
+            cloud.write_configuration(self.layout, env, site, running)
             infra.write_rabbitmq(self.layout)
             database.write_keys(self.layout)
             bootstrap.write_clouds(self.layout)

@@ -74,6 +74,7 @@ class Settings:
         switches: what those speak: `eos`, `nvue`, `sonic`, `ovs`, or `mixed`, each something else.
         tenant_networks: Neutron has `mlnx_sdn_assist`, which tells weft of tenants' own networks.
         metal: bare-metal machines in Ironic.
+        guests: servers of GPU nodes run, as small guests.
     """
 
     nodes: int
@@ -91,6 +92,7 @@ class Settings:
     switches: str = "mixed"
     tenant_networks: bool = False
     metal: int = 0
+    guests: bool = False
 
 
 @dataclass(frozen=True, slots=True)

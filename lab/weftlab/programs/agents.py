@@ -5,6 +5,9 @@ Runs in OpenStack's environment: `agents.py HOSTS CONFIG...`. Like the real agen
 learns of ports from Neutron's `port_update` messages; it answers a bound port with `update_device_up`, so that
 Neutron sets it ACTIVE and tells Nova. What a lost message left behind is found by a slow listing of ports that
 are DOWN. There is no polling that Neutron would feel.
+
+HOSTS is a JSON file: host -> `devices` (physical network -> names) and `bridge`, its integration bridge on the lab's
+Open vSwitch (`plugs.py`), or null where nothing is plugged.
 """
 
 import json
@@ -18,6 +21,7 @@ from pathlib import Path
 
 import openstack
 import oslo_messaging
+import plugs as plug
 from neutron.agent import rpc as agent_rpc
 from neutron.common import config as common_config
 from neutron.conf.agent import common as agent_conf
@@ -32,8 +36,11 @@ BOUND = {"hw_veb", "hostdev_physical", "ovs"}
 todo: "queue.Queue[tuple[str, str]]" = queue.Queue()
 
 
-def states(host, devices):
+def states(host):
     """What the two agents of a host report, as neutron-sriov-nic-agent and neutron-openvswitch-agent do."""
+    devices, bridge = host["devices"], host["bridge"]
+    # Where the bridge is real, it is on the userspace datapath: libvirt makes the taps then, not os-vif.
+    datapath = "netdev" if bridge else "system"
     yield {
         "binary": "neutron-sriov-nic-agent",
         "agent_type": "NIC Switch agent",
@@ -44,12 +51,12 @@ def states(host, devices):
         "agent_type": "Open vSwitch agent",
         "configurations": {
             "bridge_mappings": {"physnet1": "br-physnet1", "physext": "br-ext"},
-            "integration_bridge": "br-int",
+            "integration_bridge": bridge or "br-int",
             "tunnel_types": ["vxlan"],
             "tunneling_ip": "127.0.0.1",
             "extensions": [],
-            "datapath_type": "system",
-            "ovs_capabilities": {"datapath_types": ["system"], "iface_types": []},
+            "datapath_type": datapath,
+            "ovs_capabilities": {"datapath_types": [datapath], "iface_types": []},
             "ovs_hybrid_plug": False,
             "vhostuser_socket_dir": "/var/run/openvswitch",
         },
@@ -68,8 +75,8 @@ def report(hosts, ready):
     first = True
     while True:
         begun = time.monotonic()
-        for host, devices in hosts.items():
-            for state in states(host, devices):
+        for host, has in hosts.items():
+            for state in states(has):
                 state.update(host=host, topic="N/A", start_flag=first)
                 try:
                     plugin.report_state(admin, state, use_call=first)
@@ -85,16 +92,22 @@ def report(hosts, ready):
 
 def answered(plugin, admin, hosts):
     """Whether Neutron answers at all."""
-    host, devices = next(iter(hosts.items()))
+    host, has = next(iter(hosts.items()))
     try:
         plugin.report_state(
             admin,
-            {**next(states(host, devices)), "host": host, "topic": "N/A", "start_flag": True},
+            {**next(states(has)), "host": host, "topic": "N/A", "start_flag": True},
             use_call=True,
         )
     except oslo_messaging.MessagingTimeout:
         return False
     return True
+
+
+def is_ours(hosts, host, vif_type):
+    """Whether a bound port is up by being bound: those that are plugged are up once they are in their VLAN."""
+    plugged = vif_type == "ovs" and host in hosts and hosts[host]["bridge"]
+    return host in hosts and vif_type in BOUND and not plugged
 
 
 class Listener:
@@ -109,8 +122,7 @@ class Listener:
         port = message.get("port") or {}
         host = port.get("binding:host_id", "")
         if (
-            host in self.hosts
-            and port.get("binding:vif_type") in BOUND
+            is_ours(self.hosts, host, port.get("binding:vif_type"))
             and port.get("status") != "ACTIVE"
             and port.get("admin_state_up")
         ):
@@ -152,7 +164,7 @@ def resync(hosts):
                     down = {
                         (p.binding_host_id, p.id)
                         for p in cloud.network.ports(status="DOWN")
-                        if p.binding_host_id in hosts and p.device_id and p.binding_vif_type in BOUND
+                        if p.device_id and is_ours(hosts, p.binding_host_id, p.binding_vif_type)
                     }
                     for port in down & seen:
                         todo.put(port)
@@ -176,7 +188,9 @@ def main():
         start_listening=False,
     )
     connection.consume_in_threads()
-    for work in (answer, lambda: resync(hosts)):
+    bridges = {has["bridge"]: host for host, has in hosts.items() if has["bridge"]}
+    plugs = [lambda: plug.follow(bridges, agent_rpc.PluginApi(topics.PLUGIN))] if bridges else []
+    for work in (answer, lambda: resync(hosts), *plugs):
         threading.Thread(target=work, daemon=True).start()
     report(hosts, ready)
 

@@ -21,8 +21,11 @@ import traceback
 from pathlib import Path
 
 import nova.objects
+import nova.privsep
 import nova.virt
 import os_vif
+import vif_plug_ovs.privsep
+from oslo_privsep.priv_context import Method
 from stevedore import ExtensionManager
 
 HERE = Path(__file__).parent
@@ -56,6 +59,7 @@ PRELOAD = (
     "oslo_service.backend._threading.service",
     "pymysql",
 )
+LIBVIRT = ("nova.virt.weftlab_libvirt",)
 PLUGINS = ("oslo.messaging.drivers", "oslo.messaging.notify.drivers", "keystoneauth1.plugin")
 PR_SET_NAME = 15
 
@@ -73,6 +77,10 @@ def spawn(plan, child):
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.environ.update(child["env"])
+        if child.get("libvirt"):
+            # Their privileged halves are forked too: as programs each would import Nova again.
+            for context in (nova.privsep.sys_admin_pctxt, vif_plug_ovs.privsep.vif_plug):
+                context.start(Method.FORK)
         sys.argv = ["nova-" + child["main"], *child["argv"]]
         ctypes.CDLL(None).prctl(PR_SET_NAME, child["name"].encode()[:15], 0, 0, 0)
         code = importlib.import_module(MAINS[child["main"]]).main() or 0
@@ -88,11 +96,13 @@ def spawn(plan, child):
 
 def main():
     plan = json.loads(Path(sys.argv[1]).read_text())
-    for name in (*PRELOAD, *MAINS.values()):
+    libvirt = LIBVIRT if any(c.get("libvirt") for c in plan["children"]) else ()
+    for name in (*PRELOAD, *libvirt, *MAINS.values()):
         importlib.import_module(name)
     # What each of them would do first, once for all: find plug-ins among 170 packages, register the objects.
     nova.objects.register_all()
-    os_vif.initialize()
+    if not libvirt:  # its plug-ins keep what the configuration says when they are loaded
+        os_vif.initialize()
     for namespace in PLUGINS:
         ExtensionManager(namespace)
     gc.collect()

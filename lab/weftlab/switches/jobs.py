@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from weftlab import checks
@@ -26,12 +27,23 @@ PACKAGES = {
 """Program -> Debian package, for `weftlab.environment.install_packages`."""
 
 
-def switch_jobs(ovs: Ovs, plan: FabricPlan, logs: Path) -> tuple[Job, ...]:
-    """`switch-files`, `namespaces`, `ovsdb`, `vswitchd`, `wiring`; they need root.
+def switch_jobs(ovs: Ovs, plan: FabricPlan, logs: Path, more: tuple[str, ...] = ()) -> tuple[Job, ...]:
+    """`ovs_jobs`, then `wiring`. Args: more: namespaces beside those of the hosts."""
+    return (
+        *ovs_jobs(ovs, [*(h.name for h in plan.hosts), *more], logs),
+        Step("wiring", run=lambda: wire(ovs, plan), done=lambda: is_wired(ovs, plan), after=("vswitchd",)),
+    )
+
+
+def ovs_jobs(ovs: Ovs, spaces: Sequence[str], logs: Path) -> tuple[Job, ...]:
+    """`switch-files`, `namespaces`, `ovsdb`, `vswitchd`; they need root.
 
     Everything ends with its process: nothing is left in the kernel after `Supervisor.stop`, also after a crash.
+
+    Args:
+        spaces: names of network namespaces beside that of the switches.
     """
-    names = [SWITCHES, *(h.name for h in plan.hosts)]
+    names = [SWITCHES, *spaces]
     return (
         Step("switch-files", run=ovs.make),
         Service(
@@ -64,16 +76,17 @@ def switch_jobs(ovs: Ovs, plan: FabricPlan, logs: Path) -> tuple[Job, ...]:
             ready=ovs.why_not,
             after=("ovs-init", "namespaces"),
         ),
-        Step("wiring", run=lambda: wire(ovs, plan), done=lambda: is_wired(ovs, plan), after=("vswitchd",)),
     )
 
 
-def lab_switch_jobs(layout: Layout, plan: FabricPlan, cloud: bool) -> tuple[Job, ...]:
+def lab_switch_jobs(
+    layout: Layout, plan: FabricPlan, cloud: bool, more: tuple[str, ...] = ()
+) -> tuple[Job, ...]:
     """`switch_jobs`, then the switches' management interfaces (`switches`), and with a cloud the servers' `nics`."""
     folder, ports = switches_folder(layout), ports_of(layout, plan)
     arguments = (str(layout.state), str(layout.cache), str(layout.ports))
     jobs: list[Job] = [
-        *switch_jobs(lab_ovs(layout), plan, layout.log("switches").parent),
+        *switch_jobs(lab_ovs(layout), plan, layout.log("switches").parent, more),
         Service(
             name="switches",
             argv=(sys.executable, "-m", "weftlab.switches", *arguments),

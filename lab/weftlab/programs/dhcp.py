@@ -1,0 +1,141 @@
+# pyright: basic, reportMissingImports=false
+"""Stands for Neutron's DHCP agent on networks with guests: a dnsmasq each, on a port of type `network:dhcp`.
+
+Like the agent it gives addresses only to ports that Neutron has, and the port that it listens on is Neutron's too.
+$WEFT_LAB_DHCP is a folder; $WEFT_LAB_DHCP_SPACE and $WEFT_LAB_SWITCHES are files with paths of network namespaces.
+"""
+
+import ipaddress
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import openstack
+
+BRIDGE = "mgmt"
+OWNER = "network:dhcp"
+
+
+class Server:
+    """One network's. It ends when its last port is gone."""
+
+    def __init__(self, vsctl, details):
+        self._vsctl, self.vlan, self.network = vsctl, details["segmentation_id"], details["network_id"]
+        self._name = f"dhcp{self.vlan}"
+        self._space = Path(os.environ["WEFT_LAB_DHCP_SPACE"]).read_text().strip()
+        self._hosts = Path(os.environ["WEFT_LAB_DHCP"]) / self._name
+        self._hosts.mkdir(parents=True, exist_ok=True)
+        for old in self._hosts.iterdir():
+            old.unlink()
+        with openstack.connect(cloud="neutron") as cloud:
+            self._subnet = cloud.network.get_subnet(details["fixed_ips"][0]["subnet_id"])
+            own = next(cloud.network.ports(network_id=self.network, device_owner=OWNER), None)
+            own = own or cloud.network.create_port(
+                network_id=self.network,
+                project_id=self._subnet.project_id,
+                device_owner=OWNER,
+                device_id=self._name,
+                fixed_ips=[{"subnet_id": self._subnet.id}],
+            )
+        self._plug(own, details["mtu"])
+        self._dnsmasq = subprocess.Popen(["nsenter", f"--net={self._space}", *self._command()])
+        self.ports = set()
+
+    def _plug(self, port, mtu):
+        prefix = ipaddress.ip_network(self._subnet.cidr).prefixlen
+        added = [
+            "--if-exists",
+            "del-port",
+            self._name,
+            "--",
+            "add-port",
+            BRIDGE,
+            self._name,
+            f"tag={self.vlan}",
+        ]
+        self._vsctl(*added, "--", "set", "interface", self._name, "type=internal", f"mtu_request={mtu}")
+        move = ["ip", "link", "set", "dev", self._name, "netns", self._space]
+        switches = Path(os.environ["WEFT_LAB_SWITCHES"]).read_text().strip()
+        subprocess.run(["nsenter", f"--net={switches}", *move], check=True)
+        lines = [
+            f"link set dev {self._name} address {port.mac_address}",
+            f"address add {port.fixed_ips[0]['ip_address']}/{prefix} dev {self._name}",
+            f"link set dev {self._name} up",
+        ]
+        inside = ["nsenter", f"--net={self._space}", "ip", "-batch", "-"]
+        subprocess.run(inside, input="\n".join(lines), text=True, check=True)
+        # Frames of the userspace datapath need their checksums.
+        subprocess.run(
+            [*inside[:2], "ethtool", "-K", self._name, "tx", "off"], check=True, capture_output=True
+        )
+
+    def _command(self):
+        net = ipaddress.ip_network(self._subnet.cidr)
+        options = [
+            "no-hosts",
+            "no-resolv",
+            "keep-in-foreground",
+            "leasefile-ro",
+            "dhcp-authoritative",
+            "user=root",
+        ]
+        options += [
+            "port=0",
+            "pid-file=",
+            "except-interface=lo",
+            "bind-interfaces",
+            f"interface={self._name}",
+        ]
+        options += [
+            f"dhcp-range={net.network_address},static,{net.netmask},86400s",
+            f"dhcp-hostsdir={self._hosts}",
+        ]
+        # Option 3 without a value: no router.
+        options += [
+            f"dhcp-option=3,{self._subnet.gateway_ip}" if self._subnet.gateway_ip else "dhcp-option=3"
+        ]
+        return ["dnsmasq", "--conf-file=/dev/null", *(f"--{option}" for option in options)]
+
+    def add(self, details):
+        """It reads new files by itself."""
+        self.ports.add(details["port_id"])
+        addresses = [f["ip_address"] for f in details["fixed_ips"] if f["subnet_id"] == self._subnet.id]
+        new = self._hosts / details["port_id"]
+        new.write_text("".join(f"{details['mac_address']},{address}\n" for address in addresses))
+
+    def drop(self, port):
+        self.ports.discard(port)
+        (self._hosts / port).unlink(missing_ok=True)
+        if not self.ports:
+            self.end()
+
+    def end(self):
+        self._dnsmasq.send_signal(signal.SIGTERM)
+        self._dnsmasq.wait()
+        self._vsctl("--if-exists", "del-port", self._name)
+
+
+class Servers:
+    """By VLAN: one that another network has had before is ended."""
+
+    def __init__(self, vsctl):
+        self._vsctl, self._by_vlan = vsctl, {}
+
+    def add(self, details):
+        if not details["fixed_ips"]:
+            return
+        vlan = details["segmentation_id"]
+        there = self._by_vlan.get(vlan)
+        if there is not None and there.network != details["network_id"]:
+            there.end()
+        if there is None or there.network != details["network_id"]:
+            there = self._by_vlan[vlan] = Server(self._vsctl, details)
+        there.add(details)
+
+    def drop(self, port):
+        for vlan, server in list(self._by_vlan.items()):
+            if port in server.ports:
+                server.drop(port)
+                if not server.ports:
+                    del self._by_vlan[vlan]

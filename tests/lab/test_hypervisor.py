@@ -1,0 +1,245 @@
+"""Guests run: the image boots under libvirtd on Open vSwitch, is who its config drive says, and ends with the lab."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from weftlab import environment
+from weftlab.hypervisor import config, debian, image
+from weftlab.hypervisor import jobs as hypervisor
+from weftlab.hypervisor.bridges import bridge_of
+from weftlab.hypervisor.login import Door, Guests, make_key
+from weftlab.layout import LabError, Layout, default_cache
+from weftlab.processes import everyone
+from weftlab.programs.guestdomain import MEMORY_MIB, fitted
+from weftlab.service import without
+from weftlab.site import make_site, settings
+from weftlab.supervisor import Supervisor
+from weftlab.switches import PACKAGES
+from weftlab.switches.jobs import ovs_jobs
+from weftlab.switches.labsite import lab_ovs
+
+DOMAIN = """\
+<domain type='qemu'>
+  <uuid>7a1cf0a4-0000-4000-8000-0000000000{n:02x}</uuid>
+  <name>instance-{n}</name>
+  <memory>1073741824</memory>
+  <vcpu>96</vcpu>
+  <os>
+    <type machine='pc'>hvm</type><kernel>{kernel}</kernel><initrd>{initrd}</initrd><cmdline>{line}</cmdline>
+  </os>
+  <features><acpi/></features>
+  <cputune><shares>98304</shares></cputune>
+  <cpu><topology sockets='96' cores='1' threads='1'/></cpu>
+  <devices>
+    <disk type='file' device='cdrom'>
+      <driver name='qemu' type='raw'/><source file='{drive}'/><target bus='scsi' dev='sda'/>
+    </disk>
+    {disk}
+    <controller type='scsi' model='virtio-scsi'/>
+    <interface type='bridge'>
+      <mac address='fa:16:3e:00:00:{n:02x}'/><model type='virtio'/><driver name='qemu'/><source bridge='{bridge}'/>
+      <mtu size='1500'/><target dev='tap{n}'/>
+      <virtualport type='openvswitch'>
+        <parameters interfaceid='11111111-2222-4333-8444-5555555555{n:02x}'/>
+      </virtualport>
+    </interface>
+    <interface type='hostdev' managed='yes'>
+      <source><address type='pci' domain='0x0000' bus='0x40' slot='0x00' function='0x2'/></source>
+    </interface>
+    <hostdev mode='subsystem' type='pci' managed='yes'>
+      <source><address domain='0x0000' bus='0x10' slot='0x00' function='0x0'/></source>
+    </hostdev>
+    <serial type='file'><source path='{console}'/></serial>
+  </devices>
+</domain>
+"""
+"""As Nova describes a server of 96 processors and 1 TiB with a GPU and a virtual function."""
+
+
+def test_of_a_domain_only_what_this_machine_has_is_left() -> None:
+    given = DOMAIN.format(
+        n=1, kernel="/k", initrd="/i", line="x", drive="/d", disk="", bridge="int-gpu01", console="/c"
+    )
+    left = ElementTree.fromstring(fitted(given))
+    assert (left.findtext("memory"), left.findtext("vcpu")) == (str(MEMORY_MIB * 1024), "1")
+    assert left.find("cpu") is None and left.find("cputune") is None
+    devices = left.find("devices")
+    assert devices is not None
+    assert [d.tag for d in devices] == ["disk", "controller", "interface", "serial"]
+    host = devices.find("interface/driver/host")
+    assert host is not None and set(host.attrib.values()) == {"off"}
+    assert devices.find("interface/virtualport/parameters") is not None
+    assert ElementTree.fromstring(fitted(given, 512)).findtext("memory") == str(512 * 1024)
+
+
+def test_a_hosts_bridge_has_a_name_that_linux_takes() -> None:
+    assert bridge_of("gpu01") == "int-gpu01"
+    with pytest.raises(LabError, match="host compute-rack-17"):
+        bridge_of("compute-rack-17")
+
+
+class Machine:
+    """Open vSwitch and libvirtd in a folder, as in a lab, and guests as Nova would ask for them."""
+
+    def __init__(self, state: Path) -> None:
+        self.layout = Layout(state, default_cache(), 29000)
+        self.ovs = lab_ovs(self.layout)
+        site = make_site(settings(nodes=2, leaves=2, ipus=0), self.layout)
+        (state / "log").mkdir()
+        hypervisor.ensure(self.layout.cache, print)
+        hypervisor.write(self.layout)
+        graph = (
+            *ovs_jobs(self.ovs, hypervisor.SPACES, state / "log"),
+            *hypervisor.hypervisor_jobs(self.layout, site, ("vswitchd",)),
+        )
+        self.supervisor = Supervisor(self.layout.run)
+        self.key = make_key(state)
+        try:
+            self.supervisor.run(without(graph, frozenset({"guest-image"})))
+        except BaseException:
+            self.supervisor.stop()
+            raise
+
+    def connection(self) -> Any:
+        sys.path.append(str(config.overlay(self.layout)))
+        import libvirt  # type: ignore[import-not-found]  # Debian's, beside this environment
+
+        return libvirt.open(f"qemu:///system?socket={config.socket(self.layout)}")
+
+    def boot(self, number: int, address: str, bridge: str, vlan: int, disk: Path | None = None) -> None:
+        """A guest; what Neutron's agent does of its port is done here. Args: disk: of a whole guest."""
+        folder = self.layout.state / f"drive{number}" / "openstack" / "latest"
+        folder.mkdir(parents=True)
+        public = self.key.with_suffix(".pub").read_text()
+        meta = {"uuid": f"u{number}", "public_keys": {"k": public}, "keys": [], "hostname": f"guest-{number}"}
+        link = {"id": "tapx", "vif_id": "v", "type": "ovs", "mtu": 1500}
+        absent = {**link, "id": "tapy", "mtu": 9000, "ethernet_mac_address": "fa:16:3e:00:00:ff"}
+        default = {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.64.0.1"}
+        four = {"type": "ipv4", "netmask": "255.255.255.0", "network_id": "i", "services": []}
+        network: dict[str, Any] = {
+            "links": [absent, {**link, "ethernet_mac_address": f"fa:16:3e:00:00:{number:02x}"}],
+            "networks": [
+                {"id": "network0", **four, "link": "tapy", "ip_address": "10.128.0.1", "routes": []},
+                {"id": "network1", **four, "link": "tapx", "ip_address": address, "routes": [default]},
+            ],
+            "services": [],
+        }
+        if disk is not None:  # cloud-init takes no drive that names adapters which aren't there
+            network |= {"links": network["links"][1:], "networks": network["networks"][1:]}
+        (folder / "meta_data.json").write_text(json.dumps(meta))
+        (folder / "network_data.json").write_text(json.dumps(network))
+        (folder / "user_data").write_text("#!/bin/sh\necho told > /run/told\n")
+        drive = self.layout.state / f"drive{number}.iso"
+        made = [
+            "genisoimage",
+            "-quiet",
+            "-J",
+            "-r",
+            "-V",
+            "config-2",
+            "-o",
+            str(drive),
+            str(folder.parents[1]),
+        ]
+        subprocess.run(made, check=True)
+        found = image.ensure(self.layout.cache, print)
+        console = self.layout.state / f"console{number}.log"
+        described = DOMAIN.format(
+            n=number,
+            kernel=found.kernel,
+            initrd=found.initrd,
+            line=image.COMMAND_LINE if disk is None else debian.COMMAND_LINE,
+            drive=drive,
+            disk="" if disk is None else self._disk(number, disk),
+            bridge=bridge,
+            console=console,
+        )
+        self.connection().createXML(fitted(described, 0 if disk is None else debian.MEMORY_MIB))
+        self.ovs.vsctl("set", "port", f"tap{number}", f"tag={vlan}")
+
+    def _disk(self, number: int, base: Path) -> str:
+        own = self.layout.state / f"disk{number}.qcow2"
+        made = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), str(own)]
+        subprocess.run(made, check=True)
+        driver, source = "<driver name='qemu' type='qcow2'/>", f"<source file='{own}'/>"
+        return f"<disk type='file' device='disk'>{driver}{source}<target bus='virtio' dev='vda'/></disk>"
+
+    def of_mine(self) -> list[str]:
+        """Processes of guests that were started from this folder."""
+        found: list[str] = []
+        for process in everyone():
+            try:
+                line = Path(f"/proc/{process.pid}/cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+            if "qemu-system" in line and str(self.layout.state) in line:
+                found.append(line)
+        return found
+
+
+@pytest.fixture
+def machine() -> Generator[Machine]:
+    environment.install_packages({**PACKAGES, **hypervisor.packages()}, print)
+    with tempfile.TemporaryDirectory(prefix="weft-hv-") as folder:
+        made = Machine(Path(folder))
+        try:
+            yield made
+        finally:
+            made.supervisor.stop()
+
+
+@pytest.mark.fabric
+def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_lab(machine: Machine) -> None:
+    machine.boot(1, "10.64.0.11", "int-gpu01", 1005)
+    machine.boot(2, "10.64.0.12", "int-gpu02", 1005)
+    machine.boot(3, "10.64.1.11", "int-gpu02", 1006)
+    door = Door(machine.ovs, machine.key)
+    ours = Guests(1005, IPv4Network("10.64.0.0/24"), {"gpu01": "10.64.0.11", "gpu02": "10.64.0.12"})
+    other = Guests(1006, IPv4Network("10.64.1.0/24"), {"gpu02": "10.64.1.11"})
+    with door.into(ours):
+        told = door.awaited(
+            "10.64.0.11", "hostname; cat /run/told; ip route | grep default; ip -o address show eth0"
+        )
+        assert told.split("\n")[:3] == ["guest-1", "told", "default via 10.64.0.1 dev eth0 "]
+        assert (
+            "10.64.0.11/24" in told and "10.128.0.1" not in told
+        )  # the adapter that isn't there has no address
+        assert door.pings("10.64.0.11", ["10.64.0.12"]) == {"10.64.0.12"}
+        door.awaited("10.64.0.12", "true")
+        assert door.taken("10.64.0.12", other) == set()  # also on the same host
+    with door.into(other):
+        assert door.awaited("10.64.1.11", "hostname") == "guest-3"
+    assert len(machine.of_mine()) == 3
+    machine.supervisor.stop()
+    end = time.monotonic() + 5
+    while machine.of_mine() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert machine.of_mine() == []
+
+
+@pytest.mark.nightly(reason="its image is made in a minute, and it boots in two to four")
+@pytest.mark.fabric
+def test_a_whole_guest_does_by_cloud_init_what_its_config_drive_says(machine: Machine) -> None:
+    environment.install_packages(debian.PACKAGES, print)
+    disk = debian.ensure(machine.layout.cache, print)
+    machine.boot(1, "10.64.0.11", "int-gpu01", 1005, disk)
+    door = Door(machine.ovs, machine.key)
+    with door.into(Guests(1005, IPv4Network("10.64.0.0/24"), {"gpu01": "10.64.0.11"})):
+        told = door.awaited(
+            "10.64.0.11", "cloud-init status --wait --long; hostname; ip route show default", 420
+        )
+        assert "status: done" in told and "DataSourceConfigDrive" in told
+        assert "guest-1" in told.split("\n") and "default via 10.64.0.1" in told
+        assert door.awaited("10.64.0.11", "cat /run/told") == "told"
