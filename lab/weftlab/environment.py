@@ -132,7 +132,9 @@ def _ensure(path: Path, pins: tuple[Path, ...], distributions: tuple[str, ...], 
         _must([uv, "venv", "-q", "--python", sys.executable, str(path)])
         _must(
             [
-                *(uv, "pip", "install", "-q", "--python", str(path / "bin/python"), "--compile-bytecode"),
+                # Not in a folder whose pyproject.toml overrides what packages need.
+                *(uv, "--directory", str(path), "pip", "install", "-q"),
+                *("--python", str(path / "bin/python"), "--compile-bytecode"),
                 *(word for one in pins for word in ("-c", str(one))),
                 *distributions,
             ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from tests.helpers.rdg import RDG
 from weft.app.siteexport import MANIFEST, export_site
 from weft.cli.main import main
-from weft.model.errors import InputError, InputErrors
+from weft.model.errors import InputError, InputErrors, OutsideError
 
 SITE = str(RDG / "site.yaml")
 
@@ -210,3 +211,30 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         main(["site", "export", SITE, "--format", "kolla", "-o", str(tmp_path / "out"), "--cloud", "x"]) == 2
     )
     assert "--cloud: 'x' is not allowed: clouds with a deployment" in capsys.readouterr().err
+
+
+def test_terraform_alone_reads_the_cloud(tmp_path: Path) -> None:
+    for given in ({"live": True}, {"profile": "weft"}):
+        with pytest.raises(InputError, match="--format: 'kolla' is not allowed: terraform, with"):
+            export_site(SITE, "kolla", None, str(tmp_path / "out"), **given)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_credentials_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "clouds.yaml").write_text("clouds: {other: {}}\n")
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    with pytest.raises(
+        InputError, match=r"profile: 'overcloud' is not allowed: clouds\.yaml has these clouds: other"
+    ):
+        export_site(SITE, "terraform", None, str(tmp_path / "out"), live=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cloud_that_does_not_answer_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown isn't absent: an export without imports would make everything twice."""
+    auth = {"auth_url": "http://127.0.0.1:9", "username": "u", "password": "p", "project_name": "p"}
+    (tmp_path / "clouds.yaml").write_text(json.dumps({"clouds": {"overcloud": {"auth": auth}}}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    with pytest.raises(OutsideError):
+        export_site(SITE, "terraform", None, str(tmp_path / "out"), live=True)
+    assert not (tmp_path / "out").exists()

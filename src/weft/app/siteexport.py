@@ -8,13 +8,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
 from weft.app.sitefile import load_site
 from weft.model.errors import InputError
-from weft.planning.export.formats import export
+from weft.planning.export.formats import TERRAFORM, export
+from weft.planning.export.terraform import NOTHING, cloud_with_networks, profile_of
 
 MANIFEST = ".weft-export"
 """What was written last time, as `sha256sum -c` reads it; so that a file that somebody changed isn't overwritten."""
@@ -26,25 +27,51 @@ class Exported:
     written: paths of new and changed files.
     same: how many files were there already just so.
     removed: paths of files of the last export that are no longer part of it.
+    notes: what the files can't say.
     """
 
     written: list[str]
     same: int
     removed: list[str]
+    notes: list[str] = field(default_factory=list[str])
 
 
-def export_site(site_file: str, form: str, cloud: str | None, output: str, force: bool = False) -> Exported:
+def export_site(
+    site_file: str,
+    form: str,
+    cloud: str | None,
+    output: str,
+    force: bool = False,
+    live: bool = False,
+    profile: str | None = None,
+) -> Exported:
     """Write the files of a format for a site's cloud.
 
     Args:
         force: overwrite files that aren't as the last export left them. Files that are no part of it always stay.
+        live: read from the cloud what is there already, for Terraform.
+        profile: name of weft's service user in clouds.yaml, for Terraform; None: as the site says.
 
-    Raises `InputError` or `InputErrors`; then nothing was written.
+    Raises `InputError` or `InputErrors`, `ConflictError` if something in the cloud is in the way, and what says that
+    the cloud can't be read; then nothing was written.
     """
-    texts = export(load_site(site_file), form, cloud)
+    if form != TERRAFORM and (live or profile is not None):
+        option = "--live" if live else "--cloud-profile"
+        raise InputError(
+            "--format", form, f"{TERRAFORM}, with {option}: the other formats don't read the cloud"
+        )
+    site = load_site(site_file)
+    there, notes = NOTHING, list[str]()
+    if live:
+        from weft.app.existingthings import look  # openstacksdk takes a second
+
+        chosen = cloud_with_networks(site, cloud)
+        there, notes = look(site, chosen, profile or profile_of(site, chosen))
+    texts = export(site, form, cloud, there, profile)
     target = Path(output)
     try:
-        return _write(target, {name: text.encode() for name, text in texts.items()}, force)
+        done = _write(target, {name: text.encode() for name, text in texts.items()}, force)
+        return replace(done, notes=notes)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         raise InputError("--output", output, f"a writable directory: {error.strerror}{where}") from None

@@ -1,4 +1,4 @@
-"""`weft site export`: the configuration of the site's cloud for a deployment tool. Works without a server."""
+"""`weft site export`: the site's cloud, or its networks, as files of other tools. Works without a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 from weft.cli.common import Subparsers, leaf, say, write_json
 
-FORMATS = ("kolla", "tripleo")
+FORMATS = ("kolla", "tripleo", "terraform")
 """As in `weft.planning.export.formats`, which isn't imported for `weft --help`."""
 
 
@@ -15,17 +15,30 @@ def add_site_commands(subparsers: Subparsers) -> None:
     command = leaf(
         subparsers, "export", _export, "make the files of a deployment tool of a site file", api=False
     )
-    command.add_argument("file", metavar="FILE", help="site file (YAML) whose cloud has a deployment")
+    command.add_argument("file", metavar="FILE", help="site file (YAML)")
     command.add_argument(
         "--format",
         choices=FORMATS,
         required=True,
-        help="kolla: Kolla Ansible's inventory, globals.yml and config; tripleo: the reference's file set for TripleO",
+        help="kolla: Kolla Ansible's inventory, globals.yml and config; tripleo: the reference's file set for TripleO;"
+        " terraform: the site's own networks, as weft site apply makes them, for Terraform",
     )
     command.add_argument(
-        "--cloud", metavar="NAME", help="cloud of the site; default: the only one with a deployment"
+        "--cloud",
+        metavar="NAME",
+        help="cloud of the site; default: the only one with a deployment, or for terraform with networks",
     )
     command.add_argument("-o", "--output", metavar="DIR", required=True, help="directory for the files")
+    command.add_argument(
+        "--live",
+        action="store_true",
+        help="with terraform: read what is in the cloud already, as weft's service user, and add import blocks",
+    )
+    command.add_argument(
+        "--cloud-profile",
+        metavar="NAME",
+        help="with terraform: profile of weft's service user in clouds.yaml; default: that of the site's cloud",
+    )
     command.add_argument(
         "--force",
         action="store_true",
@@ -36,13 +49,17 @@ def add_site_commands(subparsers: Subparsers) -> None:
 def _export(args: argparse.Namespace) -> int:
     from weft.app.siteexport import export_site
 
-    done = export_site(args.file, args.format, args.cloud, args.output, args.force)
+    done = export_site(
+        args.file, args.format, args.cloud, args.output, args.force, args.live, args.cloud_profile
+    )
     if args.json:
-        write_json({"written": done.written, "same": done.same, "removed": done.removed})
+        write_json({"written": done.written, "same": done.same, "removed": done.removed, "notes": done.notes})
         return 0
     for path in done.written:
         say(path)
     for path in done.removed:
         say(f"removed: {path}")
+    for note in done.notes:
+        say(f"note: {note}")
     say(f"{len(done.written)} written, {done.same} already the same, {len(done.removed)} removed")
     return 0

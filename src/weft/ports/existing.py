@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from weft.model.mark import Mark
@@ -44,6 +44,35 @@ class NamedPort:
     dns_name: str
     own: bool
     device_owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What belongs to a thing and has an id, but neither name nor mark: a group's rule, a share, a router's interface.
+
+    Attributes:
+        kind: in words, such as `rule`.
+        of: id of the thing.
+        fields: as Neutron has them, without those that are null.
+    """
+
+    kind: str
+    of: str
+    id: str
+    fields: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """Things of a site that are in a cloud already.
+
+    Attributes:
+        ids: key -> id.
+        parts: of these things.
+    """
+
+    ids: Mapping[str, str] = field(default_factory=dict[str, str])
+    parts: Sequence[Part] = ()
 
 
 class ExistingThings(Protocol):

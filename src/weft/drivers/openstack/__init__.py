@@ -7,8 +7,9 @@ facts = OpenStackFacts(sessions, "public")        # CloudFacts
 """
 
 from weft.drivers.openstack.driver import OpenStackDriver
+from weft.drivers.openstack.existing import OpenStackExisting
 from weft.drivers.openstack.facts import OpenStackFacts
 from weft.drivers.openstack.identity import KeystoneIdentity
 from weft.drivers.openstack.session import Sessions
 
-__all__ = ["KeystoneIdentity", "OpenStackDriver", "OpenStackFacts", "Sessions"]
+__all__ = ["KeystoneIdentity", "OpenStackDriver", "OpenStackExisting", "OpenStackFacts", "Sessions"]

@@ -1,4 +1,4 @@
-"""What is in a cloud already that is like what a site wants there.
+"""What is in a cloud already that is like what a site wants there, and what belongs to it.
 
 Everything is read with a token of the service user's own project, which sees networks of all projects and all ports on
 networks of its own (docs/operating-roles.md).

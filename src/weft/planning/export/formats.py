@@ -6,16 +6,28 @@ from collections.abc import Callable, Mapping
 
 from weft.model.site import Site
 from weft.planning.export.kolla import kolla_files
+from weft.planning.export.terraform import NOTHING, terraform_files
 from weft.planning.export.tripleo import tripleo_files
 from weft.planning.export.view import View, view_of
+from weft.ports.existing import There
 
-FORMATS: Mapping[str, Callable[[View], dict[str, str]]] = {"kolla": kolla_files, "tripleo": tripleo_files}
-"""Name -> path and text of each file."""
+DEPLOYMENTS: Mapping[str, Callable[[View], dict[str, str]]] = {"kolla": kolla_files, "tripleo": tripleo_files}
+"""Name -> path and text of each file that a cloud is deployed with."""
+TERRAFORM = "terraform"
+FORMATS = (*DEPLOYMENTS, TERRAFORM)
 
 
-def export(site: Site, form: str, cloud: str | None = None) -> dict[str, str]:
-    """Path -> text of the files of a deployment tool; the same site gives the same bytes.
+def export(
+    site: Site, form: str, cloud: str | None = None, there: There = NOTHING, profile: str | None = None
+) -> dict[str, str]:
+    """Path -> text of the files of a tool; the same site gives the same bytes.
+
+    Args:
+        there: what is in the cloud already, for Terraform.
+        profile: the cloud's name in clouds.yaml, for Terraform; None: as the site says.
 
     Raises `InputError` or `InputErrors` for what the site lacks for it.
     """
-    return FORMATS[form](view_of(site, cloud))
+    if form == TERRAFORM:
+        return terraform_files(site, cloud, there, profile)
+    return DEPLOYMENTS[form](view_of(site, cloud))

@@ -1,0 +1,56 @@
+"""What of a site's own networks is in a cloud already, read without a server; for whoever makes the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.drivers.openstack import OpenStackExisting, Sessions
+from weft.drivers.openstack.parts import parts_of
+from weft.model.errors import ConflictError, UnknownError
+from weft.model.site import Site
+from weft.planning.export.terraform import graph_of, unknown_parts
+from weft.planning.site.changes import conflicts
+from weft.planning.words import some
+from weft.ports.existing import Existing, There
+
+SHOWN = 5
+"""Conflicts that an error names."""
+
+
+def look(site: Site, cloud: str, profile: str) -> tuple[There, list[str]]:
+    """What is there, and what on it the site doesn't have.
+
+    Things of the site are known as `weft site plan` knows them: networks by VLAN, subnets by CIDR, ports by MAC
+    address, routers and groups by name, in the project of weft's service user; made by weft itself, or by anybody.
+
+    Raises `ConflictError` if something else is in the way, `InputError` without credentials, `OutsideError`.
+    """
+    graph, sessions = graph_of(site, cloud), Sessions(profile)
+    try:
+        existing = OpenStackExisting(sessions).alike(graph.resources, {})
+        ids = _importable(site.name, existing)
+        if found := list(conflicts(graph, existing, ids, {}, None)):
+            said = "; ".join(c.what for c in found[:SHOWN])
+            rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            raise ConflictError(f"{some(len(found), 'thing')} in the way in cloud {cloud}: {said}{rest}")
+        there = There(ids, parts_of(sessions, graph.resources, ids))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        asked = f"read what of site {site.name} is there"
+        answer = f"a malformed answer ({type(error).__name__}: {error})"
+        raise UnknownError(asked, f"cloud {cloud}", answer, "nothing was written") from error
+    finally:
+        sessions.close()
+    return there, list(unknown_parts(site, cloud, there))
+
+
+def _importable(site: str, existing: Mapping[str, Sequence[Existing]]) -> dict[str, str]:
+    """Key -> id of the one thing that is it; the site's own, or nobody's."""
+    return {
+        key: found[0].id
+        for key, found in existing.items()
+        if len(found) == 1 and found[0].same and found[0].own and _is_sites(site, found[0])
+    }
+
+
+def _is_sites(site: str, one: Existing) -> bool:
+    return one.mark is None or (one.mark.site == site and one.mark.owner.kind == "site")

@@ -1,0 +1,63 @@
+"""What belongs to things of the site that are in the cloud, and has an id of its own: rules, shares, interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from weft.drivers.openstack.networks import IDS_IN_A_URL, shares_of
+from weft.drivers.openstack.router import OWNERS
+from weft.drivers.openstack.security_group import COMPARED
+from weft.drivers.openstack.session import Project, Sessions
+from weft.model.resources import Kind, Resource
+from weft.ports.existing import Part
+
+
+def parts_of(sessions: Sessions, wanted: Sequence[Resource], ids: Mapping[str, str]) -> list[Part]:
+    """Of those of the wanted resources that have an id. Raises `UnknownError`.
+
+    Args:
+        ids: key -> id.
+    """
+    own = sessions.own()
+    of_kind = {
+        kind: [ids[r.key] for r in wanted if r.kind is kind and r.key in ids]
+        for kind in (Kind.NETWORK, Kind.SECURITY_GROUP, Kind.ROUTER)
+    }
+    return [
+        *_shares(own, of_kind[Kind.NETWORK], "network"),
+        *_shares(own, of_kind[Kind.SECURITY_GROUP], "security_group"),
+        *_rules(own, of_kind[Kind.SECURITY_GROUP]),
+        *_interfaces(own, of_kind[Kind.ROUTER]),
+    ]
+
+
+def _shares(own: Project, shared: Sequence[str], kind: str) -> Iterator[Part]:
+    for row in shares_of(own, shared, kind) if shared else ():
+        if row["action"] == "access_as_shared":  # what is external, Neutron itself shows to everybody
+            fields = {name: row[name] for name in ("action", "target_tenant")}
+            yield Part("share", row["object_id"], row["id"], fields)
+
+
+def _rules(own: Project, groups: Sequence[str]) -> Iterator[Part]:
+    fields = ("id", "security_group_id", *COMPARED)
+    for some in _batches(groups):
+        params = {"security_group_id": some, "fields": fields}
+        asked = "list rules of the site's security groups"
+        for row in own.network.listing(asked, "/security-group-rules", "security_group_rules", params):
+            known = {name: row[name] for name in COMPARED if row.get(name) is not None}
+            yield Part("rule", row["security_group_id"], row["id"], known)
+
+
+def _interfaces(own: Project, routers: Sequence[str]) -> Iterator[Part]:
+    fields = ("id", "device_id", "device_owner", "fixed_ips")
+    for some in _batches(routers):
+        params = {"device_id": some, "fields": fields}
+        for row in own.network.listing("list interfaces of the site's routers", "/ports", "ports", params):
+            if row["device_owner"] in OWNERS:
+                for fixed in row["fixed_ips"]:
+                    yield Part("interface", row["device_id"], row["id"], {"subnet_id": fixed["subnet_id"]})
+
+
+def _batches(ids: Sequence[str]) -> Iterator[list[str]]:
+    for start in range(0, len(ids), IDS_IN_A_URL):
+        yield list(ids[start : start + IDS_IN_A_URL])
