@@ -28,7 +28,7 @@ class Neutron:
         self._http = openstack.connect(cloud=cloud).network
 
     def ask(self, verb: str, path: str, body: Any = None) -> Any:
-        answer = self._http.request(f"/v2.0{path}", verb, json=body)
+        answer = self._http.request(path, verb, json=body)
         if answer.status_code >= 400:
             raise RuntimeError(f"{verb} {path}: {answer.status_code} {answer.text}")
         return answer.json() if answer.content else None

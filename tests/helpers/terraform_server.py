@@ -15,6 +15,7 @@ import re
 import sys
 import tarfile
 import tempfile
+import traceback
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -199,8 +200,28 @@ class Provider(rpc.ProviderServicer):
         return pb.Stop.Response()
 
 
+class Told(grpc.ServerInterceptor):
+    """Writes down what went wrong: Terraform only says that it did."""
+
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = continuation(details)
+
+        def run(request: Any, context: Any) -> Any:
+            try:
+                return handler.unary_unary(request, context)
+            except Exception:
+                traceback.print_exc()
+                raise
+
+        if handler is None or handler.unary_unary is None:
+            return handler
+        return grpc.unary_unary_rpc_method_handler(
+            run, handler.request_deserializer, handler.response_serializer
+        )
+
+
 def serve(socket: str) -> Any:
-    server = grpc.server(futures.ThreadPoolExecutor(8), options=SIZE)
+    server = grpc.server(futures.ThreadPoolExecutor(8), interceptors=[Told()], options=SIZE)
     rpc.add_ProviderServicer_to_server(Provider(), server)
     server.add_insecure_port(f"unix:{socket}")
     server.start()

@@ -6,7 +6,7 @@ import argparse
 
 from weft.cli.common import Subparsers, leaf, say, write_json
 
-FORMATS = ("kolla", "tripleo", "terraform")
+FORMATS = ("kolla", "kayobe", "tripleo", "terraform")
 """As in `weft.planning.export.formats`, which isn't imported for `weft --help`."""
 
 
@@ -20,8 +20,9 @@ def add_site_commands(subparsers: Subparsers) -> None:
         "--format",
         choices=FORMATS,
         required=True,
-        help="kolla: Kolla Ansible's inventory, globals.yml and config; tripleo: the reference's file set for TripleO;"
-        " terraform: the site's own networks, as weft site apply makes them, for Terraform",
+        help="kolla: Kolla Ansible's inventory, globals.yml and config; kayobe: Kayobe's configuration of the same; "
+        "tripleo: the reference's file set for TripleO; terraform: the site's own networks, as weft site apply makes "
+        "them, for Terraform",
     )
     command.add_argument(
         "--cloud",

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from weft.model.site import Site
+from weft.planning.export.kayobe import kayobe_files
 from weft.planning.export.kolla import kolla_files
 from weft.planning.export.terraform import NOTHING, terraform_files
 from weft.planning.export.tripleo import tripleo_files
 from weft.planning.export.view import View, view_of
 from weft.ports.existing import There
 
-DEPLOYMENTS: Mapping[str, Callable[[View], dict[str, str]]] = {"kolla": kolla_files, "tripleo": tripleo_files}
+DEPLOYMENTS: Mapping[str, Callable[[View], dict[str, str]]] = {
+    "kolla": kolla_files,
+    "kayobe": kayobe_files,
+    "tripleo": tripleo_files,
+}
 """Name -> path and text of each file that a cloud is deployed with."""
 TERRAFORM = "terraform"
 FORMATS = (*DEPLOYMENTS, TERRAFORM)

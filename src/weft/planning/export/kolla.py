@@ -6,7 +6,7 @@ Secrets are variables of passwords.yml, which `kolla-genpwd` and the operator fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -87,7 +87,7 @@ def role_variables(view: View, role: str) -> dict[str, Any]:
         ("kolla_external_vip_interface", view.network_at(view.deployment.external_vip)),
         ("tunnel_interface", view.network_with("tenant")),
         ("storage_interface", view.network_with("storage")),
-        ("ironic_dnsmasq_interface", view.network_with("provisioning")),
+        ("ironic_dnsmasq_interface", view.network_with("provisioning") if view.has_machines else None),
     )
     found |= {name: one.interfaces[network] for name, network in named if network in one.interfaces}
     if one.bridges:
@@ -150,8 +150,16 @@ def global_variables(view: View) -> dict[str, Any]:
     return found
 
 
-def config_files(view: View) -> dict[str, str]:
-    """The files of `config/`, which Kolla merges into those of its services. Raises `InputError`."""
+def _ref(variable: str) -> str:
+    return f"{{{{ {variable} }}}}"
+
+
+def config_files(view: View, ref: Callable[[str], str] = _ref) -> dict[str, str]:
+    """The files of `config/`, which Kolla merges into those of its services. Raises `InputError`.
+
+    Args:
+        ref: a secret's variable -> the text that stands for it.
+    """
     site = view.site.name
     filters = {"filter_scheduler": [("enabled_filters", ",".join(FILTERS))]}
     files = {
@@ -159,10 +167,10 @@ def config_files(view: View) -> dict[str, str]:
         "config/nova/nova-scheduler.conf": ini_file(site, filters),
         **_compute_files(view),
         "config/neutron.conf": ini_file(site, {"DEFAULT": [("dns_domain", f"{view.deployment.domain}.")]}),
-        "config/neutron/ml2_conf.ini": ini_file(site, ml2(view, _ref(TOKEN))),
+        "config/neutron/ml2_conf.ini": ini_file(site, ml2(view, ref(TOKEN))),
     }
     for name, domain in sorted(view.deployment.ldap_domains.items()):
-        text = ini_file(site, ldap(domain, _ref(_ldap_password(name))))
+        text = ini_file(site, ldap(domain, ref(_ldap_password(name))))
         files[f"config/keystone/domains/keystone.{name}.conf"] = text
     if tells_weft(view):
         files["config/haproxy/services.d/weft.cfg"] = _front(view)
@@ -170,13 +178,9 @@ def config_files(view: View) -> dict[str, str]:
         files["config/prometheus/prometheus.yml.d/weft.yml"] = yaml_file(
             site, _scrape(view.deployment.weft_url)
         )
-    if packages := _packages(view):
+    if packages := packages_of(view):
         files["kolla-build/template-override.j2"] = _override(packages)
     return files
-
-
-def _ref(variable: str) -> str:
-    return f"{{{{ {variable} }}}}"
 
 
 def _ldap_password(domain: str) -> str:
@@ -246,7 +250,7 @@ def _scrape(url: str) -> dict[str, Any]:
     return {"scrape_configs": [job]}
 
 
-def _packages(view: View) -> tuple[str, ...]:
+def packages_of(view: View) -> tuple[str, ...]:
     """Python packages that Neutron's images lack."""
     drivers = mechanism_drivers(view)
     found = ["networking-mlnx"] if {"mlnx_sdn_assist", "mlnx_infiniband"} & set(drivers) else []
@@ -280,7 +284,7 @@ def _readme(view: View) -> str:
         + ".",
         f"Time: Kolla Ansible doesn't set it. Hosts take it from {', '.join(one.ntp)}.",
     ]
-    if packages := _packages(view):
+    if packages := packages_of(view):
         steps.append(
             "`kolla-build --template-override kolla-build/template-override.j2 neutron`: images with "
             f"{' and '.join(packages)}."

@@ -1,0 +1,249 @@
+"""Files for Kayobe (2025.1): its configuration, of which it makes Kolla Ansible's; the same as that of `kolla`.
+
+Kayobe reads every `*.yml` at the top as extra variables, which win over the inventory's: what differs between roles is
+in `inventory/group_vars` alone. Files below `kolla/config` are templates to Kayobe first, and to Kolla then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.model.errors import InputError, InputErrors
+from weft.model.site import Function
+from weft.planning.export.kayobenetworks import (
+    Variables,
+    allocation,
+    described,
+    networks,
+    role_networks,
+    seed_variables,
+)
+from weft.planning.export.kolla import (
+    config_files,
+    global_variables,
+    group_of,
+    packages_of,
+    role_variables,
+    secrets,
+)
+from weft.planning.export.text import head, identifier, yaml_file
+from weft.planning.export.view import View
+
+_GROUPS: tuple[tuple[str, Function], ...] = (
+    ("controllers", "control"),
+    ("network", "network"),
+    ("compute", "compute"),
+    ("storage", "storage"),
+    ("monitoring", "monitoring"),
+)
+"""Kayobe's groups of hosts, and the functions of those in them, which are Kolla's names for the same."""
+_KAYOBES = frozenset(
+    f"kolla_{side}_{what}" for side in ("internal", "external") for what in ("vip_address", "fqdn")
+)
+"""Variables of Kolla's that Kayobe has by the same name."""
+LONGEST_BRIDGED = 15 - len("-ovs")
+"""Characters of an interface with a bridge, which Kayobe names after it: Linux allows 15."""
+
+
+def kayobe_files(view: View) -> dict[str, str]:
+    """Path -> text of the files under KAYOBE_CONFIG_PATH, but for kolla/passwords.yml. Raises `InputErrors`."""
+    if errors := list(_lacking(view)):
+        raise InputErrors(errors)
+    site = view.site.name
+    variables: dict[str, Variables] = {
+        "globals.yml": {
+            "os_distribution": view.deployment.distribution,
+            "kayobe_ansible_user": view.deployment.user,
+        },
+        "networks.yml": networks(view),
+        "network-allocation.yml": allocation(view),
+        "dns.yml": {
+            "resolv_nameservers": list(map(str, view.deployment.dns)),
+            "resolv_domain": view.deployment.domain,
+        },
+        "time.yml": {"chrony_ntp_servers": [_time_server(name) for name in view.deployment.ntp]},
+        "kolla.yml": _kolla(view),
+        "kolla/globals.yml": _globals(view),
+        "inventory/group_vars/overcloud.yml": _PYTHON,
+        "inventory/group_vars/seed.yml": {**_PYTHON, **seed_variables(view)},
+    }
+    for role in view.roles:
+        name = group_of(role)
+        variables[f"inventory/group_vars/{name}.yml"] = role_networks(view, view.roles[role])
+        if own := _kollas_own(view, role):
+            variables[f"kolla/inventory/group_vars/{name}.yml"] = own
+    return {
+        "inventory/hosts": _hosts(view),
+        "inventory/groups": _groups(view),
+        **{path: yaml_file(site, values) for path, values in variables.items()},
+        **{f"kolla/{path}": text for path, text in config_files(view, _ref).items() if _is_config(path)},
+        "README.md": _readme(view),
+    }
+
+
+_PYTHON: Variables = {"ansible_python_interpreter": "{{ virtualenv_path }}/kayobe/bin/python"}
+
+
+def _ref(variable: str) -> str:
+    """A variable of Kolla's passwords.yml, which Kayobe leaves as it is. With `{% raw %}`, the line's end would go."""
+    return f"{{{{ '{{{{ {variable} }}}}' }}}}"
+
+
+def _is_config(path: str) -> bool:
+    return path.startswith("config/")
+
+
+def _lacking(view: View) -> Iterator[InputError]:
+    """What this format needs and Kolla Ansible's doesn't."""
+    field = f"clouds.{view.name}.deployment"
+    if view.deployment.distribution == "debian":
+        yield InputError(f"{field}.distribution", "debian", "rocky, centos or ubuntu, for Kayobe")
+    provisioning = view.network_with("provisioning")
+    if provisioning is None:
+        yield InputError("networks", None, "a subnet with the role provisioning, for Kayobe")
+    if view.deployment.seed is None:
+        yield InputError(f"{field}.seed", None, "the node that hosts are installed from, for Kayobe")
+    elif provisioning is not None and view.interface(view.deployment.seed, provisioning) is None:
+        allowed = f"a row of interfaces for {view.deployment.seed} on the provisioning network"
+        yield InputError(f"{field}.seed", view.deployment.seed, allowed)
+    if view.deployment.inspection is None:
+        yield InputError(
+            f"{field}.inspection", None, "addresses for hosts that are being inspected, for Kayobe"
+        )
+    seen: dict[str, str] = {}
+    for name in described(view):
+        first = seen.setdefault(identifier(name), name)
+        if first != name:
+            yield InputError(f"networks.{name}", name, f"a name that Kayobe tells from {first}")
+        if not name[0].isalpha():
+            yield InputError(f"networks.{name}", name, "a name that begins with a letter, for Kayobe's variables")
+    for role, one in view.roles.items():
+        if provisioning is not None and provisioning not in one.interfaces:
+            allowed = f"{provisioning}, too: Kayobe reaches hosts there"
+            yield InputError(f"{field}.roles.{role}.interfaces", ", ".join(one.interfaces) or None, allowed)
+        for physical, interface in one.bridges.items():
+            if len(interface) > LONGEST_BRIDGED:
+                allowed = f"at most {LONGEST_BRIDGED} characters: Kayobe calls the bridge {interface}-ovs"
+                yield InputError(f"{field}.roles.{role}.bridges.{physical}", interface, allowed)
+
+
+def _time_server(name: str) -> Variables:
+    return {"server": name, "type": "server", "options": [{"option": "iburst"}]}
+
+
+# -- Kolla ---------------------------------------------------------------------------------------------------------
+
+
+def _kolla(view: View) -> Variables:
+    """kolla.yml: what Kayobe itself must know of Kolla's variables, and its groups of hosts made of the roles'."""
+    found = {n: v for n, v in global_variables(view).items() if n in _KAYOBES}
+    found |= {f"kolla_{n}": v for n, v in global_variables(view).items() if n.startswith("enable_")}
+    found |= {
+        n: v
+        for n, v in global_variables(view).items()
+        if n.startswith("kolla_enable_tls_") and "back" not in n
+    }
+    found["kolla_overcloud_inventory_top_level_group_map"] = {
+        function: {"groups": [group_of(name) for name, r in view.roles.items() if function in r.functions]}
+        for _, function in _GROUPS
+    }
+    if packages := packages_of(view):
+        found["kolla_build_customizations"] = {"neutron_base_pip_packages_append": list(packages)}
+    return found
+
+
+def _globals(view: View) -> Variables:
+    """kolla/globals.yml: the rest of Kolla's."""
+    known = _kolla(view)
+    return {n: v for n, v in global_variables(view).items() if n not in known and f"kolla_{n}" not in known}
+
+
+def _kollas_own(view: View, role: str) -> Variables:
+    """A role's variables that Kayobe has no words for."""
+    return {n: v for n, v in role_variables(view, role).items() if n.endswith("_physnets")}
+
+
+# -- inventory -----------------------------------------------------------------------------------------------------
+
+
+def _hosts(view: View) -> str:
+    lines = [
+        head(view.site.name),
+        "localhost ansible_connection=local",
+        "",
+        "[seed]",
+        str(view.deployment.seed),
+        "",
+    ]
+    for role in view.roles:
+        lines += [f"[{group_of(role)}]", *(host.nova_host for host in view.hosts[role]), ""]
+    for group, function in _GROUPS:
+        lines.append(f"[{group}:children]")
+        lines += [group_of(name) for name, role in view.roles.items() if function in role.functions]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _groups(view: View) -> str:
+    """Kayobe's own groups, which its playbooks ask for; Ansible reads each file of an inventory by itself."""
+    lines = [head(view.site.name)]
+    for group, children in _OF_KAYOBE.items():
+        lines += [f"[{group}:children]" if children else f"[{group}]", *children, ""]
+    return "\n".join(lines)
+
+
+_OVERCLOUD = tuple(group for group, _ in _GROUPS)
+_OF_KAYOBE: dict[str, tuple[str, ...]] = {
+    "seed": (),
+    **dict.fromkeys(_OVERCLOUD, ()),
+    "seed-hypervisor": (),
+    "container-image-builders": ("seed",),
+    "hypervisors": ("seed-hypervisor",),
+    "infra-vms": (),
+    "compute-vgpu": (),
+    "overcloud": _OVERCLOUD,
+    "vgpu": ("compute-vgpu",),
+    "iommu": ("vgpu",),
+    "container-engine": ("seed", *_OVERCLOUD),
+    "docker-registry": ("seed",),
+    "ntp": ("seed", "seed-hypervisor", "overcloud", "infra-vms"),
+    "baremetal-compute": (),
+    "mgmt-switches": (),
+    "ctl-switches": (),
+    "hs-switches": (),
+    "switches": ("mgmt-switches", "ctl-switches", "hs-switches"),
+}
+"""Group -> groups that it consists of."""
+
+
+def _readme(view: View) -> str:
+    tls = view.deployment.tls != "none"
+    bonds = sorted({b for role in view.roles.values() for b in role.bonds})
+    infiniband = sorted({i for r in view.roles.values() for i in r.interfaces.values() if i.startswith("ib")})
+    steps = [
+        "This directory is `KAYOBE_CONFIG_PATH`; an environment of Kayobe's goes over it.",
+        "`kolla/passwords.yml`: `kayobe` makes it of Kolla's own"
+        + "".join(f"; add `{name}` ({what})" for name, what in secrets(view).items())
+        + ". BMCs: `ipmi_username` and `ipmi_password`, in a vault.",
+    ]
+    if tls:
+        steps.append(
+            f"Certificates in `kolla/certificates`; names: {view.external_name}, {view.internal_name}."
+        )
+    if bonds:
+        steps.append(f"Modes of {', '.join(bonds)}: set `NETWORK_bond_mode` as the switches have it.")
+    if infiniband:
+        steps.append(
+            f"IPoIB interfaces ({', '.join(infiniband)}) aren't Kayobe's to make: set them up first, with partitions "
+            "for all hosts' ports, and run `kayobe overcloud host configure` with `--skip-tags network`."
+        )
+    steps += [
+        "`kayobe control host bootstrap`, `kayobe configuration dump`; then seed and overcloud by Kayobe's manual.",
+        *(
+            f"`openstack domain create {n}`, then restart Keystone."
+            for n in sorted(view.deployment.ldap_domains)
+        ),
+        "weft itself: a user with the roles of its page on operating, then `weft site activate` with this site.",
+    ]
+    listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
+    return f"# {view.site.name}: Kayobe for cloud {view.name}\n\n{listed}\n"
