@@ -116,7 +116,9 @@ def _lacking(view: View) -> Iterator[InputError]:
         if first != name:
             yield InputError(f"networks.{name}", name, f"a name that Kayobe tells from {first}")
         if not name[0].isalpha():
-            yield InputError(f"networks.{name}", name, "a name that begins with a letter, for Kayobe's variables")
+            yield InputError(
+                f"networks.{name}", name, "a name that begins with a letter, for Kayobe's variables"
+            )
     for role, one in view.roles.items():
         if provisioning is not None and provisioning not in one.interfaces:
             allowed = f"{provisioning}, too: Kayobe reaches hosts there"

@@ -129,7 +129,7 @@ def global_variables(view: View) -> dict[str, Any]:
         "rabbitmq_enable_tls": everywhere,
         "kolla_copy_ca_into_containers": one.tls != "none",
         # Otherwise services trust what Python ships, and not the authority in certificates/ca.
-        "openstack_cacert": "" if one.tls == "none" else _BUNDLES.get(one.distribution, _BUNDLE),
+        "openstack_cacert": "" if one.tls == "none" else _bundle(view),
         "enable_external_api_firewalld": one.firewall,
         "neutron_plugin_agent": "openvswitch",
         "neutron_dnsmasq_dns_servers": ",".join(map(str, one.dns)),
@@ -152,6 +152,10 @@ def global_variables(view: View) -> dict[str, Any]:
 
 def _ref(variable: str) -> str:
     return f"{{{{ {variable} }}}}"
+
+
+def _bundle(view: View) -> str:
+    return _BUNDLES.get(view.deployment.distribution, _BUNDLE)
 
 
 def config_files(view: View, ref: Callable[[str], str] = _ref) -> dict[str, str]:
@@ -213,7 +217,8 @@ def _front(view: View) -> str:
         allowed = "weft's address: Neutron tells weft of networks, through the front on each controller"
         raise InputError(f"clouds.{view.name}.deployment.weft_url", None, allowed)
     secure, host, port = _place(url)
-    check = f" ssl verify required verifyhost {host} ca-file @system-ca" if secure else ""
+    # By its path: Kolla sets `ca-base`, which HAProxy 2.6 puts before `@system-ca`, too.
+    check = f" ssl verify required verifyhost {host} ca-file {_bundle(view)}" if secure else ""
     shown = f"[{host}]" if ":" in host else host
     # Whoever has no answer from DNS when HAProxy starts must not take all APIs down: weft comes after the cloud.
     check += " resolvers weft_dns init-addr last,libc,none"

@@ -136,7 +136,8 @@ def _readme(site: Site, cloud: str, profile: str, blocks: int, imports: int) -> 
     steps = (
         f"Credentials: the profile `{profile}` of weft's service user in `clouds.yaml`, which Terraform's "
         "OpenStack provider reads as weft does. None are in the files, nor in Terraform's state. Pods look for the "
-        "site's networks in that user's project.",
+        "site's networks in that user's project. To make networks, it needs Neutron's policy "
+        "`create_network:segments`.",
         known,
         "`terraform init`, `terraform plan`, `terraform apply`.",
         "One of the two takes things away again: `terraform destroy`, or `weft site destroy`; never both. weft's marks "
