@@ -125,7 +125,7 @@ def make_site(settings: Settings, layout: Layout) -> Site:
     there = bool(cloud_nodes)
     return Site(
         name="lab",
-        clouds={CLOUD: _cloud({a.type for n in nodes for a in n.accelerators})},
+        clouds={CLOUD: _cloud({a.type for n in nodes for a in n.accelerators}, settings.metal > 0)},
         fabrics=fabrics,
         racks=(*racks, *((Rack(name=ipu.RACK),) if there else ())),
         switches=tuple(switches),
@@ -136,8 +136,8 @@ def make_site(settings: Settings, layout: Layout) -> Site:
     )
 
 
-def _cloud(gpus: set[str]) -> Cloud:
-    """Args: gpus: types that its nodes have; flavors with others are left out."""
+def _cloud(gpus: set[str], machines: bool) -> Cloud:
+    """Args: gpus: types that its nodes have; flavors with others are left out. machines: it has bare metal."""
     flavors = {
         "gpu8": Flavor(accelerators=AcceleratorCount(type="h100", count=8)),
         "gpu1": Flavor(accelerators=AcceleratorCount(type="h100", count=1), cores=8, memory_mib=64 * 1024),
@@ -147,6 +147,8 @@ def _cloud(gpus: set[str]) -> Cloud:
     }
     return Cloud(
         profile="weft",
+        bios_settings=metal.BIOS_SETTINGS if machines else {},
+        firmware=metal.FIRMWARE if machines else {},
         management=ManagementNetwork(
             physical_network="physnet1",
             segments=Range(first=1000, last=1999),

@@ -15,11 +15,11 @@ CLEANING_NETWORK = "machines-cleaning"
 
 
 INTERFACES = {
-    "bios": "no-bios",
+    "bios": "redfish",
     "boot": "fake",
     "console": "no-console",
     "deploy": "lab",
-    "firmware": "no-firmware",
+    "firmware": "redfish",
     "inspect": "lab",
     "management": "redfish",
     "network": "neutron",

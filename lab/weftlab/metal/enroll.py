@@ -14,6 +14,7 @@ from openstack.connection import Connection
 
 from weft.app.enroll import Enroller, read_wishes
 from weft.drivers.openstack import Sessions
+from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.enrollment import Enrollment
 from weft.model.site import Node, Site
 from weft.planning.fabric.addressing import client_id, mac_of_guid
@@ -163,7 +164,8 @@ def inspection(node: Node, address: str) -> dict[str, Any]:
 
 def machines_step(layout: Layout, site: Site) -> None:
     """As an operator would, with `weft site enroll`, until all were inspected and cleaned. Raises `LabError`."""
-    sessions = Sessions("enroller", [layout.clouds_yaml])
+    demands = Demands.of(site.clouds[str(machines(site)[0].cloud)])
+    sessions = Sessions("enroller", [layout.clouds_yaml], cleaning=demands)
     try:
         wishes = read_wishes(layout.site_path, list_path(layout))
         seen = Enroller(wishes, Enrollment(sessions), False, False, lambda _: None).run(PATIENCE)

@@ -16,6 +16,9 @@ HOST = "metal1"
 """Name of the nova-compute that has all machines."""
 MOST = 16
 GUID = 0x0002C90300500000
+BIOS_SETTINGS = {"ProcTurboMode": "Enabled", "SecureBootStatus": "Enabled", "SriovGlobalEnable": "Enabled"}
+FIRMWARE = {"bios": ("2.14.1",)}
+"""What the site demands of them; `programs/bmc.py` has them so."""
 
 
 def check(count: int, fabric: str) -> None:

@@ -56,6 +56,13 @@ class RealIronic:
         self.ask("PATCH", f"nodes/{self.node}", [change, instance])
         self.provision("active", "active")
 
+    def set_bios(self, **settings: str) -> None:
+        """Past Ironic, at the machine's BMC: as from the machine's own operating system."""
+        name, password = metal.secret_path(self.layout).read_text().split()
+        url = f"{self.layout.url('bmc')}/redfish/v1/Systems/{self.node}/BIOS/Settings"
+        answer = requests.patch(url, json={"Attributes": settings}, auth=(name, password), timeout=60)
+        assert answer.ok, answer.text
+
     @property
     def disk(self) -> Path:
         return self.layout.data / "machines" / self.node

@@ -11,12 +11,14 @@ from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, list_of, r
 from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
 from weft.app.enroll import Enroller, read_wishes
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.enrollment import Enrollment
 from weft.model.enrollment import Inspected
 from weft.model.errors import NotYetError, TemporaryError, WeftError
 from weft.model.owner import Owner
 from weft.model.resources import MachineSpec, Observed, Resource, Status
 from weft.ports.resources import Scope
+from weftlab.site import make_site, settings
 
 pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
@@ -29,6 +31,8 @@ class Rig:
     facts: OpenStackFacts
     machine: Resource
     enrollment: Enrollment
+    stricter: OpenStackDriver
+    """Of a site that demands another version of the BIOS."""
 
     def enroll(self, again: bool = False, dry: bool = False) -> Inspected:
         wishes = read_wishes(self.ironic.layout.site_path, list_of(self.ironic))
@@ -54,14 +58,17 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         file = folder / "clouds.yaml"
         own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
         file.write_text("\n".join([*own, f"    baremetal_endpoint_override: {ironic.url}"]) + "\n")
-        sessions = Sessions("weft", [file])
+        demands = Demands.of(make_site(settings(metal=1), ironic.layout).clouds["lab"])
+        sessions = Sessions("weft", [file], cleaning=demands)
         driver = OpenStackDriver("lab", sessions, machines=True)
         spec = MachineSpec(machine=ironic.node)
         machine = Resource(key="machine/bm01", name="weft-00000000-machine-bm01", where="lab", spec=spec)
         facts = OpenStackFacts(sessions, machines=[ironic.node], site="lab")
-        yield Rig(ironic, driver, facts, machine, Enrollment(sessions))
-        driver.close()
-        sessions.close()
+        other = Sessions("weft", [file], cleaning=Demands(firmware={"bios": frozenset({"2.15.0"})}))
+        stricter = OpenStackDriver("lab", other, machines=True)
+        yield Rig(ironic, driver, facts, machine, Enrollment(sessions), stricter)
+        for each in (driver, stricter, sessions, other):
+            each.close()
 
 
 def test_a_machine_is_enrolled_only_as_far_as_it_is_what_the_site_says(rig: Rig) -> None:
@@ -123,6 +130,27 @@ def test_a_cleaning_that_fails_keeps_the_machine_until_one_has_ended_well(rig: R
     rig.ironic.provision("provide", "available")
     assert rig.give_back(taken) is None
     assert rig.see(taken).status is Status.ABSENT
+
+
+def test_a_bios_that_a_tenant_has_changed_keeps_the_machine_until_it_is_as_the_site_has_it(rig: Rig) -> None:
+    """Ironic reads it from the BMC at the end of the cleaning, which itself changes no setting."""
+    taken = rig.take()
+    rig.ironic.deploy()
+    rig.ironic.set_bios(SecureBootStatus="Disabled")
+    rig.ironic.provision("deleted", "available")
+    error = rig.give_back(taken)
+    assert isinstance(error, TemporaryError) and not isinstance(error, NotYetError) and error.alarming
+    assert "BIOS setting SecureBootStatus is Disabled; the site has Enabled" in str(error)
+    assert rig.see(taken).there
+    rig.ironic.set_bios(SecureBootStatus="Enabled")
+    assert rig.give_back(taken) is not None, "nobody has looked again yet"
+    rig.ironic.provision("manage", "manageable")
+    rig.ironic.provision("provide", "available")
+    refused = rig.stricter.delete(SCOPE, [rig.machine], {rig.machine.key: taken})[rig.machine.key].error
+    assert "firmware of bios is 2.14.1; the site allows 2.15.0" in str(refused)
+    assert rig.give_back(taken) is None
+    proof = rig.see(taken).reason
+    assert "firmware of bios and 3 BIOS settings as the site lists them" in proof
 
 
 def test_a_skipped_cleaning_is_none(rig: Rig) -> None:

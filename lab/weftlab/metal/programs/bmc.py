@@ -23,13 +23,40 @@ STATES = {
 }
 
 
+BIOS = {
+    "BootMode": "Uefi",
+    "ProcTurboMode": "Enabled",
+    "SecureBootStatus": "Enabled",
+    "SriovGlobalEnable": "Enabled",
+}
+"""Settings as they leave the factory."""
+VERSION = "2.14.1"
+
+
 class Machines(fakedriver.FakeDriver):
-    """Machines without any hardware but a power switch."""
+    """Machines without any hardware but a power switch, and a BIOS with settings and a version."""
 
     def set_power_state(self, identity, state):
         if state not in STATES:
             raise NotSupportedError(f"Power state {state} is not supported")
         self._update(identity, power_state=STATES[state])
+
+    def get_bios(self, identity):
+        return {**BIOS, **self._get(identity).get("bios", {})}
+
+    def set_bios(self, identity, attributes):
+        if unknown := sorted(attributes.keys() - BIOS.keys()):
+            raise NotSupportedError(f"BIOS has no setting {', '.join(unknown)}")
+        self._update(identity, bios={**self._get(identity).get("bios", {}), **attributes})
+
+    def reset_bios(self, identity):
+        self._update(identity, bios={})
+
+    def get_versions(self, identity):
+        return {"BiosVersion": VERSION, **self._get(identity).get("versions", {})}
+
+    def set_versions(self, identity, firmware_versions):
+        self._update(identity, versions=firmware_versions)
 
 
 def main():
