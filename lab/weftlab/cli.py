@@ -56,7 +56,7 @@ def add_commands(subparsers: Any) -> None:
     up.add_argument(
         "--guests",
         action="store_true",
-        help="servers of GPU nodes run: small guests by Nova's libvirt driver, on the management network",
+        help="servers of GPU nodes on InfiniBand run: small guests by Nova's libvirt driver, on the management network",
     )
     up.add_argument(
         "--liar",

@@ -255,8 +255,13 @@ def computes_ready(layout: Layout, site: Site) -> Check:
         if not discovered_path(layout).exists():
             return "the hosts are not mapped to their cell yet"
         up = {s.host for s in connection().compute.services(binary="nova-compute") if s.state == "up"}
-        missing = sorted(set(hosts(site)) - up)
-        return f"not up in Nova: {', '.join(missing)}" if missing else None
+        if missing := sorted(set(hosts(site)) - up):
+            return f"not up in Nova: {', '.join(missing)}"
+        # A nova-compute whose driver fails is up all the same, and offers nothing.
+        rows = connection().compute.get("/os-hypervisors/detail", microversion="2.53").json()["hypervisors"]
+        own = {n.nova_host for n in config.compute_nodes(site)}
+        missing = sorted(own - {row["service"]["host"] for row in rows})
+        return f"Nova knows nothing of what these hosts have: {', '.join(missing)}" if missing else None
 
     return check
 

@@ -98,6 +98,10 @@ def settings(
     )
     labsite.check(found)
     metal.check(found.metal, found.fabric)
+    if found.guests and found.fabric == "ethernet":
+        raise LabError(
+            "--guests is not allowed with --fabric ethernet: servers of nodes on switches don't run"
+        )
     return found
 
 

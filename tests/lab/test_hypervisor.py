@@ -18,7 +18,7 @@ import pytest
 from weftlab import environment
 from weftlab.hypervisor import config, debian, image
 from weftlab.hypervisor import jobs as hypervisor
-from weftlab.hypervisor.bridges import bridge_of
+from weftlab.hypervisor.bridges import bridge_of, guest_hosts
 from weftlab.hypervisor.login import Door, Guests, make_key
 from weftlab.layout import LabError, Layout, default_cache
 from weftlab.processes import everyone
@@ -88,6 +88,14 @@ def test_a_hosts_bridge_has_a_name_that_linux_takes() -> None:
     assert bridge_of("gpu01") == "int-gpu01"
     with pytest.raises(LabError, match="host compute-rack-17"):
         bridge_of("compute-rack-17")
+
+
+def test_servers_of_nodes_on_switches_do_not_run() -> None:
+    layout = Layout(Path("/n"), Path("/n"), 23000)
+    both = make_site(settings(nodes=2, leaves=2, ipus=4, fabric="both", guests=True), layout)
+    assert [n.name for n in guest_hosts(both)] == ["gpu01", "gpu02"]
+    with pytest.raises(LabError, match="--guests is not allowed with --fabric ethernet"):
+        settings(nodes=2, leaves=2, fabric="ethernet", guests=True)
 
 
 class Machine:

@@ -19,8 +19,13 @@ LONGEST = 15
 
 
 def guest_hosts(site: Site) -> tuple[Node, ...]:
-    """The nodes whose servers run."""
-    return tuple(n for n in config.compute_nodes(site) if n.role == "compute")
+    """The nodes whose servers run: not those on Ethernet switches, whose adapters are namespaces and no guest's."""
+    wired = {name for name, fabric in site.fabrics.items() if fabric.manager.driver == "switches"}
+    return tuple(
+        n
+        for n in config.compute_nodes(site)
+        if n.role == "compute" and wired.isdisjoint(h.fabric for h in n.hcas)
+    )
 
 
 def bridge_of(host: str) -> str:
