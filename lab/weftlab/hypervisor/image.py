@@ -80,7 +80,11 @@ def _make(work: Path, folder: Path) -> None:
 
 def _download(work: Path) -> list[Path]:
     """Debian's packages, without installing them: a kernel on this machine is none of the lab's affairs."""
-    told = _run(["apt-cache", "show", "--no-all-versions", META])
+    try:
+        told = _run(["apt-cache", "show", "--no-all-versions", META])
+    except LabError:  # the list of packages is missing
+        _run(["apt-get", "update", "-q"])
+        told = _run(["apt-cache", "show", "--no-all-versions", META])
     kernel = re.search(r"^Depends: (linux-image-[^ ,]+)", told, re.MULTILINE)
     if kernel is None:
         raise LabError(f"Debian's package {META} names no kernel: run `apt-get update`")

@@ -17,6 +17,8 @@ from neutron_lib import context
 SECONDS = 20
 TRIES = 20
 PAUSE = 0.5
+NOWHERE = 4095
+"""Neutron's own dead VLAN."""
 
 
 def vsctl(*words):
@@ -38,10 +40,10 @@ def changes(lines):
 
 def follow(bridges, plugin):
     """Until this process ends. Args: bridges: integration bridge -> host."""
+    known, dhcp = {}, Servers(vsctl)
     while True:
         command = ["ovsdb-client", "--format=json", "monitor", os.environ["WEFT_LAB_OVSDB"], "Interface"]
         with subprocess.Popen([*command, "name,external_ids"], stdout=subprocess.PIPE, text=True) as monitor:
-            known, dhcp = {}, Servers(vsctl)
             for name, action, port in changes(monitor.stdout):
                 try:
                     if action == "delete" and name in known:
@@ -59,16 +61,20 @@ def follow(bridges, plugin):
 def up(plugin, dhcp, name, port, host):
     """Tag, serve, then report. False if Neutron has no such port bound to the host: then nothing is let through."""
     admin = context.get_admin_context_without_session()
+    told = {}
     for _ in range(TRIES):
-        told = plugin.get_device_details(admin, port, f"agents-{host}", host)
-        if told.get("network_type") == "vlan":
-            vsctl("set", "port", name, f"tag={told['segmentation_id']}")
-            dhcp.add(told)
-            plugin.update_device_up(admin, port, f"agents-{host}", host)
-            print("plugged", name, port, host, "VLAN", told["segmentation_id"], flush=True)
-            return True
+        try:
+            told = plugin.get_device_details(admin, port, f"agents-{host}", host)
+            if told.get("network_type") == "vlan":
+                vsctl("set", "port", name, f"tag={told['segmentation_id']}")
+                dhcp.add(told)
+                plugin.update_device_up(admin, port, f"agents-{host}", host)
+                print("plugged", name, port, host, "VLAN", told["segmentation_id"], flush=True)
+                return True
+        except Exception as error:  # Neutron may be busy: Nova waits for this port
+            print("plug", name, port, repr(error)[:300], flush=True)
         time.sleep(PAUSE)
-    vsctl("set", "port", name, "tag=4095")
+    vsctl("set", "port", name, f"tag={NOWHERE}")
     print("not plugged", name, port, host, told, flush=True)
     return False
 
