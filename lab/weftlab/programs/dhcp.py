@@ -20,9 +20,9 @@ OWNER = "network:dhcp"
 class Server:
     """One network's. It ends when its last port is gone."""
 
-    def __init__(self, vsctl, details):
-        self._vsctl, self.vlan, self.network = vsctl, details["segmentation_id"], details["network_id"]
-        self._name = f"dhcp{self.vlan}"
+    def __init__(self, vsctl, details, vlan):
+        self._vsctl, self._vlan, self.network = vsctl, vlan, details["network_id"]
+        self._name = f"dhcp{vlan}"
         self._space = Path(os.environ["WEFT_LAB_DHCP_SPACE"]).read_text().strip()
         self._hosts = Path(os.environ["WEFT_LAB_DHCP"]) / self._name
         self._hosts.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class Server:
             "add-port",
             BRIDGE,
             self._name,
-            f"tag={self.vlan}",
+            f"tag={self._vlan}",
         ]
         self._vsctl(*added, "--", "set", "interface", self._name, "type=internal", f"mtu_request={mtu}")
         move = ["ip", "link", "set", "dev", self._name, "netns", self._space]
@@ -122,15 +122,14 @@ class Servers:
     def __init__(self, vsctl):
         self._vsctl, self._by_vlan = vsctl, {}
 
-    def add(self, details):
+    def add(self, details, vlan):
         if not details["fixed_ips"]:
             return
-        vlan = details["segmentation_id"]
         there = self._by_vlan.get(vlan)
         if there is not None and there.network != details["network_id"]:
             there.end()
         if there is None or there.network != details["network_id"]:
-            there = self._by_vlan[vlan] = Server(self._vsctl, details)
+            there = self._by_vlan[vlan] = Server(self._vsctl, details, vlan)
         there.add(details)
 
     def drop(self, port):

@@ -17,6 +17,8 @@ from neutron_lib import context
 SECONDS = 20
 TRIES = 20
 PAUSE = 0.5
+VXLANS = 1999
+"""VXLANs 1001 to 2000 are VLANs 3000 to 3999."""
 NOWHERE = 4095
 """Neutron's own dead VLAN."""
 
@@ -58,6 +60,12 @@ def follow(bridges, plugin):
         time.sleep(1)
 
 
+def vlan_of(told):
+    """A network's VLAN on the hosts' bridges; of a VXLAN one that is no network's (`weftlab.config.neutron`)."""
+    number = told.get("segmentation_id")
+    return {"vlan": number, "vxlan": number and number + VXLANS}.get(told.get("network_type"))
+
+
 def up(plugin, dhcp, name, port, host):
     """Tag, serve, then report. False if Neutron has no such port bound to the host: then nothing is let through."""
     admin = context.get_admin_context_without_session()
@@ -65,11 +73,12 @@ def up(plugin, dhcp, name, port, host):
     for _ in range(TRIES):
         try:
             told = plugin.get_device_details(admin, port, f"agents-{host}", host)
-            if told.get("network_type") == "vlan":
-                vsctl("set", "port", name, f"tag={told['segmentation_id']}")
-                dhcp.add(told)
+            vlan = vlan_of(told)
+            if vlan is not None:
+                vsctl("set", "port", name, f"tag={vlan}")
+                dhcp.add(told, vlan)
                 plugin.update_device_up(admin, port, f"agents-{host}", host)
-                print("plugged", name, port, host, "VLAN", told["segmentation_id"], flush=True)
+                print("plugged", name, port, host, "VLAN", vlan, flush=True)
                 return True
         except Exception as error:  # Neutron may be busy: Nova waits for this port
             print("plug", name, port, repr(error)[:300], flush=True)
