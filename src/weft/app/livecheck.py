@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from weft.drivers.opensm import OpenSm
 from weft.drivers.switches import open_fabric
 from weft.drivers.ufm import Ufm
+from weft.drivers.ufm.settings import Settings
 from weft.drivers.wire.agents import certificate_problems
 from weft.model.base import Document
 from weft.model.errors import WeftError
@@ -103,12 +105,18 @@ def _check_ufm(site: Site, name: str, found: list[Weakness], problems: list[str]
     driver = Ufm(site, name, NoLedger())
     try:
         settings = driver.settings()
-        rules = [r for r in UFM_RULES if r.setting in settings.names]
-        found += weaknesses(name, "ufm", settings.options, rules)
+        found += ufm_weaknesses(name, settings)
         problems += [f"{name}: {p}" for p in settings.problems]
         problems += _troubles(name, driver.status())
     finally:
         driver.close()
+
+
+def ufm_weaknesses(name: str, settings: Settings) -> Iterator[Weakness]:
+    """Each source is judged by itself, by the rules on what it can tell."""
+    for told in settings.told:
+        rules = [r for r in UFM_RULES if r.setting in told.names]
+        yield from weaknesses(name, told.source, told.options, rules)
 
 
 def _troubles(name: str, status: FabricStatus) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.drivers.opensm.rigs import FABRIC, scope
 from tests.drivers.ufm.rigs import UfmRig, segment, spec
+from weft.app.livecheck import ufm_weaknesses
 from weft.drivers.ufm.inventory import (
     VirtualPort,
     alarm_text,
@@ -22,7 +23,7 @@ from weft.model.errors import UnknownError
 from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
 from weft.model.resources import Status
-from weft.planning.fabric.hardening import UFM_RULES, weaknesses
+from weft.planning.fabric.hardening import Weakness
 from weftlab.ufm import Dialect
 from weftlab.ufm.ufm import SAFE_SMCONF
 
@@ -171,6 +172,19 @@ def test_what_is_no_ufm_is_told(rig: UfmRig) -> None:
 
 # -- hardening ---------------------------------------------------------------------------------------------------------
 
+HARDENED = {
+    "m_key": "(set)", "m_key_protection_level": "2", "m_key_per_port": "TRUE", "sm_key": "(set)",
+    "allowed_sm_guids": "0x0002c90300f00001", "sm_priority": "15", "sa_key": "(set)", "sa_enhanced_trust_model": "TRUE",
+    "no_partition_enforcement": "FALSE", "part_enforce": "both", "allow_both_pkeys": "FALSE", "console": "off",
+    "cc_key_enable": "2", "vs_key_enable": "2", "n2n_key_enable": "2",
+}  # fmt: skip
+"""An opensm.conf that lacks nothing, as an agent tells it."""
+
+
+def weak_settings(rig: UfmRig) -> list[Weakness]:
+    """As `weft site check --live` finds them."""
+    return list(ufm_weaknesses(FABRIC, rig.driver.settings()))
+
 
 def test_an_open_default_partition_is_an_alarm(tmp_path: Path) -> None:
     """default_membership=full joins all tenants: the status says so, and no pod is as it should be; with and without
@@ -204,11 +218,52 @@ def test_a_version_that_does_not_say_is_no_alarm_and_not_checked(tmp_path: Path)
 def test_each_setting_that_lacks_is_found(tmp_path: Path, setting: str, value: str, found: str) -> None:
     """With what it allows a tenant; a secret is never told, only whether it is one."""
     rig = UfmRig(tmp_path, agents=False, smconf={**SAFE_SMCONF, setting: value})
+    [weak] = weak_settings(rig)
+    assert (weak.manager, weak.setting, weak.found) == ("ufm", setting, found) and weak.allows
     settings = rig.driver.settings()
-    rules = [r for r in UFM_RULES if r.setting in settings.names]
-    [weak] = weaknesses(FABRIC, "ufm", settings.options, rules)
-    assert (weak.setting, weak.found) == (setting, found) and weak.allows
     assert not any(secret in str(settings) for secret in SAFE_SMCONF.values() if secret.startswith("0x"))
+
+
+def test_an_open_default_partition_is_a_setting_that_lacks(tmp_path: Path) -> None:
+    """gv.cfg's own, which no file of opensm has: with agents, too, UFM alone is named for it."""
+    rig = UfmRig(tmp_path, default_membership="full")
+    for name in ("sm1", "sm2"):
+        rig.fabric.manager(name).settings = dict(HARDENED)
+    [weak] = weak_settings(rig)
+    assert (weak.manager, weak.setting, weak.found) == ("ufm", "default_membership", "full")
+    assert "limited" in weak.wanted and "every other tenant" in weak.allows
+
+
+def test_a_weak_node_is_not_hidden_by_the_other(rig: UfmRig) -> None:
+    """Both nodes of a pair have their own opensm.conf, and after a fail-over the weak one's counts: neither the other
+    agent's file nor what REST tells covers it.
+    """
+    sm1, sm2 = rig.fabric.manager("sm1"), rig.fabric.manager("sm2")
+    for weak, strong in ((sm1, sm2), (sm2, sm1)):
+        strong.settings = dict(HARDENED)
+        weak.settings = {**HARDENED, "m_key": "(not set)"}
+        [found] = weak_settings(rig)
+        assert (found.manager, found.setting, found.found) == (weak.name, "m_key", "(not set)")
+    sm1.settings, sm2.settings = dict(HARDENED), {}
+    found = weak_settings(rig)
+    assert {w.manager for w in found} == {"sm2"} and {"m_key", "cc_key_enable"} <= {w.setting for w in found}
+
+
+def test_what_rest_tells_is_judged_beside_hardened_agents(tmp_path: Path) -> None:
+    """UFM's own value is what it writes into opensm.conf at its next start."""
+    rig = UfmRig(tmp_path, smconf={**SAFE_SMCONF, "sm_key": "0x1"})
+    for name in ("sm1", "sm2"):
+        rig.fabric.manager(name).settings = dict(HARDENED)
+    [weak] = weak_settings(rig)
+    assert (weak.manager, weak.setting, weak.found) == ("ufm", "sm_key", "(the well-known default)")
+
+
+def test_one_agent_tells_what_rest_does_not(rig: UfmRig) -> None:
+    """What the other one's file says is unknown, and is told as that."""
+    rig.fabric.manager("sm1").settings = dict(HARDENED)
+    rig.fabric.manager("sm2").reachable = False
+    settings = rig.driver.settings()
+    assert weak_settings(rig) == [] and len(settings.problems) == 1 and "agent sm2" in settings.problems[0]
 
 
 def test_settings_that_cannot_be_read_are_no_good_news(rig: UfmRig) -> None:

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from weft.drivers.ufm.change import Changer
 from weft.drivers.ufm.eyes import Eyes
 from weft.drivers.ufm.rest import Rest
+from weft.drivers.ufm.snapshot import MANAGER
 from weft.model.errors import WeftError
 from weft.planning.fabric.hardening import DEFAULT_MEMBERSHIP, NAMES, masked
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one source says.
+
+    Attributes:
+        source: UFM itself, or the agent whose subnet manager's file it is.
+        options: setting -> value; of secrets only whether they are set.
+        names: settings that it can tell: one of these without a value has its default.
+    """
+
+    source: str
+    options: Mapping[str, str]
+    names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,46 +34,52 @@ class Settings:
     """What was read.
 
     Attributes:
-        options: setting -> value; of secrets only whether they are set.
-        names: settings that could be read: one of these without a value has its default.
+        told: by source, and never merged: after a fail-over the node with the weaker file is the one that counts.
         problems: what could not be read, a sentence each.
     """
 
-    options: Mapping[str, str]
-    names: frozenset[str]
+    told: tuple[Told, ...]
     problems: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Settings that at least one source can tell."""
+        return frozenset[str]().union(*(t.names for t in self.told))
 
 
 def read_settings(rest: Rest, changer: Changer, eyes: Eyes) -> Settings:
     """Never raises for what can't be read: that is a problem to report, not a setting that is fine."""
-    options: dict[str, str] = {}
-    names: set[str] = set()
     problems: list[str] = []
+    told = [*_by_agents(eyes, problems), *_by_ufm(rest, changer, problems)]
+    if unread := sorted(NAMES - frozenset[str]().union(*(t.names for t in told))):
+        problems.append(
+            f"UFM's REST doesn't tell {', '.join(unread)}: check gv.cfg and opensm.conf on UFM's host, or run an agent"
+            " there that reads opensm.conf"
+        )
+    return Settings(tuple(told), tuple(problems))
+
+
+def _by_agents(eyes: Eyes, problems: list[str]) -> Iterator[Told]:
     for agent, answer in eyes.options().items():
         if isinstance(answer, WeftError):
             problems.append(
                 f"the settings of the subnet manager next to agent {agent} can't be read: {answer}"
             )
             continue
-        options |= answer.options
-        names |= NAMES - {DEFAULT_MEMBERSHIP}
-        problems += answer.problems
+        problems += [f"agent {agent}: {p}" for p in answer.problems]
+        yield Told(agent, answer.options, NAMES - {DEFAULT_MEMBERSHIP})
+
+
+def _by_ufm(rest: Rest, changer: Changer, problems: list[str]) -> Iterator[Told]:
+    options: dict[str, str] = {}
     try:
-        told = _smconf(rest.get("/app/smconf"))
-        options |= told
-        names |= told.keys()
+        options |= _smconf(rest.get("/app/smconf"))
         membership = changer.listing().default_membership
         if membership is not None:
             options[DEFAULT_MEMBERSHIP] = str(membership)
-            names.add(DEFAULT_MEMBERSHIP)
     except WeftError as error:
         problems.append(f"UFM's settings can't be read: {error}")
-    if unread := sorted(NAMES - names):
-        problems.append(
-            f"UFM's REST doesn't tell {', '.join(unread)}: check gv.cfg and opensm.conf on UFM's host, or run an agent"
-            " there that reads opensm.conf"
-        )
-    return Settings(options, frozenset(names), tuple(problems))
+    yield Told(MANAGER, options, frozenset(options))
 
 
 def _smconf(document: object) -> dict[str, str]:
