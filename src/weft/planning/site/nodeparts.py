@@ -44,7 +44,9 @@ def _functions(site: Site) -> Iterator[WrongValue]:
                         )
                 continue
             first = first_mac(hca)
-            if first >> 40 & 1 or first + hca.vfs > 1 << 48:
+            if (
+                first >> 40 & 1 or (first + hca.vfs - 1) >> 40 & 1
+            ):  # the group bit of the first and the last one
                 allowed = f"a unicast address with {hca.vfs} addresses from it on"
                 yield (*path, "vf_mac"), hca.vf_mac, allowed
                 continue
