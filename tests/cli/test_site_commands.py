@@ -89,7 +89,7 @@ def test_a_bad_file_is_exit_code_2_and_one_line_each(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        f"weft: {folder.site}:22: fabrics.ib.segments.first: 0 is not allowed: 1 or more",
+        f"weft: {folder.site}:28: fabrics.ib.segments.first: 0 is not allowed: 1 or more",
         f"weft: {folder.path}/switches.csv:3: switches[1].ports: 'x' is not allowed: a whole number",
     ]
 

@@ -114,7 +114,7 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     ),
     "P_Keys beyond VLAN ids": (
         "site.yaml", "last: 0xe2", "last: 0x1fff",
-        ["site.yaml:22: fabrics.ib.segments.last: 8191 is not allowed: "
+        ["site.yaml:28: fabrics.ib.segments.last: 8191 is not allowed: "
          "at most 4094: each number is a Neutron segmentation id"],
     ),
     "a range turned round": (
@@ -159,17 +159,17 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     ),
     "an agent beside a node that is no subnet manager": (
         "site.yaml", "node: sm2", "node: gpu01",
-        ["site.yaml:27: fabrics.ib.manager.agents[1].node: 'gpu01' is not allowed: "
+        ["site.yaml:33: fabrics.ib.manager.agents[1].node: 'gpu01' is not allowed: "
          "nodes with role subnet-manager and an adapter on fabric ib: sm1, sm2"],
     ),
     "two agents beside one node": (
         "site.yaml", "node: sm2", "node: sm1",
-        ["site.yaml:27: fabrics.ib.manager.agents[1].node: 'sm1' is not allowed: an agent's node must be unique; "
+        ["site.yaml:33: fabrics.ib.manager.agents[1].node: 'sm1' is not allowed: an agent's node must be unique; "
          "agent sm1 of fabric ib already has it"],
     ),
     "a flavor that no node can serve": (
         "site.yaml", "{type: h100, count: 4}", "{type: h100, count: 16}",
-        ["site.yaml:16: clouds.main.flavors.h100.4.accelerators: '16 x h100' is not allowed: "
+        ["site.yaml:22: clouds.main.flavors.h100.4.accelerators: '16 x h100' is not allowed: "
          "no node of cloud main has that many; the most on one node: 8 x h100"],
     ),
 }  # fmt: skip
@@ -191,36 +191,36 @@ UFM: dict[str, tuple[str, list[str]]] = {
     ),
     "no address": (
         "driver: ufm",
-        ["site.yaml:23: fabrics.ib.manager.addresses: missing: the address of UFM's REST API, "
+        ["site.yaml:29: fabrics.ib.manager.addresses: missing: the address of UFM's REST API, "
          "such as [https://ufm.example]"],
     ),
     "an address twice": (
         "driver: ufm\n      addresses: [https://ufm.example, https://UFM.example]",
-        ["site.yaml:25: fabrics.ib.manager.addresses[1]: 'https://ufm.example' is not allowed: an address must be "
+        ["site.yaml:31: fabrics.ib.manager.addresses[1]: 'https://ufm.example' is not allowed: an address must be "
          "unique; fabric ib already has it"],
     ),
     "a path behind the address": (
         "driver: ufm\n      addresses: [https://ufm.example/ufmRest]",
-        ["site.yaml:25: fabrics.ib.manager.addresses[0]: 'https://ufm.example/ufmRest' is not allowed: "
+        ["site.yaml:31: fabrics.ib.manager.addresses[0]: 'https://ufm.example/ufmRest' is not allowed: "
          "https:// with a host, and a port if it isn't 443, without anything after, such as https://ufm.example"],
     ),
     "a password in the address": (
         "driver: ufm\n      addresses: ['https://weft:secret@ufm.example']",
-        ["site.yaml:25: fabrics.ib.manager.addresses[0]: 'https://weft:secret@ufm.example' is not allowed: "
+        ["site.yaml:31: fabrics.ib.manager.addresses[0]: 'https://weft:secret@ufm.example' is not allowed: "
          "https:// with a host, and a port if it isn't 443, without anything after, such as https://ufm.example"],
     ),
     "a certificate and credentials": (
         "driver: ufm\n      addresses: [https://ufm.example]\n      authentication: certificate\n"
         "      credentials: x",
-        ["site.yaml:27: fabrics.ib.manager.credentials: 'x' is not allowed: nothing: authentication is certificate"],
+        ["site.yaml:33: fabrics.ib.manager.credentials: 'x' is not allowed: nothing: authentication is certificate"],
     ),
     "OpenSM with an address": (
         "driver: opensm\n      addresses: [https://ufm.example]",
-        ["site.yaml:25: fabrics.ib.manager.addresses: 'https://ufm.example' is not allowed: nothing: only a manager "
+        ["site.yaml:31: fabrics.ib.manager.addresses: 'https://ufm.example' is not allowed: nothing: only a manager "
          "of driver ufm has addresses"],
     ),
     "a UFM of an Ethernet fabric": (
-        "driver: switches", ["site.yaml:24: fabrics.ib.manager.driver: 'switches' is not allowed: opensm or ufm on a "
+        "driver: switches", ["site.yaml:30: fabrics.ib.manager.driver: 'switches' is not allowed: opensm or ufm on a "
          "fabric of type infiniband"],
     ),
 }  # fmt: skip
@@ -249,7 +249,7 @@ def test_a_cloud_and_a_fabric_of_one_name_are_refused(folder: Folder) -> None:
     """`where` of a resource names a cloud or a fabric: it must not be both."""
     folder.replace("site.yaml", "  ib:\n", "  main:\n")
     assert (
-        "site.yaml:19: fabrics.main: 'main' is not allowed: a fabric and a cloud can't have the same name"
+        "site.yaml:25: fabrics.main: 'main' is not allowed: a fabric and a cloud can't have the same name"
         in (folder.errors())
     )
 
