@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx
 import openstack.exceptions
 import pytest
 from keystoneauth1.exceptions.connection import ConnectFailure
@@ -49,8 +50,11 @@ def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
     assert len(cloud.settled(network, LAST)) == 1
 
 
-def test_weft_is_away_while_ports_come_and_go(cloud: Cloud) -> None:
-    """Refused connections leave the driver's rows stuck for ever; weft reads Neutron when it is back."""
+@pytest.mark.parametrize(
+    "seconds", [0.0, pytest.param(75.0, marks=pytest.mark.nightly(reason="the same, for more than a minute"))]
+)
+def test_weft_is_away_while_ports_come_and_go(cloud: Cloud, seconds: float) -> None:
+    """The front answers 503, which the driver repeats: refused connections would leave its rows stuck for ever."""
     network = cloud.network(LAST - 1)
     places = adapters(cloud.site, 8, 8)
     first = [cloud.bare_metal(network, host, hca) for host, hca in places[:4]]
@@ -60,8 +64,13 @@ def test_weft_is_away_while_ports_come_and_go(cloud: Cloud) -> None:
         cloud.bare_metal(network, host, hca)
     for port in first[:3]:
         cloud.admin.network.delete_port(port.id)
+    front = f"{cloud.lab.layout.url('front')}/mlnx/app/jobs/1"
+    wait_for(lambda: httpx.get(front).status_code == 503)
+    threading.Event().wait(seconds)
+    assert cloud.journal()[0] == 0, "nothing is stuck"
     cloud.lab.up()
     assert len(cloud.settled(network, LAST - 1)) == 5
+    assert cloud.journal()[0] == 0, "nothing is stuck"
 
 
 def test_neutron_is_killed_in_the_middle(cloud: Cloud) -> None:
@@ -86,6 +95,34 @@ def test_neutron_is_killed_in_the_middle(cloud: Cloud) -> None:
     creating.join(120)
     cloud.lab.up()
     assert cloud.settled(network, LAST - 2)
+
+
+def test_neutron_is_killed_while_it_tells_weft(cloud: Cloud) -> None:
+    """Its driver never repeats what it was sending then. The wire is right nevertheless, and the row is freed."""
+    network = cloud.network(LAST - 6)
+    places = adapters(cloud.site, 8, 2)
+    killed = threading.Event()
+
+    def hold(request: BaseHTTPRequestHandler) -> None:
+        assert killed.wait(120)
+        request.close_connection = True
+
+    with instead_of_the_front(cloud, hold) as asked:
+        cloud.bare_metal(network, *places[0])
+        wait_for(lambda: any(a.startswith("POST") for a in asked))
+        for name in ("neutron", "neutron-rpc"):  # whichever of both sends it
+            record = cloud.lab.supervisor.record(name)
+            assert record is not None
+            os.kill(record.pid, signal.SIGKILL)
+        killed.set()
+    assert len(cloud.settled(network, LAST - 6)) == 1
+    cloud.bare_metal(network, *places[1])
+    assert len(cloud.settled(network, LAST - 6)) == 2
+    wait_for(lambda: cloud.journal()[0] == 1)
+    code, told = cloud.journal("--repair")
+    assert code == 0 and told["freed"] == len(told["rows"]) > 0
+    wait_for(lambda: cloud.journal()[0] == 0)
+    assert len(cloud.settled(network, LAST - 6)) == 2
 
 
 @contextmanager

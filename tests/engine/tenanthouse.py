@@ -30,8 +30,11 @@ class TenantHouse(OwnerHouse):
     def new_keeper(self) -> TenantKeeper:
         return TenantKeeper(self.database, self.keeper.world, self.keeper.site)
 
-    def serve(self, yes: bool) -> None:
-        fabric = self.site.fabrics["ib0"].model_copy(update={"tenant_networks": yes})
+    def serve(self, yes: bool, leave: bool = False) -> None:
+        """Args: leave: if not, partitions stay for another manager."""
+        fabric = self.site.fabrics["ib0"].model_copy(
+            update={"tenant_networks": yes, "leave_tenant_networks": leave}
+        )
         self.apply(self.site.model_copy(update={"fabrics": {"ib0": fabric}}))
 
     def apply(self, site: Site) -> None:

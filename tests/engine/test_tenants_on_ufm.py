@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.house import ORDER
 from tests.engine.tenanthouse import TenantHouse
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
 from weft.engine.database import Database
+from weft.engine.fence import LostError
 from weft.engine.world import World
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -92,6 +94,60 @@ def test_what_another_manager_has_set_up_becomes_wefts_without_a_request(moved: 
     house.ready(mine)
     assert moved.changes() == ["PUT /ufmRestV3/resources/pkeys/"]
     assert moved.members(same) == {house.guid(f"gpu{n}") for n in (15, 14, 10)}
+
+
+def test_networks_are_left_to_another_manager_while_pods_stay(moved: Moved) -> None:
+    """Nothing is written for it, and what is done to them from then on is no affair of weft's; nor is their number."""
+    house = moved.house
+    pod = house.run(house.order(), PodState.READY)
+    number = house.free_number()
+    mine = house.network("mine", number)
+    house.adapter(mine, "gpu15")
+    house.ready(mine)
+    owner, before, inside = house.owner_id(mine), moved.changes(), moved.members(number)
+    assert inside == {house.guid("gpu15")}
+
+    house.serve(False, leave=True)
+    house.tenants.look()
+    house.tenants.look()
+    assert house.owners() == [] and house.see(owner).state is PodState.RELEASED
+    assert "stays as it is" in [e.message for e in house.store.events(owner, 0)][-1]
+    while house.worker.run_once():
+        pass
+    moved.foreign_numbers(repair=True)
+    assert moved.changes() == before and moved.members(number) == inside
+    assert f"{number:#x}" in moved.foreign_numbers(), "the audit lists it, as any that isn't weft's"
+
+    moved.another_hand(number, house.guid("gpu15"), house.guid("gpu14"))
+    house.adapter(mine, "gpu13")
+    house.tenants.look()
+    pod = house.run(pod, PodState.READY)
+    other = house.run(house.order(ORDER.model_copy(update={"name": "other"})), PodState.READY)
+    used = {r.spec.number for p in (pod, other) for r in p.plan.graph.resources if r.kind is Kind.SEGMENT}
+    assert number not in used
+    assert moved.members(number) == {house.guid("gpu15"), house.guid("gpu14")}
+
+    moved.another_hand(number, house.guid("gpu15"), house.guid("gpu13"))
+    before = moved.changes()
+    house.serve(True)
+    house.ready(mine)
+    assert moved.changes() == before, "and back again"
+
+
+def test_a_worker_that_has_one_in_hand_when_it_is_left_writes_nothing_after(moved: Moved) -> None:
+    house = moved.house
+    mine = house.network("mine", house.free_number())
+    house.adapter(mine, "gpu15")
+    house.ready(mine)
+    owner = house.owner_id(mine)
+    held = house.store.take(owner, "slow")
+    assert held is not None
+    house.serve(False, leave=True)
+    house.tenants.look()
+    with pytest.raises(LostError):
+        held.check()
+    held.give_up(0.0)
+    assert house.see(owner).state is PodState.RELEASED
 
 
 def test_a_function_of_a_tenants_own_network(moved: Moved) -> None:

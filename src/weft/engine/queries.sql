@@ -606,6 +606,22 @@ WITH asked AS (
 )
 SELECT true AS asked, pg_notify('weft_event', id::text) FROM asked;
 
+-- name: leave_owner
+-- Ends an owner that is no pod, and leaves everything of it outside to somebody else: weft knows none of it any more, so
+-- that nothing of it is taken for what a release left behind. Whoever holds it is refused from here on.
+WITH ended AS (
+    UPDATE ONLY owner SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '',
+        since = %(at)s, released_at = %(at)s, token = token + 1, worker = NULL, held_until = NULL, woken = woken + 1
+    WHERE id = %(id)s AND wanted = 'present' RETURNING id
+), resources AS (
+    DELETE FROM resource WHERE owner_id IN (SELECT id FROM ended)
+), numbers AS (
+    DELETE FROM number_hold WHERE owner_id IN (SELECT id FROM ended)
+), told AS (
+    INSERT INTO event (owner_id, at, type, message) SELECT id, %(at)s, 'release', %(message)s FROM ended
+)
+SELECT pg_notify('weft_event', id::text) FROM ended;
+
 -- name: request_repair
 -- An operator asks to repair all of it, servers included.
 UPDATE owner SET mend = true, woken = woken + 1, next_at = now()

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
 from weft.engine.database import Database
 from weft.engine.documents import read
@@ -100,25 +101,31 @@ class TenantKeeper(Periodic):
                     under_way |= TenantLook(self._database, world, site, cloud, fabric).run()
             except WeftError as error:
                 errors.append(error)
-        self._end_others(served)
+        self._end_others(site, served)
         for error in errors[1:]:
             log.warning("tenants' networks: %s", error)
         if errors:
             raise errors[0]  # which is logged like any turn that failed
         return under_way
 
-    def _end_others(self, served: set[tuple[str, str]]) -> None:
-        """The site says that tenants' networks aren't served any more."""
+    def _end_others(self, site: Site, served: set[tuple[str, str]]) -> None:
+        """The site says that tenants' networks aren't served any more: taken away, or left to another manager."""
         with self._database.statement() as tx:
             places = {(r["cloud"], r["fabric"]) for r in tx.rows("tenant_network_places")}
         for cloud, fabric in sorted(places - served):
             with self._database.statement() as tx:
                 rows = tx.rows("tenant_networks", cloud=cloud, fabric=fabric)
+            left = fabric in site.fabrics and site.fabrics[fabric].leave_tenant_networks
+            why = f"the site doesn't serve tenants' networks of cloud {cloud} on fabric {fabric} any more"
             for row in rows:
-                message = (
-                    f"the site doesn't serve tenants' networks of cloud {cloud} on fabric {fabric} any more"
-                )
-                Store(self._database).release(row["owner_id"], message)
+                if left:
+                    self._leave(row["owner_id"], f"{why}: the segment stays as it is, for another manager")
+                else:
+                    Store(self._database).release(row["owner_id"], why)
+
+    def _leave(self, owner_id: UUID, message: str) -> None:
+        with self._database.transaction() as tx:
+            tx.run("leave_owner", id=owner_id, message=message, at=tx.now())
 
 
 def places(site: Site) -> Iterable[tuple[str, str]]:

@@ -233,6 +233,25 @@ def test_a_ufm_has_what_it_needs(folder: Folder, name: str) -> None:
     assert folder.errors() == expected
 
 
+@pytest.mark.parametrize(
+    ("driver", "served", "expected"),
+    [
+        ("driver: ufm\n      addresses: [https://ufm.example]", "false", []),
+        ("driver: ufm\n      addresses: [https://ufm.example]", "true", ["false: weft serves them"]),
+        ("driver: opensm", "false", ["false: only UFM goes on without weft"]),
+    ],
+)
+def test_networks_are_left_to_ufm_alone_and_not_while_weft_serves_them(
+    folder: Folder, driver: str, served: str, expected: list[str]
+) -> None:
+    folder.replace("site.yaml", "driver: opensm", driver)
+    fields = f"    tenant_networks: {served}\n    leave_tenant_networks: true\n"
+    folder.replace("site.yaml", "  ib:\n", f"  ib:\n{fields}")
+    assert folder.errors() == [
+        f"site.yaml:27: fabrics.ib.leave_tenant_networks: True is not allowed: {why}" for why in expected
+    ]
+
+
 def test_a_ufm_without_agents_is_worth_a_hint(folder: Folder) -> None:
     """Then only UFM itself says who is in a partition."""
     text = folder.site.read_text()

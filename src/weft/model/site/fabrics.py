@@ -84,6 +84,11 @@ class Fabric(Document):
         description="InfiniBand: networks that tenants create in Neutron on `physical_network` get a partition each, "
         "with exactly the ports that Neutron has bound. Their VLANs must be within `segments`.",
     )
+    leave_tenant_networks: bool = Field(
+        default=False,
+        description="UFM, once `tenant_networks` is false: partitions of those networks stay as they are, for another "
+        "manager to go on with. Otherwise weft takes them away.",
+    )
     qos: Qos | None = Field(
         default=None,
         description="Ethernet: settings for RoCE that switches and adapters must have; weft compares, and sets none.",

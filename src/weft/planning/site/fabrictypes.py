@@ -25,6 +25,13 @@ def check_fabric_types(site: Site) -> Iterator[WrongValue]:
         if fabric.tenant_networks and fabric.type is not FabricKind.INFINIBAND:
             allowed = "false: only InfiniBand fabrics serve tenants' own networks"
             yield ("fabrics", name, "tenant_networks"), True, allowed
+        if fabric.leave_tenant_networks and (fabric.tenant_networks or fabric.manager.driver != "ufm"):
+            allowed = (
+                "false: weft serves them"
+                if fabric.tenant_networks
+                else "false: only UFM goes on without weft"
+            )
+            yield ("fabrics", name, "leave_tenant_networks"), True, allowed
         if fabric.qos is not None and fabric.type is not FabricKind.ETHERNET:
             allowed = f"must be omitted: fabric {name} is of type {fabric.type}"
             yield ("fabrics", name, "qos"), "settings for RoCE", allowed
