@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.e2e.people import Answer, People, Person, connection, wait_for
+from tests.helpers.sitenetworks import GATEWAYS, STORAGE
 from weft.app.sitefile import checked, load_site
 from weft.model.site import Device, Interface, SiteNetwork
 from weftlab.lab import Lab
@@ -17,43 +18,11 @@ MACHINES = 12
 
 
 def networks(project: str) -> dict[str, SiteNetwork]:
-    described = {
-        "site-gw": {
-            "cloud": "lab",
-            "physical_network": "sitenet",
-            "vlan": 13,
-            "subnets": {
-                "bmc": {
-                    "role": "bmc",
-                    "addresses": "10.201.0.0/24",
-                    "pool": {"first": "10.201.0.200", "last": "10.201.0.254"},
-                    "dns": ["10.201.0.2"],
-                },
-                "gw": {
-                    "role": "gateway",
-                    "addresses": "10.202.0.0/24",
-                    "pool": {"first": "10.202.0.200", "last": "10.202.0.254"},
-                },
-            },
-        },
-        "site-storage": {
-            "cloud": "lab",
-            "physical_network": "sitenet",
-            "vlan": 12,
-            "mtu": 9000,
-            "shared_with": [project],
-            "subnets": {
-                "storage": {
-                    "role": "storage",
-                    "addresses": "10.212.0.0/24",
-                    "gateway": "10.212.0.3",
-                    "pool": {"first": "10.212.0.100", "last": "10.212.0.254"},
-                    "nat": True,
-                }
-            },
-        },
+    own = {"physical_network": "sitenet"}
+    return {
+        "site-gw": SiteNetwork.model_validate(GATEWAYS | own),
+        "site-storage": SiteNetwork.model_validate(STORAGE | own | {"shared_with": [project]}),
     }
-    return {name: SiteNetwork.model_validate(n) for name, n in described.items()}
 
 
 def interfaces() -> list[Interface]:

@@ -10,6 +10,7 @@ import psycopg
 from tests.engine.house import small_site, stood_still
 from tests.engine.ownerhouse import OwnerHouse
 from tests.engine.timehouse import HandClock
+from tests.helpers.sitenetworks import GATEWAYS, STORAGE
 from weft.app.sitefile import checked
 from weft.engine.database import Database
 from weft.engine.ownerrecord import OwnerRecord
@@ -20,40 +21,6 @@ from weft.model.site import Device, Interface, Site, SiteNetwork
 from weft.model.siteplan import SitePlan
 from weft.testing.cloud_state import Thing
 
-GW = {
-    "cloud": "lab",
-    "physical_network": "physnet-9g",
-    "vlan": 13,
-    "subnets": {
-        "bmc": {
-            "role": "bmc",
-            "addresses": "10.201.0.0/24",
-            "pool": {"first": "10.201.0.200", "last": "10.201.0.254"},
-            "dns": ["10.201.0.2"],
-        },
-        "gw": {
-            "role": "gateway",
-            "addresses": "10.202.0.0/24",
-            "pool": {"first": "10.202.0.200", "last": "10.202.0.254"},
-        },
-    },
-}
-STORAGE = {
-    "cloud": "lab",
-    "physical_network": "physnet-d",
-    "vlan": 12,
-    "mtu": 9000,
-    "shared_with": ["team-b", "team-a"],
-    "subnets": {
-        "storage": {
-            "role": "storage",
-            "addresses": "10.212.0.0/24",
-            "gateway": "10.212.0.3",
-            "pool": {"first": "10.212.0.100", "last": "10.212.0.254"},
-            "nat": True,
-        }
-    },
-}
 DEVICES = [
     {"name": "pdu9", "kind": "pdu"},
     {"name": "nas1", "kind": "storage"},
@@ -88,7 +55,7 @@ INTERFACES = [
 def described() -> Site:
     """The lab's default site with two networks, one of them shared with tenants, and three interfaces."""
     return with_networks(
-        {"gateways": GW, "storage": STORAGE}, [Interface.model_validate(i) for i in INTERFACES]
+        {"gateways": GATEWAYS, "storage": STORAGE}, [Interface.model_validate(i) for i in INTERFACES]
     )
 
 
