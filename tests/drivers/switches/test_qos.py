@@ -267,6 +267,19 @@ def test_what_an_eos_interface_says_counts_for_more_than_its_profile() -> None:
     assert eos(again).ports["Ethernet1"].pfc == {3}, "what is said twice is said last"
 
 
+def test_a_queue_of_an_eos_interface_adds_to_that_of_its_profile() -> None:
+    """Counters can only be asked for on the interface: that takes nothing of the profile's marking away."""
+    ecn = "random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes"
+    profile = f"qos profile ROCE\n   uc-tx-queue 3\n      {ecn}\n"
+    port = "interface Ethernet1\n   service-profile ROCE\n   uc-tx-queue 3\n      "
+    for own, marks in (
+        ("random-detect ecn count", True),
+        ("no random-detect ecn", False),
+        ("priority strict", True),
+    ):
+        assert (3 in (eos(f"{profile}{port}{own}\n").ports["Ethernet1"].ecn or ())) is marks, own
+
+
 def test_links_that_lacp_has_not_let_in_are_of_an_eos_port_channel_all_the_same() -> None:
     config = "interface Ethernet1\n   channel-group 7 mode active\n"
     interfaces: dict[str, Any] = {"Port-Channel7": {"mtu": 9214}, "Ethernet1": {"mtu": 9214}}

@@ -4,8 +4,9 @@ Packets of a switched port get their priority from the VLAN tag unless it says o
 of themselves except that the lowest two classes are swapped, and traffic class and transmit queue have the same number.
 Sources: EOS manual, "Quality of Service" (qos trust, qos map, tx-queue, random-detect ecn, QoS profiles) and "DCBX and
 Flow Control" (priority-flow-control); how the configuration writes it: Arista's own generator, aristanetworks/avd
-(`eos/qos.j2`, `qos-profiles.j2`, `ethernet-interface-uc-tx-queues.j2`). What a policy map does isn't read
-(`service-policy type qos input`).
+(`eos/qos.j2`, `qos-profiles.j2`, `ethernet-interface-uc-tx-queues.j2`). The manual's defaults (the map of DSCP values,
+trust in CoS on switched ports) were seen as others quote them, not in the manual itself. What a policy map does isn't
+read (`service-policy type qos input`).
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ def _lines(whole: Block, interface: str) -> Block:
 
 
 def _after(first: Block, then: Block) -> Block:
-    """What is said in both is said last."""
-    return {line: inner for line, inner in first.items() if line not in then} | then
+    """What is said in both is said last; queues that both have are one."""
+    kept = {line: inner for line, inner in first.items() if line not in then}
+    return kept | {line: _after(first.get(line, {}), inner) for line, inner in then.items()}
 
 
 def _trust(lines: Block) -> str | None:
@@ -111,5 +113,8 @@ def _paused(lines: Block) -> frozenset[int]:
 
 
 def _marks(lines: Block, queue: int) -> bool:
-    below = {**lines.get(f"tx-queue {queue}", {}), **lines.get(f"uc-tx-queue {queue}", {})}
-    return any(line.startswith("random-detect ecn minimum-threshold") for line in below)
+    marks = False
+    for line in (*lines.get(f"tx-queue {queue}", {}), *lines.get(f"uc-tx-queue {queue}", {})):
+        if re.match(r"(no )?random-detect ecn(?! count)", line):
+            marks = line.startswith("random-detect ecn minimum-threshold")
+    return marks
