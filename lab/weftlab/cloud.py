@@ -84,7 +84,7 @@ def api_service(layout: Layout, env: Path, api: Api, site: Site, after: tuple[st
         env={
             **QUIET,
             **{name: value.format(etc=etc) for name, value in api.env},
-            **(_overlays(layout, site) if api.name == "neutron" else {}),
+            **(overlays(layout, site) if api.name == "neutron" else {}),
         },
         log=layout.log(f"{api.name}-uwsgi"),
         logs=(layout.log(api.name),),
@@ -123,7 +123,7 @@ def neutron_rpc(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -
             *("--config-file", str(layout.etc / "neutron" / "neutron.conf")),
             *("--log-file", str(layout.log("neutron-rpc"))),
         ),
-        env={**QUIET, **_overlays(layout, site)},
+        env={**QUIET, **overlays(layout, site)},
         log=layout.log("neutron-rpc-out"),
         logs=(layout.log("neutron-rpc"),),
         cwd=layout.work / "neutron-rpc",
@@ -146,7 +146,7 @@ def fleet(layout: Layout, env: Path, site: Site, after: tuple[str, ...], running
     )
 
 
-def _overlays(layout: Layout, site: Site) -> dict[str, str]:
+def overlays(layout: Layout, site: Site) -> dict[str, str]:
     """What Neutron's processes find beside their environment."""
     paths = [*mlnx.environment(layout, site).values()]
     paths += [str(driver_path(layout))] if has_machines(site) else []

@@ -126,14 +126,14 @@ def _ensure(path: Path, pins: tuple[Path, ...], distributions: tuple[str, ...], 
     with lock(path.parent / "environment.lock"):
         if mark.exists():
             return path
-        uv = _uv()
+        installer = uv()
         say(f"installing {', '.join(distributions)} into {path}")
         shutil.rmtree(path, ignore_errors=True)
-        _must([uv, "venv", "-q", "--python", sys.executable, str(path)])
+        _must([installer, "venv", "-q", "--python", sys.executable, str(path)])
         _must(
             [
                 # Not in a folder whose pyproject.toml overrides what packages need.
-                *(uv, "--directory", str(path), "pip", "install", "-q"),
+                *(installer, "--directory", str(path), "pip", "install", "-q"),
                 *("--python", str(path / "bin/python"), "--compile-bytecode"),
                 *(word for one in pins for word in ("-c", str(one))),
                 *distributions,
@@ -165,10 +165,11 @@ def ensure_alone(cache: Path, name: str, pins: Path, distributions: tuple[str, .
 def install_overlay(env: Path, target: Path, package: str) -> None:
     """A package, without what it depends on, in a folder beside the environment. Raises `LabError`."""
     python = str(env / "bin/python")
-    _must([_uv(), "pip", "install", "-q", "--python", python, "--no-deps", "--target", str(target), package])
+    _must([uv(), "pip", "install", "-q", "--python", python, "--no-deps", "--target", str(target), package])
 
 
-def _uv() -> str:
+def uv() -> str:
+    """The program. Raises `LabError`."""
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.exists() else program("uv")
     if found is None:

@@ -31,6 +31,8 @@ from oslo_config import cfg
 
 REPORT_SECONDS = 60
 RESYNC_SECONDS = 20
+SWITCHED = ("rocenet",)
+"""Physical networks on which the Open vSwitch agent has bridges, too: functions behind an embedded switch are its."""
 BOUND = {"hw_veb", "hostdev_physical", "ovs"}
 
 todo: "queue.Queue[tuple[str, str]]" = queue.Queue()
@@ -50,7 +52,11 @@ def states(host):
         "binary": "neutron-openvswitch-agent",
         "agent_type": "Open vSwitch agent",
         "configurations": {
-            "bridge_mappings": {"physnet1": "br-physnet1", "physext": "br-ext"},
+            "bridge_mappings": {
+                "physnet1": "br-physnet1",
+                "physext": "br-ext",
+                **{name: f"br-{name}" for name in SWITCHED if name in devices},
+            },
             "integration_bridge": bridge or "br-int",
             "tunnel_types": ["vxlan"],
             "tunneling_ip": "127.0.0.1",

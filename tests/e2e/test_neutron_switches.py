@@ -1,0 +1,321 @@
+"""Ethernet ports on the lab's real Neutron: switched by networking-generic-switch with weft's drivers, and VF-LAG.
+
+A second process of Neutron's API runs beside the lab's, on the same database, with the mechanism driver
+`genericswitch` and one section a switch, as docs/fabric-ethernet.md has them. What it needs is installed as documented:
+`pip install weft[generic-switch]`.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import os
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx
+import openstack
+import pytest
+from openstack.connection import Connection
+
+from tests.drivers.switches.rigs import Records, scope
+from tests.e2e.people import connection, wait_for
+from weft.drivers.openstack.base import Call
+from weft.drivers.openstack.port import Ports
+from weft.drivers.switches import EthernetFabric, open_fabric
+from weft.model.fabric import Membership
+from weft.model.fabrictypes import FabricKind, Mode
+from weft.model.resources import Resource, SegmentSpec, Status
+from weft.model.site import Site, Switching
+from weft.model.specs import PortSpec
+from weftlab import config, environment
+from weftlab.cloud import overlays
+from weftlab.lab import Lab
+from weftlab.switches.hosts import Reach
+from weftlab.switches.labsite import FABRIC, PHYSICAL_NETWORK, host_name, lab_ovs
+
+pytestmark = pytest.mark.cloud
+
+VLAN = 1801
+"""Outside of the lab's range: the lab's own weft has nothing to do with it."""
+PROJECT = Path(__file__).parents[2]
+MEMBERS = ("roce01", "roce03")
+"""On both leaves, which are an Arista's and a Cumulus Linux's interface."""
+
+
+def switching_of(site: Site) -> Switching:
+    found = site.fabrics[FABRIC].manager.switching
+    assert found is not None
+    return found
+
+
+def configured(lab: Lab, folder: Path) -> None:
+    """Neutron's own configuration, with the driver and a section for each switch."""
+    neutron = configparser.ConfigParser(strict=False, interpolation=None)
+    neutron.read(lab.layout.etc / "neutron" / "neutron.conf")
+    neutron["ml2"]["mechanism_drivers"] += ",genericswitch"
+    neutron["DEFAULT"]["log_file"] = "neutron-switches.log"
+    neutron["DEFAULT"]["log_dir"] = str(folder)
+    switching = switching_of(lab.site)
+    for number, switch in enumerate(switching.switches, 1):
+        ends = [end for k in switching.links for end in (k.a, k.b)]
+        links = [e.partition("/")[2] for e in ends if e.startswith(f"{switch.name}/")]
+        neutron[f"genericswitch:{switch.name}"] = {
+            "device_type": "weft",
+            "weft_interface": switch.interface,
+            "weft_url": switch.url,
+            "weft_credentials": str(switching.credentials),
+            "weft_ca": str(switching.ca),
+            "ngs_mac_address": f"02:00:00:00:ff:{number:02x}",
+            "ngs_physical_networks": PHYSICAL_NETWORK,
+            "ngs_trunk_ports": ",".join(links),
+            "ngs_port_default_vlan": str(switching.parking),
+        }
+    with (folder / "neutron.conf").open("w") as file:
+        neutron.write(file)
+
+
+@pytest.fixture(scope="module")
+def installed(lab: Lab) -> Generator[Path]:
+    """What the documentation says to install in Neutron's environment, in a folder beside it."""
+    with tempfile.TemporaryDirectory(prefix="weft-ngs-") as folder:
+        _install(lab, Path(folder))
+        yield Path(folder)
+
+
+def _install(lab: Lab, target: Path) -> None:
+    python = environment.environment_path(lab.layout.cache) / "bin" / "python"
+    # Not in a folder whose pyproject.toml overrides what packages need.
+    command = [environment.uv(), "--directory", str(target), "pip", "install", "-q", "--python", str(python)]
+    command += ["--target", str(target)]
+    command += ["-c", str(environment.PINS), f"weft[generic-switch] @ {PROJECT.as_uri()}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def neutron(
+    lab: Lab, installed: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[Callable[[], Connection]]:
+    """Connections of an administrator to the Neutron that sets switches."""
+    folder = tmp_path_factory.mktemp("neutron")
+    configured(lab, folder)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    env = environment.environment_path(lab.layout.cache)
+    paths = [str(installed), overlays(lab.layout, lab.site).get("PYTHONPATH", "")]
+    own = {"OS_NEUTRON_CONFIG_DIR": str(folder), "OS_NEUTRON_CONFIG_FILES": str(folder / "neutron.conf")}
+    own |= {"PYTHONPATH": ":".join(filter(None, paths)), "PYTHONWARNINGS": "ignore"}
+    argv = [str(env / "bin" / "uwsgi"), "--http-socket", f"127.0.0.1:{port}", "--module"]
+    argv += ["neutron.wsgi.api:application", "--home", str(env), "--threads", "4", "--enable-threads"]
+    argv += ["--need-app", "--die-on-term", "--buffer-size", "65535", "--disable-logging"]
+    argv += ["--add-header", "Connection: close"]
+    with (folder / "uwsgi.log").open("wb") as log:
+        process = subprocess.Popen(argv, env={**os.environ, **own}, stdout=log, stderr=log, cwd=folder)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_for(lambda: process.poll() is not None or answers(url), 180)
+        assert process.poll() is None, (folder / "uwsgi.log").read_text()[-3000:]
+
+        def connect() -> Connection:
+            known = openstack.config.OpenStackConfig(config_files=[str(lab.clouds_yaml)])
+            return Connection(config=known.get_one("operator", network_endpoint_override=f"{url}/v2.0"))
+
+        yield connect
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5).status_code < 500
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture
+def fabric(lab: Lab) -> Generator[EthernetFabric]:
+    """weft's driver of the lab's fabric, as a site has it where Neutron sets the VLANs."""
+    document = lab.site.model_dump(mode="json")
+    described = document["fabrics"][FABRIC]
+    described["manager"]["switching"]["configured_by"] = "neutron"
+    described["segments"] = {"first": VLAN, "last": VLAN + 1}
+    driver = open_fabric(Site.model_validate(document), FABRIC, Records())
+    yield driver
+    driver.close()
+
+
+def adapter(lab: Lab, node: str) -> str:
+    """Switch port of the first adapter of a node."""
+    port = lab.site.node_by_name[node].hcas_on(FABRIC)[0].switch_port
+    assert port is not None
+    return port
+
+
+def plugged(neutron: Connection, network: str, port: str, name: str) -> Any:
+    """As Ironic has it: a port of a machine, with the switch port that it is cabled to."""
+    switch, _, end = port.partition("/")
+    link = {"switch_id": "00:00:00:00:00:00", "switch_info": switch, "port_id": end}
+    return neutron.network.create_port(
+        network_id=network,
+        name=name,
+        binding_vnic_type="baremetal",
+        binding_host_id=str(uuid.uuid5(uuid.NAMESPACE_DNS, name)),
+        binding_profile={"local_link_information": [link]},
+        device_owner="baremetal:none",
+        is_port_security_enabled=False,
+    )
+
+
+def wanted(lab: Lab) -> Resource:
+    members = tuple(
+        Membership(port=p, mode=Mode.ACCESS) for p in sorted(adapter(lab, node) for node in MEMBERS)
+    )
+    spec = SegmentSpec(number=VLAN, fabric_type=FabricKind.ETHERNET, members=members)
+    return Resource(key="partition", name="weft-partition", where=FABRIC, spec=spec)
+
+
+def spec_of(resource: Resource) -> SegmentSpec:
+    assert isinstance(resource.spec, SegmentSpec)
+    return resource.spec
+
+
+def test_neutron_sets_the_switches_by_wefts_drivers_and_weft_reads_and_proves(
+    lab: Lab, neutron: Callable[[], Connection], fabric: EthernetFabric
+) -> None:
+    """From Neutron's port to frames and back: ACTIVE, one VLAN on two vendors' switches, none once the port is gone."""
+    cloud, resource = neutron(), wanted(lab)
+    spaces = [host_name(node, "mlx5_0") for node in MEMBERS]
+    rogue = {space: f"10.129.0.{n}/24" for n, space in enumerate(spaces, 1)}
+    pairs = {(spaces[0], "10.129.0.2"), (spaces[1], "10.129.0.1")}
+    reach, pod = Reach(lab_ovs(lab.layout)), scope()
+    with ExitStack() as undo:
+        network = cloud.network.create_network(
+            name="lab-test-machines",
+            provider_network_type="vlan",
+            provider_physical_network=PHYSICAL_NETWORK,
+            provider_segmentation_id=VLAN,
+        )
+        undo.callback(cloud.network.delete_network, network, ignore_missing=True)
+        assert fabric.create(pod, [resource], {})["partition"].error is None
+        seen = fabric.check(spec_of(resource), fabric.snapshot())
+        assert len(seen.problems) == len(MEMBERS), "weft itself sets nothing here"
+        ports = [plugged(cloud, network.id, adapter(lab, node), f"lab-test-{node}") for node in MEMBERS]
+        for port in ports:
+            undo.callback(cloud.network.delete_port, port.id, ignore_missing=True)
+        wait_for(lambda: {cloud.network.get_port(p.id).status for p in ports} == {"ACTIVE"}, 60)
+        assert {cloud.network.get_port(p.id).binding_vif_type for p in ports} == {"other"}
+        assert fabric.check(spec_of(resource), fabric.snapshot()).problems == ()
+        assert fabric.find(pod, [resource], {})["partition"].status is Status.SETTLED
+        undo.enter_context(reach.taken(rogue))
+        assert reach.awaited(pairs, 40) == pairs
+
+        cloud.network.delete_port(ports[0].id)
+        wait_for(lambda: not in_vlan(fabric, adapter(lab, MEMBERS[0])), 60)
+        assert reach.answered(pairs) == set()
+        assert "not clean" in {i.result for i in fabric.clean(spec_of(resource), fabric.snapshot()).items}
+        cloud.network.delete_port(ports[1].id)
+        wait_for(lambda: not in_vlan(fabric, adapter(lab, MEMBERS[1])), 60)
+        assert {i.result for i in fabric.clean(spec_of(resource), fabric.snapshot()).items} == {"clean"}
+        assert reach.answered(pairs) == set(), "parked ports are in nobody's VLAN"
+        cloud.network.delete_network(network)
+        assert VLAN not in fabric.snapshot().carriers, "links between switches carry it no longer"
+
+
+def in_vlan(fabric: EthernetFabric, end: str) -> bool:
+    return VLAN in fabric.snapshot().ends[end].numbers
+
+
+def test_a_switch_port_that_is_not_there_binds_no_port_of_neutrons(
+    lab: Lab, neutron: Callable[[], Connection], fabric: EthernetFabric
+) -> None:
+    """Neutron says so: never ACTIVE; and no other port is changed for it."""
+    cloud = neutron()
+    with ExitStack() as undo:
+        network = cloud.network.create_network(
+            name="lab-test-machines",
+            provider_network_type="vlan",
+            provider_physical_network=PHYSICAL_NETWORK,
+            provider_segmentation_id=VLAN,
+        )
+        undo.callback(cloud.network.delete_network, network)
+        before = fabric.snapshot().ends
+        with contextlib.suppress(openstack.exceptions.HttpException):
+            undo.callback(
+                cloud.network.delete_port,
+                plugged(cloud, network.id, "tor01/Ethernet99", "lab-test-nowhere").id,
+            )
+        time.sleep(3)
+        assert [p.status for p in cloud.network.ports(network_id=network.id)] in ([], ["DOWN"])
+        assert fabric.snapshot().ends == before
+
+
+@pytest.mark.parametrize(("switchdev", "vif"), [(True, "ovs"), (False, "hw_veb")])
+def test_a_function_behind_an_embedded_switch_is_bound_by_the_open_vswitch_agent(
+    lab: Lab, switchdev: bool, vif: str
+) -> None:
+    """By the request that weft makes (VF-LAG), and bound as Nova does it; any other function by the SR-IOV agent."""
+    own = connection(lab, "weft").connect_as_project("team-a")
+    node = lab.site.node_by_name[MEMBERS[0]]
+    with ExitStack() as undo:
+        network = own.network.create_network(
+            name="lab-test-vf-lag",
+            provider_network_type="vlan",
+            provider_physical_network=PHYSICAL_NETWORK,
+            provider_segmentation_id=VLAN,
+        )
+        undo.callback(own.network.delete_network, network)
+        subnet = own.network.create_subnet(
+            network_id=network.id, ip_version=4, cidr="10.130.0.0/24", gateway_ip=None, enable_dhcp=False
+        )
+        spec = PortSpec(
+            network="n",
+            subnet="s",
+            address="10.130.0.5",
+            vnic_type="direct",
+            host=node.nova_host,
+            switchdev=switchdev,
+        )
+        ids = {"n": network.id, "s": subnet.id}
+        body = Ports().body(
+            cast(Call, SimpleNamespace(id_of=ids.__getitem__)),
+            Resource(key="port/x", name="weft-port", where="lab", spec=spec),
+        )
+        made: Any = own.network.post("/ports", json={"port": body})
+        assert made.status_code == 201, made.text
+        port = made.json()["port"]
+        undo.callback(own.network.delete_port, port["id"])
+        assert (port["binding:profile"].get("capabilities") == ["switchdev"]) is switchdev
+        slot = {"pci_slot": "0000:40:00.2", "pci_vendor_info": "15b3:101e"}
+        profile = {**port["binding:profile"], **slot, "physical_network": PHYSICAL_NETWORK}
+        bound = {
+            "binding:host_id": node.nova_host,
+            "binding:profile": profile,
+            "device_owner": "compute:nova",
+        }
+        bound["device_id"] = str(uuid.uuid4())
+        freed = {"binding:host_id": "", "device_owner": "", "device_id": ""}
+        binder: Any = nova(lab).network
+        undo.callback(binder.put, f"/ports/{port['id']}", json={"port": freed})
+        answer = binder.put(f"/ports/{port['id']}", json={"port": bound})
+        assert answer.status_code == 200, answer.text
+        told = answer.json()["port"]
+        assert told["binding:vif_type"] == vif, told
+        assert told["binding:vif_details"].get("vlan", str(VLAN)) == str(VLAN)
+        wait_for(lambda: own.network.get_port(port["id"]).status == "ACTIVE", 90)
+
+
+def nova(lab: Lab) -> Connection:
+    """Nova's own account: a port's binding is its to write, and not an administrator's."""
+    login = config.login(lab.layout, "nova")
+    region = login.pop("region_name")
+    return openstack.connect(auth_type=login.pop("auth_type"), auth=login, region_name=region)
