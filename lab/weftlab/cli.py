@@ -59,6 +59,11 @@ def add_commands(subparsers: Any) -> None:
         help="servers of GPU nodes on InfiniBand run: small guests by Nova's libvirt driver, on the management network",
     )
     up.add_argument(
+        "--storage",
+        action="store_true",
+        help="a real Cinder with its fake driver, and a real Manila whose shares NFS-Ganesha exports",
+    )
+    up.add_argument(
         "--liar",
         action=argparse.BooleanOptionalAction,
         help="a proxy between weft and OpenStack that lies when told to (`weft lab lie`); also for a lab that is up",
@@ -126,6 +131,7 @@ def _up(args: argparse.Namespace) -> int:
         tenant_networks=args.tenant_networks,
         metal=args.metal,
         guests=args.guests,
+        storage=args.storage,
     )
     other = lab.running and args.liar is not None and lab.set_liar(args.liar)
     if not lab.up() and not other:

@@ -21,6 +21,7 @@ from weftlab.layout import Layout
 from weftlab.metal import machines as metal
 from weftlab.metal.jobs import driver_path, has_machines, with_driver
 from weftlab.service import Check, Service
+from weftlab.storage.config import has_storage, with_cinder
 from weftlab.switches.labsite import lab_ovs
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -40,6 +41,8 @@ def write_configuration(layout: Layout, env: Path, site: Site, running: bool = F
                 found = mlnx.with_driver(found, layout, site)
             if api.name == "neutron" and has_machines(site):
                 found = with_driver(found)
+            if api.name == "nova" and has_storage(site):
+                found = with_cinder(found, layout)
             (etc / file).write_text(config.render(found))
     paste = layout.etc / "nova" / "api-paste.ini"
     paste.write_bytes((env / "etc/nova/api-paste.ini").read_bytes())

@@ -45,7 +45,7 @@ def transport_url(layout: Layout) -> str:
     return f"rabbit://guest:guest@127.0.0.1:{layout.port('rabbitmq')}/"
 
 
-def _common(layout: Layout, name: str, database: str | None = None) -> Sections:
+def common(layout: Layout, name: str, database: str | None = None) -> Sections:
     data = layout.data / name
     return {
         "DEFAULT": {
@@ -81,7 +81,7 @@ def login(layout: Layout, user: str) -> dict[str, object]:
     }
 
 
-def _checks_tokens(layout: Layout, user: str, service_type: str) -> Sections:
+def checks_tokens(layout: Layout, user: str, service_type: str) -> Sections:
     own = login(layout, user)
     del own["region_name"]
     return {
@@ -98,7 +98,7 @@ def _checks_tokens(layout: Layout, user: str, service_type: str) -> Sections:
 
 def keystone(layout: Layout, env: Path) -> Sections:
     data = layout.data / "keystone"
-    sections = _common(layout, "keystone")
+    sections = common(layout, "keystone")
     return {
         "DEFAULT": sections["DEFAULT"],
         "database": sections["database"],
@@ -114,17 +114,17 @@ def keystone(layout: Layout, env: Path) -> Sections:
 
 
 def placement(layout: Layout, env: Path) -> Sections:
-    sections = _common(layout, "placement")
+    sections = common(layout, "placement")
     return {
         "DEFAULT": {k: v for k, v in sections["DEFAULT"].items() if not k.startswith(("transport", "rpc"))},
         "placement_database": sections["database"],
-        **_checks_tokens(layout, "placement", "placement"),
+        **checks_tokens(layout, "placement", "placement"),
     }
 
 
 def glance(layout: Layout, env: Path) -> Sections:
     data = layout.data / "glance"
-    sections = _common(layout, "glance")
+    sections = common(layout, "glance")
     sections["DEFAULT"].update({"enabled_backends": "fs:file"})
     return {
         **sections,
@@ -133,12 +133,12 @@ def glance(layout: Layout, env: Path) -> Sections:
         "os_glance_staging_store": {"filesystem_store_datadir": data / "staging"},
         "os_glance_tasks_store": {"filesystem_store_datadir": data / "tasks"},
         "paste_deploy": {"flavor": "keystone", "config_file": env / "etc/glance/glance-api-paste.ini"},
-        **_checks_tokens(layout, "glance", "image"),
+        **checks_tokens(layout, "glance", "image"),
     }
 
 
 def neutron(layout: Layout, env: Path) -> Sections:
-    sections = _common(layout, "neutron")
+    sections = common(layout, "neutron")
     sections["DEFAULT"].update(
         {
             "core_plugin": "ml2",
@@ -183,7 +183,7 @@ def neutron(layout: Layout, env: Path) -> Sections:
         "oslo_policy": {"policy_file": POLICIES / "neutron.yaml"},
         "nova": login(layout, "nova"),
         "placement": login(layout, "placement"),
-        **_checks_tokens(layout, "neutron", "network"),
+        **checks_tokens(layout, "neutron", "network"),
     }
 
 
@@ -193,7 +193,7 @@ def moves_path(layout: Layout) -> Path:
 
 
 def nova(layout: Layout, env: Path) -> Sections:
-    sections = _common(layout, "nova")
+    sections = common(layout, "nova")
     sections["DEFAULT"].update(
         {
             "my_ip": "127.0.0.1",
@@ -238,7 +238,7 @@ def nova(layout: Layout, env: Path) -> Sections:
         "oslo_policy": {"policy_file": POLICIES / "nova.yaml", "policy_dirs": moves_path(layout).parent},
         "placement": login(layout, "placement"),
         "neutron": {**login(layout, "neutron"), "service_metadata_proxy": True},
-        **_checks_tokens(layout, "nova", "compute"),
+        **checks_tokens(layout, "nova", "compute"),
     }
 
 

@@ -15,6 +15,8 @@ from weftlab.hypervisor import jobs as hypervisor
 from weftlab.layout import Layout, Settings
 from weftlab.metal.jobs import has_machines, metal_jobs
 from weftlab.service import Job, Service, Step, wait_until, without
+from weftlab.storage.config import has_storage
+from weftlab.storage.jobs import DATABASES, storage_jobs
 from weftlab.switches.jobs import lab_switch_jobs, ovs_jobs
 from weftlab.switches.labsite import lab_ovs, lab_plan
 from weftlab.ufm.service import ufm_hosts, ufm_jobs
@@ -44,7 +46,8 @@ def cloud_jobs(
     filled = ("golden image",) if fresh else ("mariadb",)
 
     def prepare() -> None:
-        database.write_init_file(layout, fresh, ("ironic",) if has_machines(site) else ())
+        more = (*(("ironic",) if has_machines(site) else ()), *(DATABASES if has_storage(site) else ()))
+        database.write_init_file(layout, fresh, more)
         database.create(layout) if fresh else database.restore(layout, golden)
 
     jobs: list[Job] = [
@@ -67,6 +70,8 @@ def cloud_jobs(
     bare = has_machines(site)
     if bare:
         jobs += metal_jobs(layout, site, filled)
+    if has_storage(site):
+        jobs += storage_jobs(layout, filled)
     own = ("schema of mlnx",) if mlnx.is_served(site) else ()
     if own:
         schema = ("schema of neutron",) if fresh else ("mariadb",)

@@ -22,6 +22,9 @@ from weftlab.metal import jobs as metal_jobs
 from weftlab.metal.jobs import has_machines
 from weftlab.service import Job, Service
 from weftlab.site import make_site, settings, write_site
+from weftlab.storage import filer
+from weftlab.storage import jobs as storage_jobs
+from weftlab.storage.config import has_storage
 from weftlab.supervisor import JobError, State, Supervisor
 from weftlab.switches import PACKAGES
 
@@ -53,7 +56,8 @@ class Lab:
         ports: first of its TCP ports.
         say: called with a line for each step.
         asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`,
-            `fabric_manager`, `fabric`, `switches`, `liar`, `tenant_networks`, `metal`, `guests`: `layout.Settings`.
+            `fabric_manager`, `fabric`, `switches`, `liar`, `tenant_networks`, `metal`, `guests`,
+            `storage`: `layout.Settings`.
             Only used by `up`: a running lab keeps its settings.
     """
 
@@ -182,6 +186,10 @@ class Lab:
                 environment.install_packages(hypervisor.packages(), self.say)
                 hypervisor.ensure(self.layout.cache, self.say)
                 hypervisor.write(self.layout)
+            if has_storage(site):
+                environment.install_packages(filer.packages(), self.say)
+                storage_jobs.ensure(self.layout.cache, self.say)
+                storage_jobs.write(self.layout)
             cloud.write_configuration(self.layout, env, site, running)
             infra.write_rabbitmq(self.layout)
             database.write_keys(self.layout)

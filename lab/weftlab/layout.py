@@ -23,6 +23,8 @@ PORT_OFFSETS = {
     "ironic": 6,
     "bmc": 7,
     "weft": 9,
+    "cinder": 8,
+    "manila": 13,
     "rabbitmq": 10,
     "rabbitmq-dist": 11,
     "epmd": 12,
@@ -75,6 +77,7 @@ class Settings:
         tenant_networks: Neutron has `mlnx_sdn_assist`, which tells weft of tenants' own networks.
         metal: bare-metal machines in Ironic.
         guests: servers of GPU nodes run, as small guests.
+        storage: Cinder, and Manila with a filer.
     """
 
     nodes: int
@@ -93,6 +96,7 @@ class Settings:
     tenant_networks: bool = False
     metal: int = 0
     guests: bool = False
+    storage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

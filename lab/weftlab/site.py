@@ -29,11 +29,13 @@ from weft.model.site import (
     Node,
     Rack,
     Site,
+    Storage,
     Switch,
 )
 from weftlab import ipu
 from weftlab.layout import LabError, Layout, Settings
 from weftlab.metal import machines as metal
+from weftlab.storage.config import OFFER
 from weftlab.switches import labsite
 from weftlab.ufm.service import ufm_manager
 
@@ -129,7 +131,7 @@ def make_site(settings: Settings, layout: Layout) -> Site:
     there = bool(cloud_nodes)
     return Site(
         name="lab",
-        clouds={CLOUD: _cloud({a.type for n in nodes for a in n.accelerators}, settings.metal > 0)},
+        clouds={CLOUD: _cloud({a.type for n in nodes for a in n.accelerators}, settings)},
         fabrics=fabrics,
         racks=(*racks, *((Rack(name=ipu.RACK),) if there else ())),
         switches=tuple(switches),
@@ -140,8 +142,9 @@ def make_site(settings: Settings, layout: Layout) -> Site:
     )
 
 
-def _cloud(gpus: set[str], machines: bool) -> Cloud:
-    """Args: gpus: types that its nodes have; flavors with others are left out. machines: it has bare metal."""
+def _cloud(gpus: set[str], settings: Settings) -> Cloud:
+    """Args: gpus: types that its nodes have; flavors with others are left out."""
+    machines = settings.metal > 0
     flavors = {
         "gpu8": Flavor(accelerators=AcceleratorCount(type="h100", count=8)),
         "gpu1": Flavor(accelerators=AcceleratorCount(type="h100", count=1), cores=8, memory_mib=64 * 1024),
@@ -160,6 +163,7 @@ def _cloud(gpus: set[str], machines: bool) -> Cloud:
         ),
         external_network="public",
         rdma_addresses=IPv4Network("10.128.0.0/12"),
+        storage=OFFER if settings.storage else Storage(),
         flavors={n: f for n, f in flavors.items() if f.accelerators is None or f.accelerators.type in gpus},
     )
 

@@ -165,6 +165,8 @@ clouds:
     baremetal_endpoint_override: {url}/baremetal
     placement_endpoint_override: {url}/placement
     image_endpoint_override: {url}/image
+    shared_file_system_endpoint_override: {url}/share
+    block_storage_endpoint_override: {url}/volume
     auth: {{auth_url: {url}/v3, username: weft, password: x, project_name: service, user_domain_id: default,
             project_domain_id: default}}
 """

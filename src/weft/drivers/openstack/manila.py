@@ -32,7 +32,7 @@ class Shares(StorageKind):
     kind = Kind.SHARE
     item, collection = "share", "shares"
     settled = frozenset({"available"})
-    updatable = frozenset({"mark", "others"})
+    updatable = frozenset({"mark", "others", "public"})
 
     def service(self, project: Project) -> Service:
         return project.share

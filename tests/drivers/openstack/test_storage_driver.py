@@ -1,0 +1,322 @@
+"""Shares, access rules, volumes and attachments through the driver, on services that lie, and with tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
+from tests.drivers.openstack.tinystorage import TinyStorage
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.model.errors import InputError, PermanentError, TemporaryError, UnknownError
+from weft.model.mark import outside_name
+from weft.model.owner import Owner
+from weft.model.resources import (
+    Resource,
+    ShareAccessSpec,
+    ShareSpec,
+    Spec,
+    Status,
+    VolumeAttachmentSpec,
+    VolumeSpec,
+)
+from weft.model.site import Storage
+from weft.model.storageorder import StorageOrder
+from weft.ports.resources import Scope
+
+POD = "00000000-1111-2222-3333-444444444444"
+SCOPE = Scope("lab", Owner.pod(POD), "train", PROJECT)
+LEAVING = replace(SCOPE, leaving=True)
+PORT = "port/gpu01/storage"
+
+
+def resource(key: str, spec: Spec) -> Resource:
+    return Resource(key=key, name=outside_name(POD, key), where="lab", spec=spec)
+
+
+SHARE = resource("share/data", ShareSpec(gib=10, share_type="nas", ports=(PORT,)))
+KEPT = resource("share/data", ShareSpec(gib=10, ports=(PORT,), kept_as="train-data"))
+RULE = resource("share_access/data/gpu01", ShareAccessSpec(share="share/data", port=PORT))
+VOLUME = resource("volume/work/0", VolumeSpec(gib=5))
+ATTACHED = resource(
+    "volume_attachment/work/gpu01", VolumeAttachmentSpec(volume="volume/work/0", server="server/gpu01")
+)
+
+
+@dataclass
+class Rig:
+    """A pod's server and port are there; `ids` are what weft knows."""
+
+    cloud: TinyStorage
+    driver: OpenStackDriver
+    facts: OpenStackFacts
+    ids: dict[str, str]
+
+    def begin(self) -> None:
+        self.cloud.reset()
+        self.ids.clear()
+        self.ids.update({PORT: "port-1", "server/gpu01": "srv-1"})
+        self.cloud.things["ports"] = [{"id": "port-1", "fixed_ips": [{"ip_address": "10.79.0.11"}]}]
+        self.cloud.attached["srv-1"] = []
+
+    def make(self, *wanted: Resource) -> None:
+        for one in wanted:
+            outcome = self.driver.create(SCOPE, [one], self.ids)[one.key]
+            assert outcome.error is None and outcome.id
+            self.ids[one.key] = outcome.id
+
+    def find(self, one: Resource, scope: Scope = SCOPE) -> Any:
+        return self.driver.find(scope, [one], self.ids)[one.key]
+
+    def delete(self, one: Resource, scope: Scope = LEAVING) -> Any:
+        return self.driver.delete(scope, [one], self.ids)[one.key]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with tiny_cloud(TinyStorage) as (cloud, text):
+        assert isinstance(cloud, TinyStorage)
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        driver = OpenStackDriver("lab", sessions, storage=Storage(shares=True, volumes=True))
+        yield Rig(cloud, driver, OpenStackFacts(sessions), {})
+        driver.close()
+        sessions.close()
+
+
+@pytest.fixture
+def rig(house: Rig) -> Rig:
+    house.begin()
+    return house
+
+
+def test_all_of_it_from_nothing_and_back(rig: Rig) -> None:
+    """Made, seen without differences, taken away, and proved absent."""
+    everything = (SHARE, RULE, VOLUME, ATTACHED)
+    assert {rig.find(one).status for one in everything} == {Status.ABSENT}
+    rig.make(*everything)
+    for one in everything:
+        seen = rig.find(one)
+        assert (seen.status, seen.differences) == (Status.SETTLED, ()), (one.key, seen)
+    (rule,) = rig.cloud.rules.values()
+    assert (rule["access_to"], rule["access_level"], rule["access_type"]) == ("10.79.0.11", "rw", "ip")
+    for one in reversed(everything):
+        assert rig.delete(one).error is None
+        assert rig.find(one, LEAVING).status is Status.ABSENT
+    assert not rig.cloud.shares and not rig.cloud.rules and not rig.cloud.volumes
+
+
+@pytest.mark.parametrize("one", [SHARE, RULE, VOLUME, ATTACHED], ids=lambda r: r.kind)
+def test_twice_is_once(rig: Rig, one: Resource) -> None:
+    """A creation whose answer was lost is found again, also without its id."""
+    rig.make(*{RULE.key: (SHARE,), ATTACHED.key: (VOLUME,)}.get(one.key, ()))
+    rig.make(one)
+    first = rig.ids.pop(one.key)
+    assert rig.find(one).id == first
+    rig.make(one)
+    assert rig.ids[one.key] == first
+
+
+@pytest.mark.parametrize(
+    ("one", "lie"),
+    [
+        # The collection is empty, and so is the list of types: nothing was seen at all.
+        (SHARE, (r"GET /share/types", Reply(200, {"share_types": []}))),
+        (VOLUME, (r"GET /volume/types", Reply(200, {"volume_types": []}))),
+        (SHARE, (r"GET /share/shares/detail", Reply(200, {}))),
+        (SHARE, (r"GET /share/shares/detail", Reply(403, {"forbidden": {"message": "no"}}))),
+        (VOLUME, (r"GET /volume/volumes/detail", Reply(200, "<html>", "text/html", own=False))),
+        (RULE, (r"GET /share/share-access-rules", Reply(500, {"computeFault": {"message": "x"}}))),
+        (ATTACHED, (r"GET /compute/servers/srv-1/os-volume_attachments", Reply(404, {}, own=False))),
+    ],
+)
+def test_no_answer_is_no_proof(rig: Rig, one: Resource, lie: tuple[str, Reply]) -> None:
+    rig.make(SHARE, VOLUME)
+    if one in (SHARE, VOLUME):
+        del rig.ids[one.key]
+        rig.cloud.shares.clear()
+        rig.cloud.volumes.clear()
+    rig.cloud.lies.append(lie)
+    with pytest.raises((UnknownError, TemporaryError)):
+        rig.find(one)
+
+
+def test_a_share_that_a_listing_omits_is_there_by_its_id(rig: Rig) -> None:
+    rig.make(SHARE)
+    rig.cloud.lies.append((r"GET /share/shares/detail", Reply(200, {"shares": []})))
+    assert rig.find(SHARE).status is Status.SETTLED
+
+
+def test_a_404_of_somebody_else_is_no_proof(rig: Rig) -> None:
+    """Manila's own 404 doesn't name the share; that of its export locations does, and a proxy's doesn't."""
+    rig.make(SHARE)
+    nothing = Reply(404, {"itemNotFound": {"code": 404, "message": "The resource could not be found."}})
+    rig.cloud.lies += [
+        (r"GET /share/shares/detail", Reply(200, {"shares": []})),
+        (r"GET /share/shares/share-\d+(/export_locations)?", nothing),
+    ]
+    with pytest.raises(UnknownError):
+        rig.find(SHARE)
+
+
+# -- tenants ------------------------------------------------------------------------------------------------------
+
+
+def test_rules_of_others_are_seen_and_removed(rig: Rig) -> None:
+    """For everybody, with weft's mark copied, with a hidden address; the share in public."""
+    rig.make(SHARE, RULE)
+    share, own = rig.ids[SHARE.key], rig.cloud.rules[rig.ids[RULE.key]]
+    for number, to in enumerate(("0.0.0.0/0", "192.0.2.1", "******")):
+        rig.cloud.rules[f"x{number}"] = {**own, "id": f"x{number}", "access_to": to}
+    rig.cloud.shares[share]["is_public"] = True
+    assert {d.field for d in rig.find(SHARE).differences} == {"others", "public"}
+    assert rig.driver.update(SCOPE, [SHARE], rig.ids)[SHARE.key].error is None
+    assert list(rig.cloud.rules) == [own["id"]] and rig.find(SHARE).differences == ()
+
+
+def test_a_rule_of_the_tenants_for_the_pods_address_gives_way(rig: Rig) -> None:
+    """On the pod's own share it is revoked; on one that exists already the reason names it."""
+    rig.make(SHARE)
+    share = rig.ids[SHARE.key]
+    theirs = {
+        "id": "theirs",
+        "share_id": share,
+        "access_to": "10.79.0.11",
+        "access_level": "ro",
+        "state": "active",
+    }
+    rig.cloud.rules["theirs"] = dict(theirs)
+    assert isinstance(rig.driver.create(SCOPE, [RULE], rig.ids)[RULE.key].error, TemporaryError)
+    rig.make(RULE)
+    assert rig.cloud.rules[rig.ids[RULE.key]]["access_level"] == "rw"
+    rig.cloud.rules.clear()
+    rig.cloud.rules["theirs"] = dict(theirs)
+    existing = resource(RULE.key, ShareAccessSpec(share="", share_id=share, port=PORT))
+    error = rig.driver.create(SCOPE, [existing], {PORT: "port-1"})[RULE.key].error
+    assert isinstance(error, PermanentError) and "theirs" in str(error)
+
+
+def test_a_rule_for_another_address_than_the_ports_is_broken(rig: Rig) -> None:
+    """It is taken away and made again: rules can't be changed."""
+    rig.make(SHARE, RULE)
+    rig.cloud.things["ports"][0]["fixed_ips"] = [{"ip_address": "10.79.0.99"}]
+    seen = rig.find(RULE)
+    assert seen.status is Status.BROKEN and "10.79.0.99" in seen.reason
+
+
+def test_a_rule_of_a_share_that_is_gone_is_gone(rig: Rig) -> None:
+    """Manila answers 400 for it; only with the share's own absence that is proof."""
+    rig.make(SHARE, RULE)
+    rig.cloud.shares.clear()
+    rig.cloud.rules.clear()
+    assert rig.find(RULE).status is Status.ABSENT
+    refused = Reply(400, {"badRequest": {"code": 400, "message": "no"}})
+    rig.make(SHARE)
+    rig.cloud.lies.append((r"GET /share/share-access-rules", refused))
+    with pytest.raises(UnknownError):
+        rig.find(RULE)
+
+
+@pytest.mark.parametrize("one", [SHARE, RULE], ids=lambda r: r.kind)
+def test_locks_are_removed_and_the_removal_goes_on(rig: Rig, one: Resource) -> None:
+    rig.make(SHARE, RULE)
+    rig.cloud.locks["l1"] = {"id": "l1", "resource_id": rig.ids[one.key]}
+    first = rig.delete(one)
+    assert isinstance(first.error, TemporaryError) and "lock l1" in str(first.error)
+    assert rig.delete(one).error is None
+    assert rig.find(one, LEAVING).status is Status.ABSENT
+
+
+def test_a_volume_that_is_attached_elsewhere_is_detached_and_deleted(rig: Rig) -> None:
+    rig.make(VOLUME)
+    rig.cloud.attached["theirs"] = [rig.ids[VOLUME.key]]
+    rig.cloud.volumes[rig.ids[VOLUME.key]]["attachments"] = [{"server_id": "theirs"}]
+    assert "attachment to server theirs" in str(rig.delete(VOLUME).error)
+    assert rig.delete(VOLUME).error is None and not rig.cloud.volumes
+
+
+def test_an_attachment_ends_with_its_server(rig: Rig) -> None:
+    rig.make(VOLUME, ATTACHED)
+    del rig.cloud.attached["srv-1"]
+    assert rig.find(ATTACHED, LEAVING).status is Status.ABSENT
+
+
+# -- what stays ---------------------------------------------------------------------------------------------------
+
+
+def test_what_stays_loses_its_mark_and_is_seen_so(rig: Rig) -> None:
+    rig.make(KEPT)
+    share = rig.cloud.shares[rig.ids[KEPT.key]]
+    assert rig.find(KEPT, LEAVING).status is Status.SETTLED, "it isn't kept before it was let go"
+    assert rig.delete(KEPT).error is None
+    assert share["name"] == "train-data" and "kept from pod train" in share["description"]
+    seen = rig.find(KEPT, LEAVING)
+    assert (seen.status, seen.name, seen.there) == (Status.KEPT, "train-data", False)
+    assert share["id"] in seen.reason and PROJECT in seen.reason
+    assert not rig.driver.marked("lab", [])
+
+
+def test_a_tenant_can_not_let_go_of_what_the_pod_still_wants(rig: Rig) -> None:
+    """Without its mark it is a difference of a pod that lives, never gone."""
+    rig.make(KEPT)
+    rig.cloud.shares[rig.ids[KEPT.key]]["description"] = "kept from pod train"
+    seen = rig.find(KEPT)
+    assert seen.status is Status.SETTLED and [d.field for d in seen.differences] == ["mark"]
+
+
+def test_what_stays_and_broke_before_it_served_goes(rig: Rig) -> None:
+    """Replaced, not left behind: the pod isn't leaving."""
+    rig.make(KEPT)
+    assert rig.delete(KEPT, SCOPE).error is None and not rig.cloud.shares
+
+
+def test_marked_lists_shares_and_volumes_of_each_project(rig: Rig) -> None:
+    rig.make(SHARE, VOLUME)
+    assert {(m.kind, m.owner) for m in rig.driver.marked("lab", [])} == {
+        (SHARE.kind, SCOPE.owner),
+        (VOLUME.kind, SCOPE.owner),
+    }
+
+
+# -- orders -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"share": "s", "size": "1GiB", "type": "gold"}, "share types that the project may use: nas"),
+        ({"volume": "s", "size": "1GiB", "type": "gold"}, "volume types that the project may use: nas"),
+        ({"share": "s", "existing": "x"}, "no share of that name or id"),
+        ({"share": "s", "existing": "twice"}, "several shares of that name or id"),
+        ({"share": "s", "existing": "cifs"}, "must be NFS"),
+        ({"share": "s", "existing": "ill"}, "it is error"),
+        ({"share": "s", "existing": "pods"}, "one that no pod has"),
+    ],
+)
+def test_orders_that_the_cloud_can_not_serve(rig: Rig, entry: dict[str, Any], said: str) -> None:
+    plain = {"status": "available", "share_proto": "NFS", "description": None}
+    for number, (name, more) in enumerate(
+        [
+            ("twice", {}),
+            ("twice", {}),
+            ("cifs", {"share_proto": "CIFS"}),
+            ("ill", {"status": "error"}),
+            ("pods", {"description": SCOPE.mark("share/x").text()}),
+        ]
+    ):
+        rig.cloud.shares[f"s{number}"] = {"id": f"s{number}", "name": name, **plain, **more}
+    asked = StorageOrder.model_validate({**entry, "mount": "/x"})
+    with pytest.raises(InputError, match=r"storage\.0") as caught:
+        rig.facts.check_storage(PROJECT, [asked], Storage(shares=True, volumes=True))
+    assert said in str(caught.value)
+
+
+def test_a_type_with_share_servers_is_refused(rig: Rig) -> None:
+    rig.cloud.types[0]["extra_specs"]["driver_handles_share_servers"] = "True"
+    asked = StorageOrder.model_validate({"share": "s", "size": "1GiB", "mount": "/x"})
+    with pytest.raises(InputError, match="without share servers"):
+        rig.facts.check_storage(PROJECT, [asked], Storage(shares=True, share_type="nas"))

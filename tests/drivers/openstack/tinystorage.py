@@ -1,0 +1,178 @@
+"""Manila and Cinder of a few lines, as their APIs answer: honest until a test makes them lie."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud
+
+
+def _missing(text: str, status: int = 404) -> Reply:
+    return Reply(
+        status, {"itemNotFound" if status == 404 else "badRequest": {"code": status, "message": text}}
+    )
+
+
+@dataclass(slots=True)
+class TinyStorage(TinyCloud):
+    """Besides the rest of a cloud.
+
+    Attributes:
+        shares, rules, volumes, locks, attached: by id; of a server the volumes that are attached to it.
+        types: share types and volume types.
+    """
+
+    shares: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    rules: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    volumes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    locks: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    attached: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    types: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def reset(self) -> None:
+        TinyCloud.reset(self)
+        self.shares, self.rules, self.volumes, self.locks, self.attached = {}, {}, {}, {}, {}
+        self.types = [{"id": "t1", "name": "nas", "extra_specs": {"driver_handles_share_servers": "False"}}]
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        _, service, *rest = path.split("/")
+        if service not in ("share", "volume") and "os-volume_attachments" not in rest:
+            return TinyCloud.answer(self, method, path, query, seer, body)
+        line = f"{method} {path}"
+        self.asked.append(line)
+        for pattern, reply in self.lies:
+            if re.fullmatch(pattern, line):
+                return reply
+        if service == "share":
+            return self._share(method, rest, query, body)
+        return (
+            self._volume(method, rest, body) if service == "volume" else self._attachment(method, rest, body)
+        )
+
+    def _share(self, method: str, rest: list[str], query: dict[str, list[str]], body: Any) -> Reply:
+        match method, rest:
+            case "GET", ["types"]:
+                return Reply(200, {"share_types": self.types})
+            case "GET", ["shares", "detail"]:
+                return Reply(200, {"shares": list(self.shares.values())})
+            case "POST", ["shares"]:
+                made = self._made("share", body["share"])
+                self.shares[made["id"]] = made
+                return Reply(200, {"share": made})
+            case "GET", ["share-access-rules"]:
+                share = query["share_id"][0]
+                if share not in self.shares:
+                    return _missing(f"Share {share} not found.", 400)
+                return Reply(200, {"access_list": [r for r in self.rules.values() if r["share_id"] == share]})
+            case "GET", ["share-access-rules", rule]:
+                found = self.rules.get(rule)
+                return (
+                    Reply(200, {"access": found})
+                    if found
+                    else _missing(f"Share access rule {rule} not found.")
+                )
+            case "GET", ["resource-locks"]:
+                found = [one for one in self.locks.values() if one["resource_id"] == query["resource_id"][0]]
+                return Reply(200, {"resource_locks": found})
+            case "DELETE", ["resource-locks", lock]:
+                self.locks.pop(lock, None)
+                return Reply(204)
+            case "GET", ["snapshots"]:
+                return Reply(200, {"snapshots": []})
+            case _, ["shares", share, *more] if share not in self.shares:
+                named = (
+                    f"Share '{share}' not found."
+                    if more == ["export_locations"]
+                    else "The resource could not be found."
+                )
+                return _missing(named)
+            case "GET", ["shares", share]:
+                return Reply(200, {"share": self.shares[share]})
+            case "GET", ["shares", share, "export_locations"]:
+                return Reply(200, {"export_locations": [{"path": f"10.0.0.1:/{share}", "preferred": True}]})
+            case "PUT", ["shares", share]:
+                names = {
+                    "display_name": "name",
+                    "display_description": "description",
+                    "is_public": "is_public",
+                }
+                self.shares[share] |= {names[k]: v for k, v in body["share"].items()}
+                return Reply(200, {"share": self.shares[share]})
+            case "DELETE", ["shares", share]:
+                if any(one["resource_id"] == share for one in self.locks.values()):
+                    return Reply(403, {"forbidden": {"code": 403, "message": "Resource lock/s are there"}})
+                del self.shares[share]
+                return Reply(202)
+            case "POST", ["shares", share, "action"]:
+                return self._rule(share, body)
+            case _:
+                raise AssertionError((method, rest))
+
+    def _rule(self, share: str, body: Any) -> Reply:
+        if "deny_access" in body:
+            rule = body["deny_access"]["access_id"]
+            if any(one["resource_id"] == rule for one in self.locks.values()):
+                return Reply(403, {"forbidden": {"code": 403, "message": "the rule is locked"}})
+            return Reply(202) if self.rules.pop(rule, None) else _missing("not found")
+        wanted = body["allow_access"]
+        if any((r["share_id"], r["access_to"]) == (share, wanted["access_to"]) for r in self.rules.values()):
+            return Reply(400, {"badRequest": {"code": 400, "message": "Share access ip exists."}})
+        made = {"id": f"rule-{next(self.numbers)}", "share_id": share, "state": "active", **wanted}
+        self.rules[made["id"]] = made
+        return Reply(200, {"access": made})
+
+    def _volume(self, method: str, rest: list[str], body: Any) -> Reply:
+        match method, rest:
+            case "GET", ["types"]:
+                return Reply(200, {"volume_types": self.types})
+            case "GET", ["volumes", "detail"]:
+                return Reply(200, {"volumes": list(self.volumes.values())})
+            case "POST", ["volumes"]:
+                made = self._made("volume", body["volume"])
+                self.volumes[made["id"]] = made
+                return Reply(202, {"volume": made})
+            case "GET", ["os-volume-transfer", "detail"]:
+                return Reply(200, {"transfers": []})
+            case "GET", ["snapshots"]:
+                return Reply(200, {"snapshots": []})
+            case _, ["volumes", volume] if volume not in self.volumes:
+                return _missing(f"Volume {volume} could not be found.")
+            case "GET", ["volumes", volume]:
+                return Reply(200, {"volume": self.volumes[volume]})
+            case "PUT", ["volumes", volume]:
+                self.volumes[volume] |= body["volume"]
+                return Reply(200, {"volume": self.volumes[volume]})
+            case "DELETE", ["volumes", volume]:
+                if self.volumes[volume]["attachments"]:
+                    return Reply(400, {"badRequest": {"code": 400, "message": "Volume must be available"}})
+                del self.volumes[volume]
+                return Reply(202)
+            case _:
+                raise AssertionError((method, rest))
+
+    def _attachment(self, method: str, rest: list[str], body: Any) -> Reply:
+        server = rest[1]
+        if server not in self.attached:
+            return _missing(f"Instance {server} could not be found.")
+        if method == "POST":
+            volume = body["volumeAttachment"]["volumeId"]
+            if self.volumes[volume]["attachments"]:
+                return Reply(400, {"badRequest": {"code": 400, "message": "volume is in-use"}})
+            self.attached[server].append(volume)
+            self.volumes[volume]["attachments"] = [{"server_id": server}]
+            return Reply(200, {"volumeAttachment": {"volumeId": volume}})
+        if method == "DELETE":
+            if rest[3] not in self.attached[server]:
+                return _missing(f"Instance {server} is not attached to volume {rest[3]}")
+            self.attached[server].remove(rest[3])
+            self.volumes[rest[3]]["attachments"] = []
+            return Reply(202)
+        return Reply(200, {"volumeAttachments": [{"id": v, "volumeId": v} for v in self.attached[server]]})
+
+    def _made(self, what: str, wanted: dict[str, Any]) -> dict[str, Any]:
+        fixed = {"id": f"{what}-{next(self.numbers)}", "status": "available", "project_id": PROJECT}
+        return {**wanted, **fixed, "created_at": "2026-01-01T00:00:00Z", "attachments": []}
