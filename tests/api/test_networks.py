@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,6 +112,26 @@ def test_metrics_count_ports_that_are_in(house: TenantHouse, api: httpx.Client) 
     house.ready(network)
     text = api.get("/metrics").text
     assert 'weft_network_ports{state="in"} 1.0' in text and "weft_networks 1.0" in text
+
+
+def test_metrics_say_how_long_a_port_waits_and_a_network_was_not_read(house: TenantHouse) -> None:
+    """What an alert is made of: a port that never comes in, and a cloud that can't be read any more."""
+
+    def ages() -> tuple[float, float]:
+        """By a collector that has read nothing yet."""
+        found = {s.name: s.value for metric in StoreCollector(house.store).collect() for s in metric.samples}
+        return found["weft_network_port_waiting_seconds"], found["weft_network_read_age_seconds"]
+
+    assert ages() == (0.0, 0.0)
+    house.clock.seconds = time.time() - 7200.0  # the metrics' ages are by the database's own clock
+    network = house.network()
+    house.adapter(network)
+    house.look()
+    assert all(7100.0 < age < 7800.0 for age in ages())
+    house.clock.seconds = time.time() - 600.0
+    house.ready(network)
+    waiting, unread = ages()
+    assert waiting == 0.0 and 500.0 < unread < 1200.0
 
 
 # -- notices ----------------------------------------------------------------------------------------------------
