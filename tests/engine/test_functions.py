@@ -338,6 +338,27 @@ def test_a_function_without_its_guid_holds_the_pod_back_until_it_has_it(
     assert said.endswith("UFM shows no virtual port with it any more")
 
 
+def test_a_function_is_not_given_back_while_its_port_is_up(ufm: tuple[House, UfmOfAHouse]) -> None:
+    """Nova calls a server gone that runs on, as after a deletion while its host was away."""
+    house, manager = ufm
+    pod = house.run(house.order(small("p")), PodState.READY)
+    mac = port(pod).mac
+    assert mac is not None
+    (node,) = pod.nodes
+    own = house.site.node_by_name[node].hcas_on("ib0")[0]
+    manager.strays.append(VirtualPort(f"{guid_of(mac):016x}", f"{own.port_guid:016x}"))
+    house.release(pod)
+    for _ in range(12):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    left = house.store.find_pod(str(pod.id), None)
+    assert left.state is PodState.RELEASING and node in left.reason and list(held(house)) != []
+    manager.strays.clear()
+    house.run(pod, PodState.RELEASED)
+    (said,) = of_virtual_ports(pod, house)
+    assert said.endswith("UFM shows no virtual port with it any more") and held(house) == {}
+
+
 def test_a_stolen_guid_is_an_alarm_until_it_is_given_back(ufm: tuple[House, UfmOfAHouse]) -> None:
     """Who has a whole adapter gives one of its functions somebody else's GUID: UFM lets it into the partition."""
     house, manager = ufm

@@ -496,6 +496,23 @@ def test_a_function_is_up_once_its_port_is_behind_its_node_and_nowhere_else(tmp_
     assert kinds == [(ProblemKind.FUNCTION_ELSEWHERE, (names[2],)), (ProblemKind.FUNCTION_DOWN, own)]
     [twice] = found(VirtualPort(guid, first[2:]), VirtualPort(guid, other[2:]))
     assert twice[0] is ProblemKind.FUNCTION_ELSEWHERE and names[2] in twice[2]
+    for place in (
+        first,
+        second,
+    ):  # an earlier server's, on the same node: which of them the pod's is nobody can say
+        [both] = found(VirtualPort(guid, first[2:]), VirtualPort(guid, place[2:]))
+        assert both[:2] == (ProblemKind.FUNCTION_ELSEWHERE, own) and "2 active virtual ports" in both[2]
+    assert found(VirtualPort(guid, first[2:]), VirtualPort(guid, second[2:], "DOWN")) == []
+
+
+def test_a_row_that_two_pages_have_is_one_virtual_port(rig: UfmRig) -> None:
+    """The list grew between two questions: the same adapter and LID, read twice."""
+    virtual, physical = format_guid(0x1234), rig.ports()[0]
+    wanted = behind(segment(KEY, [virtual]), virtual, physical)
+    assert create(rig, wanted).error is None
+    row = {"virtual_port_guid": virtual, "port_guid": physical, "virtual_port_state": "ACTIVE"}
+    rig.ufm.inventory.vports = lambda query: [{**row, "virtual_port_lid": 7}] * 2  # type: ignore[method-assign]
+    assert rig.driver.check(spec(wanted), rig.driver.snapshot()).problems == ()
 
 
 def test_virtual_ports_that_cant_be_read_are_unknown_where_they_count(rig: UfmRig) -> None:
@@ -515,21 +532,32 @@ def test_virtual_ports_that_cant_be_read_are_unknown_where_they_count(rig: UfmRi
     assert len([r for r in rig.sent if "vports" in str(r.url)]) == 1
 
 
-def test_a_release_says_whether_the_virtual_port_is_still_shown(rig: UfmRig) -> None:
-    virtual = format_guid(0x1234)
-    wanted = behind(segment(KEY, [virtual]), virtual, rig.ports()[0])
+@pytest.mark.parametrize("agents", [True, False])
+def test_a_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: bool) -> None:
+    """Up behind its node after the server was deleted: given to the next pod, it would be in that one's partition."""
+    rig = UfmRig(tmp_path, agents=agents)
+    virtual, own = format_guid(0x1234), rig.ports()[0]
+    wanted = behind(segment(KEY, [virtual]), virtual, own)
     assert create(rig, wanted).error is None
-    rig.ufm.inventory.virtual = [VirtualPort(virtual[2:], rig.ports()[0][2:])]
     rig.driver.delete(scope(), [wanted], {})
 
-    def told() -> str:
+    def told(*ports: VirtualPort) -> tuple[set[str], str, tuple[str, ...]]:
+        rig.ufm.inventory.virtual = list(ports)
         items = rig.driver.clean(spec(wanted), rig.driver.snapshot()).items
-        assert {i.result for i in items} == {"clean"}
-        return next(i.seen for i in items if virtual in i.subject)
+        mine = next(i for i in items if virtual in i.subject)
+        assert {i.result for i in items if i is not mine} == {"clean"}
+        return {mine.result}, mine.seen, mine.nodes
 
-    assert "UFM shows it behind" in told()
-    rig.ufm.inventory.virtual = []
-    assert "UFM shows no virtual port with it any more" in told()
+    results, said, nodes = told(VirtualPort(virtual[2:], own[2:]))
+    assert results == {"not clean"} and "still be running" in said and nodes == (rig.site.nodes[0].name,)
+    results, said, _ = told(VirtualPort(virtual[2:], own[2:], "DOWN"))
+    assert results == {"clean"} and "UFM shows it behind" in said
+    results, said, _ = told()
+    assert results == {"clean"} and "UFM shows no virtual port with it any more" in said
+    # Elsewhere: whoever has a whole adapter could keep others' pods from ending; the next pod's check is an alarm.
+    assert told(VirtualPort(virtual[2:], rig.ports()[3][2:]))[0] == {"clean"}
+    rig.foreign(0x2001, {virtual: "full"})  # it is somebody's again
+    assert told(VirtualPort(virtual[2:], own[2:]))[0] == {"clean"}
 
 
 def test_a_virtual_port_that_is_not_there_yet(rig: UfmRig) -> None:

@@ -180,7 +180,7 @@ class Ufm(OneByOne[UfmSnapshot]):
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
         alone = "not there" if self._changer.one(segment.number) is None else "it is there"
-        return Clean(tuple(clean_items(segment.number, members_of(segment), self._own(snapshot), alone)))
+        return Clean(tuple(clean_items(segment, self._own(snapshot), alone)))
 
     def topology(self) -> ObservedFabric:
         return self._inventory.topology()

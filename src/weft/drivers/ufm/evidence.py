@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from weft.drivers.ufm.functions import still_up
+from weft.drivers.ufm.partitions import members_of
 from weft.drivers.ufm.snapshot import UfmSnapshot
 from weft.drivers.wire.items import UNREAD_SHOWN, Plane, wire_items
 from weft.model.fabric import EvidenceItem
 from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, format_guid, format_pkey
 from weft.model.problem import Problem, ProblemKind
+from weft.model.resources import SegmentSpec
 from weft.planning.fabric.check import check_tables, port_name
 
 MEMBER, OTHERS = "ufm port", "ufm elsewhere"
@@ -52,14 +55,13 @@ def _by_list(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> Ite
         yield _problem(ProblemKind.SEGMENT_LEFT, guid, seen, segment=format_pkey(number))
 
 
-def clean_items(
-    number: int, members: Mapping[int, Mode], seen: UfmSnapshot, alone: str
-) -> Iterator[EvidenceItem]:
+def clean_items(segment: SegmentSpec, seen: UfmSnapshot, alone: str) -> Iterator[EvidenceItem]:
     """Every plane that there is.
 
     Args:
         alone: what UFM said when it was asked for this partition alone.
     """
+    number, members, up = segment.number, members_of(segment), still_up(segment, seen)
     partition = seen.listing.partitions.get(number)
     there = partition is not None or alone != "not there"
     said = "lists it" if partition else "doesn't list it"
@@ -73,16 +75,22 @@ def clean_items(
     )
     if seen.looked:
         yield from wire_items(seen.looked.wire, number, [g for g in members if seen.physical(g)])
-        yield from (_member(g, partition is not None, seen) for g in members if not seen.physical(g))
+        for guid in members:
+            if not seen.physical(guid):
+                yield _member(guid, partition is not None, seen, up.get(guid, ""))
         return
     listed = partition.members if partition else {}
     for guid in members:
-        yield _member(guid, guid in listed, seen)
+        yield _member(guid, guid in listed, seen, up.get(guid, ""))
     yield _elsewhere(number, members, seen)
 
 
-def _member(guid: int, left: bool, seen: UfmSnapshot) -> EvidenceItem:
-    """A former member as UFM shows it. A port that isn't shown as active may still have the key in its table."""
+def _member(guid: int, left: bool, seen: UfmSnapshot, up: str) -> EvidenceItem:
+    """A former member as UFM shows it. A port that isn't shown as active may still have the key in its table.
+
+    Args:
+        up: where its function is still up; empty: it isn't.
+    """
     subject, nodes = f"{seen.named(guid)} {format_guid(guid)}", seen.nodes_of(guid)
     if seen.physical(guid) and (why := seen.why_unread(guid)):
         return EvidenceItem(MEMBER, subject, "unknown", why, nodes)
@@ -92,7 +100,12 @@ def _member(guid: int, left: bool, seen: UfmSnapshot) -> EvidenceItem:
     if not seen.physical(guid):
         where = ", ".join(port_name(seen.site, v.physical) for v in seen.virtual.get(guid, ()))
         told += f"; UFM shows it behind {where}" if where else "; UFM shows no virtual port with it any more"
-    return EvidenceItem(MEMBER, subject, "not clean" if left else "clean", told, nodes)
+    if up:
+        told += (
+            f", ACTIVE: a server may still be running on {', '.join(nodes)}, or its host has not taken the GUID off the"
+            " function; end it, or set another GUID"
+        )
+    return EvidenceItem(MEMBER, subject, "not clean" if left or up else "clean", told, nodes)
 
 
 def _elsewhere(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> EvidenceItem:

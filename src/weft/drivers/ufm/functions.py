@@ -4,6 +4,10 @@ A virtual port's P_Key table can't be read from outside: the host's adapter keep
 vendor's. So what counts is that UFM lists the GUID in the partition (`evidence`), and that the GUID is where it was
 given: behind an adapter of the server's node, and nowhere else. Whoever has a whole adapter can give a function of it
 any GUID, and UFM would put that one into the partition, too.
+
+For the same reason a function isn't given back while its GUID is up behind its node and in no partition: Nova takes the
+GUID off when it unplugs the function (`ebrctl del-port`), so a server may still be running there that the cloud calls
+gone, as after a deletion while its host was away; it would be in the next pod's partition.
 """
 
 from __future__ import annotations
@@ -43,9 +47,28 @@ def _of(member: Membership, seen: UfmSnapshot) -> Iterator[Problem]:
     here = [v for v in shown if v.physical in behind]
     if not here:
         yield problem(ProblemKind.FUNCTION_DOWN, nodes, "UFM shows no virtual port with this GUID there")
-    elif not any(v.active for v in here):
+    elif not (up := [v for v in here if v.active]):
         yield problem(ProblemKind.FUNCTION_DOWN, nodes, f"UFM shows it as {_states(here)}")
+    elif (
+        len({(v.physical, v.lid) for v in up}) > 1
+    ):  # the same row twice is a list that grew between two pages
+        where = ", ".join(port_name(seen.site, v.physical) for v in up)
+        why = f"UFM shows {len(up)} active virtual ports with this GUID, behind {where}: one is an earlier server's"
+        yield problem(ProblemKind.FUNCTION_ELSEWHERE, nodes, why)
 
 
 def _states(ports: list[VirtualPort]) -> str:
     return ", ".join(sorted({p.state for p in ports}))
+
+
+def still_up(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, str]:
+    """GUIDs of former members that are up behind their own node, and in no partition, and where."""
+    found: dict[int, str] = {}
+    for member in segment.members:
+        guid, behind = parse_guid(member.port), {parse_guid(p) for p in member.behind}
+        if not behind or seen.listing.of_port.get(guid):
+            continue  # listed: it has the next owner's P_Key by now
+        up = [v for v in seen.virtual.get(guid, ()) if v.active and v.physical in behind]
+        if up:
+            found[guid] = ", ".join(sorted({port_name(seen.site, v.physical) for v in up}))
+    return found

@@ -53,11 +53,13 @@ class VirtualPort:
     Attributes:
         physical: GUID of the port that it is behind.
         state: UFM's own words.
+        lid: its own, as UFM writes it; empty: UFM doesn't say.
     """
 
     guid: int
     physical: int
     state: str
+    lid: str = ""
 
     @property
     def active(self) -> bool:
@@ -72,7 +74,10 @@ def read_virtual(rows: list[Any]) -> dict[int, tuple[VirtualPort, ...]]:
         if not int(virtual or "0", 16) or not physical:  # VFs without a GUID have zeros
             continue
         one = VirtualPort(
-            parse_guid(virtual), parse_guid(physical), str(row.get("virtual_port_state") or "no state")
+            parse_guid(virtual),
+            parse_guid(physical),
+            str(row.get("virtual_port_state") or "no state"),
+            str(row.get("virtual_port_lid") or ""),
         )
         found[one.guid] = (*found.get(one.guid, ()), one)
     return found
