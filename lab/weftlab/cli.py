@@ -64,6 +64,11 @@ def add_commands(subparsers: Any) -> None:
         help="a real Cinder with its fake driver, and a real Manila whose shares NFS-Ganesha exports",
     )
     up.add_argument(
+        "--ldap",
+        action="store_true",
+        help="a customer's directory (slapd), and a Keystone whose domains may be in it",
+    )
+    up.add_argument(
         "--liar",
         action=argparse.BooleanOptionalAction,
         help="a proxy between weft and OpenStack that lies when told to (`weft lab lie`); also for a lab that is up",
@@ -132,6 +137,7 @@ def _up(args: argparse.Namespace) -> int:
         metal=args.metal,
         guests=args.guests,
         storage=args.storage,
+        ldap=args.ldap,
     )
     other = lab.running and args.liar is not None and lab.set_liar(args.liar)
     if not lab.up() and not other:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.model.site import Node, Site
-from weftlab import checks, config, ipu, mlnx
+from weftlab import checks, config, ipu, ldap, mlnx
 from weftlab.bootstrap import connect
 from weftlab.catalog import API_SERVICES, Api
 from weftlab.guests import started_folder
@@ -39,6 +39,8 @@ def write_configuration(layout: Layout, env: Path, site: Site, running: bool = F
             found = sections(layout, env)
             if api.name == "neutron" and mlnx.is_served(site):
                 found = mlnx.with_driver(found, layout, site)
+            if api.name == "keystone" and ldap.is_there(layout):
+                found = ldap.with_domains(found, layout)
             if api.name == "neutron" and has_machines(site):
                 found = with_driver(found)
             if api.name == "nova" and has_storage(site):
@@ -88,6 +90,7 @@ def api_service(layout: Layout, env: Path, api: Api, site: Site, after: tuple[st
             **QUIET,
             **{name: value.format(etc=etc) for name, value in api.env},
             **(overlays(layout, site) if api.name == "neutron" else {}),
+            **(ldap.environment(layout) if api.name == "keystone" and ldap.is_there(layout) else {}),
         },
         log=layout.log(f"{api.name}-uwsgi"),
         logs=(layout.log(api.name),),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from weft.model.site import Site
-from weftlab import bootstrap, checks, cloud, database, infra, ipujobs, mlnx
+from weftlab import bootstrap, checks, cloud, database, infra, ipujobs, ldap, mlnx
 from weftlab.catalog import API_SERVICES
 from weftlab.environment import environment_path
 from weftlab.fabric import fabric_jobs
@@ -67,6 +67,8 @@ def cloud_jobs(
         needs = (*after, "rabbitmq") if api.name in ("neutron", "nova") else after
         needs += ("schema of mlnx",) if api.name == "neutron" and mlnx.is_served(site) else ()
         jobs.append(cloud.api_service(layout, env, api, site, needs))
+    if ldap.is_there(layout):
+        jobs.append(ldap.server(layout))
     bare = has_machines(site)
     if bare:
         jobs += metal_jobs(layout, site, filled)

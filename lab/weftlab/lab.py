@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.model.site import Site
-from weftlab import bootstrap, cloud, database, environment, infra, ipu, jobs, mlnx
+from weftlab import bootstrap, cloud, database, environment, infra, ipu, jobs, ldap, mlnx
 from weftlab.hypervisor import jobs as hypervisor
 from weftlab.layout import LabError, Layout, Settings, default_cache, default_state, load, save
 from weftlab.liar import Liar
@@ -57,7 +57,7 @@ class Lab:
         say: called with a line for each step.
         asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`,
             `fabric_manager`, `fabric`, `switches`, `liar`, `tenant_networks`, `metal`, `guests`,
-            `storage`: `layout.Settings`.
+            `storage`, `ldap`: `layout.Settings`.
             Only used by `up`: a running lab keeps its settings.
     """
 
@@ -142,6 +142,8 @@ class Lab:
     def _check(self) -> None:
         """Problems that can be detected before anything is created."""
         self.layout.check()
+        if self.settings.ldap and self.settings.fabric_only:
+            raise LabError("--ldap is not allowed with --only fabric: there is no Keystone")
         if self.settings.liar and self.settings.fabric_only:
             raise LabError("--liar is not allowed with --only fabric: there is no OpenStack to lie about")
         whole = jobs.all_jobs(
@@ -190,6 +192,9 @@ class Lab:
                 environment.install_packages(filer.packages(), self.say)
                 storage_jobs.ensure(self.layout.cache, self.say)
                 storage_jobs.write(self.layout)
+            if self.settings.ldap:
+                ldap.ensure(self.layout.cache, env, self.say)
+                ldap.write(self.layout)
             cloud.write_configuration(self.layout, env, site, running)
             infra.write_rabbitmq(self.layout)
             database.write_keys(self.layout)

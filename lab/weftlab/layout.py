@@ -25,6 +25,7 @@ PORT_OFFSETS = {
     "weft": 9,
     "cinder": 8,
     "manila": 13,
+    "ldap": 14,
     "rabbitmq": 10,
     "rabbitmq-dist": 11,
     "epmd": 12,
@@ -78,6 +79,7 @@ class Settings:
         metal: bare-metal machines in Ironic.
         guests: servers of GPU nodes run, as small guests.
         storage: Cinder, and Manila with a filer.
+        ldap: a customer's directory, and a Keystone that can read it.
     """
 
     nodes: int
@@ -97,6 +99,7 @@ class Settings:
     metal: int = 0
     guests: bool = False
     storage: bool = False
+    ldap: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,19 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One line of /proc: its parent, its session, its state letter and its start in ticks since boot."""
+    """One line of /proc: its parent, its session, its state letter, its start in ticks since boot, its threads."""
 
     pid: int
     parent: int
     session: int
     state: str
     started: int
+    threads: int = 1
 
     @property
     def alive(self) -> bool:
-        return self.state not in "ZX"
+        """A killed process is a zombie before its other threads have ended, and listens as long as they live."""
+        return self.state not in "ZX" or self.threads > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def look(pid: int) -> Process | None:
         return None
     # The name in brackets may hold spaces and brackets of its own: count from the last one.
     fields = text[text.rindex(")") + 2 :].split()
-    return Process(pid, int(fields[1]), int(fields[3]), fields[0], int(fields[19]))
+    return Process(pid, int(fields[1]), int(fields[3]), fields[0], int(fields[19]), int(fields[17]))
 
 
 def everyone() -> list[Process]:

@@ -1,0 +1,153 @@
+"""Keystone's LDAP domain by the file that weft exports: a real slapd over TLS and a real Keystone, without the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.customers import NAME, Domain, exported, give_role, sign_in
+from tests.helpers.rdg import rdg
+from weft.app.policy import Policy
+from weft.drivers.openstack import KeystoneIdentity, Sessions
+from weft.model.errors import ForbiddenError
+from weftlab import bootstrap, cloud, config, database, ldap
+from weftlab.catalog import API_SERVICES
+from weftlab.environment import ensure_environment
+from weftlab.layout import Layout, default_cache, free_ports
+from weftlab.service import Service
+from weftlab.supervisor import Supervisor
+
+pytestmark = pytest.mark.cloud
+ALICE, BOB = ldap.PEOPLE["alice"], ldap.PEOPLE["bob"]
+
+
+@dataclass(frozen=True)
+class Identities:
+    """A Keystone and a directory.
+
+    Attributes:
+        domain: the customers'.
+        file: of that domain.
+    """
+
+    layout: Layout
+    supervisor: Supervisor
+    keystone: Service
+    domain: Domain
+    file: Path
+
+    def restart(self) -> None:
+        self.supervisor.stop(["keystone"], giving_up=False)
+        self.supervisor.start(self.keystone)
+        self.supervisor.await_ready(self.keystone)
+
+    @property
+    def identity(self) -> Any:
+        return bootstrap.connect(self.layout).identity
+
+
+@pytest.fixture(scope="module")
+def customers(tmp_path_factory: pytest.TempPathFactory) -> Generator[Identities]:
+    """As the export's README says: the domain, its file, a restart."""
+    layout = Layout(tmp_path_factory.mktemp("ldap"), default_cache(), free_ports())
+    env = ensure_environment(layout.cache, print)
+    ldap.ensure(layout.cache, env, print)
+    ldap.write(layout)
+    service = _keystone(layout, env)
+    supervisor = Supervisor(layout.run)
+    try:
+        for one in (ldap.server(layout), service):
+            supervisor.start(one)
+            supervisor.await_ready(one)
+        made = bootstrap.connect(layout).identity.create_domain(name="customers")
+        file = ldap.domains_path(layout) / NAME
+        file.write_text(exported(layout))
+        found = Identities(layout, supervisor, service, Domain(made.id, ""), file)
+        found.restart()
+        yield Identities(layout, supervisor, service, give_role(found.identity, made.id), file)
+    finally:
+        supervisor.stop()
+
+
+def _keystone(layout: Layout, env: Path) -> Service:
+    """Keystone as in a lab, on SQLite."""
+    etc, data = layout.etc / "keystone", layout.data / "keystone"
+    for folder in (etc, data / "lock", layout.run):
+        folder.mkdir(parents=True, exist_ok=True)
+    sections = {**config.keystone(layout, env), "database": {"connection": f"sqlite:///{data}/keystone.db"}}
+    (etc / "keystone.conf").write_text(config.render(ldap.with_domains(sections, layout)))
+    database.write_keys(layout)
+    manage = [str(env / "bin/keystone-manage"), "--config-file", str(etc / "keystone.conf")]
+    account = ["--bootstrap-username", "operator", "--bootstrap-password", config.SECRET]
+    account += ["--bootstrap-project-name", "admin", "--bootstrap-region-id", config.REGION]
+    account += ["--bootstrap-public-url", f"{layout.url('keystone')}/v3"]
+    for command in (["db_sync"], ["bootstrap", *account]):
+        database.run(layout, "keystone", [*manage, *command], env, ldap.environment(layout))
+    bootstrap.write_clouds(layout)
+    keystone = next(api for api in API_SERVICES if api.name == "keystone")
+    return cloud.api_service(layout, env, keystone, rdg(), ())
+
+
+def test_the_directory_is_keystones_domain(customers: Identities) -> None:
+    """Users and groups are the directory's, passwords are checked there, and nobody writes."""
+    identity, domain = customers.identity, customers.domain
+    assert {user.name for user in identity.users(domain_id=domain.id)} == set(ldap.PEOPLE)
+    assert sign_in(customers.layout, "alice", ALICE).status_code == 201
+    assert sign_in(customers.layout, "alice", "guessed").status_code == 401
+    assert sign_in(customers.layout, "bob", BOB).status_code == 401, "he is in no group of the project"
+    with pytest.raises(Exception, match=r"403|501|[Nn]ot implemented|read-only"):
+        identity.create_user(name="mallory", domain_id=domain.id, password="x")
+
+
+def test_policy_by_domain(customers: Identities, tmp_path: Path) -> None:
+    """A rule for one domain's users, with tokens of the real Keystone; an `admin` of a customer's is no operator."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(f'"pods:create": "role:member and user_domain_id:{customers.domain.id}"\n')
+    sessions, identity = Sessions("operator", [customers.layout.clouds_yaml]), customers.identity
+    try:
+        keystone, policy = KeystoneIdentity(sessions), Policy(file)
+        alice = keystone.check(sign_in(customers.layout, "alice", ALICE).headers["X-Subject-Token"])
+        assert (alice.user_domain_id, alice.project_domain_id) == (customers.domain.id, customers.domain.id)
+        policy.check("pods:create", alice)
+        own = keystone.check(bootstrap.connect(customers.layout).auth_token)
+        assert own.user_domain_id == "default"
+        with pytest.raises(ForbiddenError):
+            policy.check("pods:create", own)
+        Policy().check("audit:check", own)
+        project = identity.create_project(name="admin", domain_id=customers.domain.id)
+        user = next(u for u in identity.users(domain_id=customers.domain.id) if u.name == "bob")
+        identity.assign_project_role_to_user(project, user, identity.find_role("admin"))
+        bob = keystone.check(sign_in(customers.layout, "bob", BOB, "admin").headers["X-Subject-Token"])
+        assert "admin" in bob.roles and bob.project_name == "admin"
+        with pytest.raises(ForbiddenError):
+            Policy().check("audit:check", bob)
+    finally:
+        sessions.close()
+
+
+WRONG = {
+    "another user": (f"user = {ldap.BIND_USER}", f"user = cn=nobody,{ldap.SUFFIX}"),
+    "another password": (f"password = {ldap.BIND_PASSWORD}", "password = guessed"),
+    "another authority": ("tls_cacertfile = ", "tls_cacertfile = /etc/ssl/certs/ca-certificates.crt\n# "),
+    "another tree": (f"user_tree_dn = {ldap.USERS}", f"user_tree_dn = {ldap.GROUPS}"),
+}
+
+
+def test_each_wrong_line_shuts_customers_out(customers: Identities) -> None:
+    """The control; whoever is in the local domain still works."""
+    right = customers.file.read_text()
+    try:
+        for what, (old, new) in WRONG.items():
+            assert old in right
+            customers.file.write_text(right.replace(old, new))
+            customers.restart()
+            assert sign_in(customers.layout, "alice", ALICE).status_code >= 400, what
+            assert bootstrap.connect(customers.layout).auth_token
+    finally:
+        customers.file.write_text(right)
+        customers.restart()
+    assert sign_in(customers.layout, "alice", ALICE).status_code == 201
