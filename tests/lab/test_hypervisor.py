@@ -128,6 +128,24 @@ class Machine:
 
     def boot(self, number: int, address: str, bridge: str, vlan: int, disk: Path | None = None) -> None:
         """A guest; what Neutron's agent does of its port is done here. Args: disk: of a whole guest."""
+        drive = self._drive(number, address, disk is not None)
+        found = image.ensure(self.layout.cache, print)
+        console = self.layout.state / f"console{number}.log"
+        described = DOMAIN.format(
+            n=number,
+            kernel=found.kernel,
+            initrd=found.initrd,
+            line=image.COMMAND_LINE if disk is None else debian.COMMAND_LINE,
+            drive=drive,
+            disk="" if disk is None else self._disk(number, disk),
+            bridge=bridge,
+            console=console,
+        )
+        self.connection().createXML(fitted(described, 0 if disk is None else debian.MEMORY_MIB))
+        self.ovs.vsctl("set", "port", f"tap{number}", f"tag={vlan}")
+
+    def _drive(self, number: int, address: str, whole: bool) -> Path:
+        """A config drive as Nova makes it."""
         folder = self.layout.state / f"drive{number}" / "openstack" / "latest"
         folder.mkdir(parents=True)
         public = self.key.with_suffix(".pub").read_text()
@@ -144,7 +162,7 @@ class Machine:
             ],
             "services": [],
         }
-        if disk is not None:  # cloud-init takes no drive that names adapters which aren't there
+        if whole:  # cloud-init takes no drive that names adapters which aren't there
             network |= {"links": network["links"][1:], "networks": network["networks"][1:]}
         (folder / "meta_data.json").write_text(json.dumps(meta))
         (folder / "network_data.json").write_text(json.dumps(network))
@@ -162,20 +180,7 @@ class Machine:
             str(folder.parents[1]),
         ]
         subprocess.run(made, check=True)
-        found = image.ensure(self.layout.cache, print)
-        console = self.layout.state / f"console{number}.log"
-        described = DOMAIN.format(
-            n=number,
-            kernel=found.kernel,
-            initrd=found.initrd,
-            line=image.COMMAND_LINE if disk is None else debian.COMMAND_LINE,
-            drive=drive,
-            disk="" if disk is None else self._disk(number, disk),
-            bridge=bridge,
-            console=console,
-        )
-        self.connection().createXML(fitted(described, 0 if disk is None else debian.MEMORY_MIB))
-        self.ovs.vsctl("set", "port", f"tap{number}", f"tag={vlan}")
+        return drive
 
     def _disk(self, number: int, base: Path) -> str:
         own = self.layout.state / f"disk{number}.qcow2"
