@@ -162,7 +162,7 @@ def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
 
 
 def test_a_tenant_that_opens_locks_and_copies_its_share(storage_lab: Lab, tenant: Person) -> None:
-    """0.0.0.0/0 is closed again; locks, a snapshot and the recycle bin don't keep the release from its end."""
+    """0.0.0.0/0 is closed again; locks and a snapshot don't keep the release from its end."""
     nas = folder(storage_lab.layout)
     cloud, admin = connection(storage_lab, "team-a"), connection(storage_lab, "operator")
     pod = order(tenant, "open", 1, SHARE % "")
@@ -192,7 +192,7 @@ def test_a_tenant_that_opens_locks_and_copies_its_share(storage_lab: Lab, tenant
 
 
 def test_a_tenant_that_deletes_a_rule_and_takes_the_mark(storage_lab: Lab, tenant: Person) -> None:
-    """The rule is made again, the mark is written again; the share is the pod's by its id."""
+    """The rule is made again, the mark is written again; the share is the pod's by its id, in the recycle bin too."""
     cloud = connection(storage_lab, "team-a")
     order(tenant, "rules", 1, SHARE % "")
     (share,) = listed(cloud, "share")
@@ -204,7 +204,11 @@ def test_a_tenant_that_deletes_a_rule_and_takes_the_mark(storage_lab: Lab, tenan
     Person(storage_lab, "operator", tenant.folder).weft("audit", "--repair")
     assert awaited(lambda: list(rules(cloud, share["id"])) == [address])
     assert awaited(lambda: listed(cloud, "share")[0]["description"].startswith("weft site="))
-    assert release(tenant, "rules")["clean"] and not listed(cloud, "share")
+    call(cloud, "share", "POST", f"/shares/{share['id']}/action", {"soft_delete": None})
+    assert not listed(cloud, "share"), "it is in the recycle bin, and in no listing"
+    assert release(tenant, "rules")["clean"]
+    gone = call(cloud, "share", "GET", "/shares/detail?is_soft_deleted=true")["shares"]
+    assert not gone and not listed(cloud, "share")
 
 
 def test_a_tenant_that_detaches_snapshots_and_gives_away_its_volume(storage_lab: Lab, tenant: Person) -> None:
@@ -218,6 +222,10 @@ def test_a_tenant_that_detaches_snapshots_and_gives_away_its_volume(storage_lab:
     Person(storage_lab, "operator", tenant.folder).weft("audit", "--repair")
     assert awaited(lambda: listed(cloud, "volume")[0]["status"] == "in-use")
     call(cloud, "volume", "POST", "/snapshots", {"snapshot": {"volume_id": volume["id"], "force": True}})
+    cloud.compute.delete_volume_attachment(server, volume["id"])
+    assert awaited(lambda: listed(cloud, "volume")[0]["status"] == "available")
+    transfer = {"transfer": {"volume_id": volume["id"], "name": "yours"}}
+    call(cloud, "volume", "POST", "/os-volume-transfer", transfer)
     assert release(tenant, "volumes")["clean"]
     assert not listed(cloud, "volume")
 

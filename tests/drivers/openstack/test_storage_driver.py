@@ -208,6 +208,15 @@ def test_a_rule_for_another_address_than_the_ports_is_broken(rig: Rig) -> None:
     assert seen.status is Status.BROKEN and "10.79.0.99" in seen.reason
 
 
+def test_a_port_that_a_tenant_deleted_keeps_nothing_from_being_seen(rig: Rig) -> None:
+    """Nor from being taken away: a rule is known by its id."""
+    rig.make(SHARE, RULE)
+    rig.cloud.things["ports"] = []
+    assert rig.find(SHARE).differences == () and rig.find(RULE).status is Status.SETTLED
+    assert rig.delete(RULE).error is None
+    assert rig.find(RULE, LEAVING).status is Status.ABSENT
+
+
 def test_a_rule_of_a_share_that_is_gone_is_gone(rig: Rig) -> None:
     """Manila answers 400 for it; only with the share's own absence that is proof."""
     rig.make(SHARE, RULE)

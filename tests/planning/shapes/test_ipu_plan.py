@@ -19,7 +19,7 @@ from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph, NetworkSpec, PortSpec, ServerSpec
-from weft.model.site import Site
+from weft.model.site import Site, Storage
 from weft.planning.place.slots import slot
 from weft.planning.shapes.ipu.init import NOVA_LIMIT
 from weft.planning.shapes.ipu.plan import check_reach
@@ -131,6 +131,28 @@ def test_the_poplar_servers_papers() -> None:
     assert str(parts[0]).strip() == own.strip() and "vipu-cli.hcl" in str(parts[1])
     with pytest.raises(InputError, match=r"access\.user_data.*besides what a Poplar server needs"):
         good(access={"user_data": "x" * (NOVA_LIMIT - 10)})
+
+
+def test_poplar_servers_mount_storage_beside_their_own_papers() -> None:
+    """The script comes after Poplar's files and the tenant's user data, and only Poplar servers have storage."""
+    cloud = SITE.clouds["main"].model_copy(update={"storage": Storage(shares=True, volumes=True)})
+    site = SITE.model_copy(update={"clouds": {"main": cloud}})
+    storage = [
+        {"share": "data", "size": "1TiB", "mount": "/data"},
+        {"volume": "v", "size": "1GiB", "mount": "/v"},
+    ]
+    plan = good(site=site, storage=storage, access={"user_data": "#cloud-config\nx: 1\n"})
+    parts = message_from_string(user_data(plan, "server/poplar1")).walk()
+    kinds = [p.get_content_type() for p in parts if not p.is_multipart()]
+    assert kinds == ["text/plain", "text/cloud-config", "text/x-shellscript"]
+    there = plan.graph.by_key()
+    assert {
+        "share/data",
+        "share_access/data/poplar1",
+        "volume/v/0",
+        "volume_attachment/v/poplar1",
+    } <= there.keys()
+    assert not any("controller" in key for key in there if key.startswith(("share", "volume")))
 
 
 @pytest.mark.parametrize(

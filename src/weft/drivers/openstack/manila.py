@@ -106,12 +106,14 @@ class ShareAccess(KindDriver):
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         shares = sorted({share for r in wanted if (share := _share(call, r))})
-        found: list[Row] = []
-        for share in shares:
-            found += [
-                _rule_row(raw, share, call.scope.project_id) for raw in _rules(call.project, share, gone=True)
-            ]
-        return found
+        found = [
+            _rule_row(raw, share, call.scope.project_id)
+            for share in shares
+            for raw in _rules(call.project, share, gone=True)
+        ]
+        ports = {r.spec.port for r in wanted if isinstance(r.spec, ShareAccessSpec)}
+        addresses = addresses_of(call, ports) if found else {}
+        return [replace(row, raw={**row.raw, ADDRESSES: addresses}) for row in found]
 
     def all_rows(self, own: Project) -> list[Row]:
         """Rules are listed for one share each; a share that is gone has none, and others are the tenants' own."""
@@ -122,15 +124,11 @@ class ShareAccess(KindDriver):
         raw = project.share.item_or_absent(asked, path, "access", thing_id)
         return None if raw is None else _rule_row(raw, raw["share_id"], project.project_id)
 
-    def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        addresses = addresses_of(call, (key for key in call.ids if key.startswith("port/"))) if rows else {}
-        return [replace(row, raw={**row.raw, ADDRESSES: addresses}) for row in rows]
-
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
         spec = resource.spec
         assert isinstance(spec, ShareAccessSpec)
         seen = super().observe(call, resource, row)
-        wanted, found = row.raw[ADDRESSES].get(spec.port), row.raw["access_to"]
+        wanted, found = row.raw.get(ADDRESSES, {}).get(spec.port), row.raw["access_to"]
         if wanted is None or wanted == found:
             return seen
         # A rule can't be changed: what lets another address in is made again.
