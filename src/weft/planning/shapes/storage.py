@@ -1,7 +1,7 @@
 """Storage of a pod: what an order may have where, its resources, and what its servers mount.
 
 Shares are open to the addresses of the pod's own ports alone: one rule for each. A volume belongs to a server's number
-in the pod, not to its node: a node that replaces another gets its volume.
+in the pod, not to its node.
 """
 
 from __future__ import annotations
