@@ -14,34 +14,30 @@ from weft.model.ids import span
 from weft.model.order import LEVELS, Order
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.planning.shapes.gpu.parts import PARTS
-from weft.planning.shapes.resolve import resolve_cloud, resolve_flavor, shape_of
-from weft.planning.shapes.shape import Shape
+from weft.planning.shapes.resolve import SHAPES, resolve_cloud, resolve_flavor, shape_of
+from weft.planning.shapes.shape import AGAIN, Shape
 from weft.planning.shapes.storagechange import WHYS as OF_STORAGE
 from weft.planning.shapes.storagechange import impossible_storage
 
 MEANINGLESS = frozenset({"name", "queue"})
 """Fields that are meaningless for an existing pod: its name, and whether it would have waited."""
 
-_AGAIN = "release the pod and order it again"
 _ON_CREATION = "set when servers are created"
 _WHY: Mapping[str, str] = {
-    "nodes.image": f"{_ON_CREATION}; {_AGAIN}, or install on the servers",
-    "nodes.flavor": f"{_ON_CREATION}; {_AGAIN}",
-    "nodes.accelerators": f"{_ON_CREATION}; {_AGAIN}",
-    "nodes.count": "a V-IPU cluster and its Poplar servers are created as a whole; " + _AGAIN,
-    "ipus": f"a V-IPU cluster is created as a whole; {_AGAIN}",
+    "nodes.image": f"{_ON_CREATION}; {AGAIN}, or install on the servers",
+    "nodes.flavor": f"{_ON_CREATION}; {AGAIN}",
+    "nodes.accelerators": f"{_ON_CREATION}; {AGAIN}",
     "access.key_pair": f"{_ON_CREATION}; add keys to ~/.ssh/authorized_keys on the servers",
     "access.ssh_key": f"{_ON_CREATION}; add keys to ~/.ssh/authorized_keys on the servers",
-    "storage": f"{_ON_CREATION}; {_AGAIN}",
-    "access.user_data": f"cloud-init runs once, when a server is created; {_AGAIN}",
-    "network": f"servers have addresses in it; {_AGAIN}",
+    "storage": f"{_ON_CREATION}; {AGAIN}",
+    "access.user_data": f"cloud-init runs once, when a server is created; {AGAIN}",
+    "network": f"servers have addresses in it; {AGAIN}",
     "lease.start": "it has started",
-    "cloud": f"servers don't move between clouds; {_AGAIN}",
+    "cloud": f"servers don't move between clouds; {AGAIN}",
 }
-_OTHERWISE = f"it can't be changed on an existing pod; {_AGAIN}"
-_SHARED = f"servers on shared nodes don't move; {_AGAIN}"
-WHYS = frozenset({*_WHY.values(), _OTHERWISE, _SHARED, *OF_STORAGE})
+_OTHERWISE = f"it can't be changed on an existing pod; {AGAIN}"
+_OF_SHAPES = (why for shape in SHAPES for why in shape.fixed.values())
+WHYS = frozenset({*_WHY.values(), *_OF_SHAPES, _OTHERWISE, *OF_STORAGE})
 """All sentences on why a field can't be changed."""
 
 
@@ -132,8 +128,9 @@ def _order(document: dict[str, Any], order: Order, impossible: list[Impossible])
 
 def _why(path: str, shape: Shape) -> str:
     """Why it can't be changed and what to do instead, by the longest part of the path with a sentence."""
-    if shape is PARTS and path.startswith(("nodes.count", "nodes.spare", "locality")):
-        return _SHARED
+    for field, why in shape.fixed.items():
+        if path == field or path.startswith(f"{field}."):
+            return why
     parts = path.split(".")
     known = (_WHY.get(".".join(parts[:n])) for n in range(len(parts), 0, -1))
     return next((w for w in known if w), _OTHERWISE)

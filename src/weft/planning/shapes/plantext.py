@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 
-from weft.model.fabrictypes import FabricKind
 from weft.model.kinds import every_kind
 from weft.model.placement import Candidate, Explanation, PlacedNode, Placement, Refusal
 from weft.model.plan import Plan
-from weft.model.resources import NetworkSpec, Resource, SegmentSpec, ServerSpec
+from weft.model.resources import NetworkSpec, Resource, ServerSpec
 from weft.planning.shapes.graph import MANAGEMENT_NETWORK
 from weft.planning.shapes.resolve import shape_of
 from weft.planning.shapes.storage import storage_words
@@ -34,7 +33,7 @@ def plan_text(plan: Plan) -> str:
         [f"Limit: {said}" for said in plan.limits],
         list(_storage(plan)),
         list(_resources(plan)),
-        list(_limits(plan)),
+        list(shape_of(plan.order).limits(plan)),
         [f"Would be created: {counts(plan.graph.resources)}."],
     ]
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
@@ -89,24 +88,6 @@ def _rails(placement: Placement) -> Iterator[str]:
     for leaf, switches in placement.rails.items():
         if leaf in {n.leaf for n in (*placement.nodes, *placement.spares)}:
             yield f"  Leaf {leaf} is {len(switches)} rails: {', '.join(switches)}"
-
-
-def _limits(plan: Plan) -> Iterator[str]:
-    """What can't be had with what was ordered. Neutron's "SR-IOV", "Trunking" and Nova's "SR-IOV live migration"."""
-    segment = next((r.spec for r in plan.graph.resources if isinstance(r.spec, SegmentSpec)), None)
-    if segment is None or plan.order.ipus is not None:
-        return
-    if plan.order.fabric.hcas == "shared":
-        yield "Virtual functions (SR-IOV): security groups don't filter their traffic, each is in the pod's segment"
-        yield "alone, and no VXLAN network can be on them. Live migration, where the cloud's release has it, takes them"
-        yield "off the guest meanwhile; weft keeps a server out of the segment while it isn't on its node."
-    elif plan.order.nodes.kind != "bare_metal":
-        yield "Whole adapters (PCI passthrough): security groups don't filter their traffic, no VXLAN network can be on"
-        yield "them, and their servers can't be live-migrated."
-    if segment.fabric_type is FabricKind.ETHERNET:
-        yield "RoCE in the pod's VLAN, at layer 2: the RDMA network has no gateway and no router, and floating IPs lead"
-        yield "to the management network only. Other VLANs can't be had on the adapters (Neutron's trunk ports): frames"
-        yield "with tags of the guest's own reach nobody."
 
 
 def _by_leaf(placement: Placement) -> Iterator[str]:

@@ -21,6 +21,9 @@ from weft.planning.queue.book import Book
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
 
+AGAIN = "release the pod and order it again"
+"""What is left where a field can't be changed."""
+
 
 class Where(NamedTuple):
     """Where an order is placed; each has its own timeline and queue.
@@ -170,6 +173,11 @@ class Shape(Protocol):
         """Fields of an order that can be changed on a running pod."""
         ...
 
+    @property
+    def fixed(self) -> Mapping[str, str]:
+        """Field, or how fields begin -> why it can't be, where the reason is of this shape alone."""
+        ...
+
     def is_of(self, order: Order) -> bool:
         """Whether the order is of this shape; of several the first in `SHAPES` has it."""
         ...
@@ -246,6 +254,10 @@ class Shape(Protocol):
 
     def headline(self, plan: Plan) -> str:
         """What it takes, in one sentence."""
+        ...
+
+    def limits(self, plan: Plan) -> Iterator[str]:
+        """Lines on what can't be had with what was ordered."""
         ...
 
     @property

@@ -13,7 +13,7 @@ from weft.planning.place.placement import place
 from weft.planning.shapes.gpu.partscapacity import parts_rows
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.gpu.shape import GpuShape
-from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved
+from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Needs, Resolved
 from weft.planning.words import some
 
 
@@ -24,6 +24,11 @@ class PartsShape(GpuShape):
     units = "servers"
     changeable = frozenset(
         {"access.ssh_from", "access.floating_ip", "network.router", "storage", "lease.end", "lease.duration"}
+    )
+
+    fixed: Mapping[str, str] = dict.fromkeys(
+        ("nodes.count", "nodes.spare", "locality"),
+        f"servers on shared nodes don't move; {AGAIN}",
     )
 
     def is_of(self, order: Order) -> bool:

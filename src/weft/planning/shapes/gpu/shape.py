@@ -25,6 +25,7 @@ from weft.planning.queue.capacity import capacity
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK, has_segment, podgraph
+from weft.planning.shapes.gpu.limits import limits_of
 from weft.planning.shapes.gpu.members import members
 from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
@@ -69,8 +70,12 @@ class GpuShape:
     name = "nodes"
     units = "nodes"
     changeable = CHANGEABLE
+    fixed: Mapping[str, str] = {}
     says = SAYS
     columns = ("#", "node", "rack", "leaf", "block")
+
+    def limits(self, plan: Plan) -> Iterator[str]:
+        return limits_of(plan)
 
     def is_of(self, order: Order) -> bool:
         return True  # everything that no other shape takes

@@ -25,7 +25,7 @@ from weft.planning.shapes.ipu.graph import DATA_NETWORK, ipu_graph
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
 from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of
 from weft.planning.shapes.ipu.says import SAYS
-from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved
+from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Needs, Resolved
 
 TYPE = "ipu"
 """Name of IPUs among accelerator types."""
@@ -47,9 +47,16 @@ class IpuShape:
     name = "ipus"
     units = "IPU-Machines"
     changeable = CHANGEABLE
+    fixed: Mapping[str, str] = {
+        "nodes.count": f"a V-IPU cluster and its Poplar servers are created as a whole; {AGAIN}",
+        "ipus": f"a V-IPU cluster is created as a whole; {AGAIN}",
+    }
     places = None
     says = SAYS
     columns = ("#", "machine", "rack", "switch", "IPU-POD")
+
+    def limits(self, plan: Plan) -> Iterator[str]:
+        yield from ()
 
     def is_of(self, order: Order) -> bool:
         return order.ipus is not None

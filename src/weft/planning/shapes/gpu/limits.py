@@ -1,0 +1,27 @@
+"""What tenants of GPU nodes can't have with the adapters that they ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.model.fabrictypes import FabricKind
+from weft.model.plan import Plan
+from weft.model.resources import SegmentSpec
+
+
+def limits_of(plan: Plan) -> Iterator[str]:
+    """What can't be had with what was ordered. Neutron's "SR-IOV", "Trunking" and Nova's "SR-IOV live migration"."""
+    segment = next((r.spec for r in plan.graph.resources if isinstance(r.spec, SegmentSpec)), None)
+    if segment is None:
+        return
+    if plan.order.fabric.hcas == "shared":
+        yield "Virtual functions (SR-IOV): security groups don't filter their traffic, each is in the pod's segment"
+        yield "alone, and no VXLAN network can be on them. Live migration, where the cloud's release has it, takes them"
+        yield "off the guest meanwhile; weft keeps a server out of the segment while it isn't on its node."
+    elif plan.order.nodes.kind != "bare_metal":
+        yield "Whole adapters (PCI passthrough): security groups don't filter their traffic, no VXLAN network can be on"
+        yield "them, and their servers can't be live-migrated."
+    if segment.fabric_type is FabricKind.ETHERNET:
+        yield "RoCE in the pod's VLAN, at layer 2: the RDMA network has no gateway and no router, and floating IPs lead"
+        yield "to the management network only. Other VLANs can't be had on the adapters (Neutron's trunk ports): frames"
+        yield "with tags of the guest's own reach nobody."
