@@ -34,6 +34,7 @@ def test_a_pod_grows_opens_and_shrinks_while_the_others_run(people: People) -> N
     assert len(first) == 2
 
     again = apply(tenant, 2)
+    assert "nothing to change" in again.out
     assert servers(tenant) == first and "generation  1" in tenant.weft("pod", "show", "train").out, again.out
 
     apply(tenant, 3, "first")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
+from dataclasses import replace
 
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import ORDER, QUICK, House
 from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
+from weft.model.agentapi import Tables, TablesQuery
 from weft.model.pod import Aspect, Phase, PodState, find
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault
@@ -129,3 +132,32 @@ def test_what_is_stored_sums_up_to_what_is_listed(house: House) -> None:
             break
         visit(house, pod)
     assert seen[0] == "PLACED" and seen[-1] == "RELEASED" and "READY" in seen
+
+
+def test_pods_that_are_ready_share_a_reading_of_the_fabric(house: House) -> None:
+    """One from before a pod was READY, or from before its repair was asked for, says nothing about it."""
+    readings: list[float] = []
+    read = house.fabric.managers[0].tables
+
+    def counted(query: TablesQuery) -> Tables:
+        readings.append(time.monotonic())
+        return read(query)
+
+    house.fabric.managers[0].tables = counted
+    house.worker = house.new_worker("patient", replace(QUICK, fabric_age=3600.0))
+    one = house.ready()
+    other = house.ready(ORDER.model_copy(update={"name": "other"}))
+    visit(house, other)  # from after it was READY
+    before = len(readings)
+    assert before
+    for pod in (one, other, one):
+        visit(house, pod)
+    assert len(readings) == before
+    new = house.ready(ORDER.model_copy(update={"name": "new"}))
+    before = len(readings)
+    visit(house, new)
+    assert len(readings) > before, "one from before it was READY is too old"
+    before = len(readings)
+    house.store.request_repair(one.id)
+    house.worker.run_once()
+    assert len(readings) > before

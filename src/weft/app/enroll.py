@@ -1,7 +1,7 @@
 """`weft site enroll`: the site's machines into Ironic, each only as far as it is what the site says.
 
 Runs on an operator's host with the operator's own rights; the service takes no part in it. Each pass looks at
-everything anew and does what is missing, so a run that was stopped is gone on with by the next, and one more changes
+everything again and does what is missing, so the next run continues one that was stopped, and one more changes
 nothing.
 """
 
@@ -30,8 +30,6 @@ from weft.planning.site.inspection import inspection_differences
 
 POLL = 2.0
 """Seconds between two passes."""
-_Ports = Mapping[str, dict[str, Any]]
-"""MAC address -> port."""
 _GOING = frozenset({"verifying", "inspecting", "inspect wait", "cleaning", "clean wait"})
 _FAILED = frozenset({"enroll", "inspect failed", "clean failed", "deploy failed", "error"})
 

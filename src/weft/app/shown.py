@@ -59,7 +59,7 @@ OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", 
 maintenance are the same to a tenant."""
 TAKEN = "busy"
 _TOLD = frozenset({"members", "ssh_from", "ingress", "gateway", "subnets"})
-"""Fields of resources whose changes are shown with values; of a partition's members only the number."""
+"""Fields of resources whose changes are shown with values; of a segment's members only the number."""
 _UNTOLD = {"was": HIDDEN, "becomes": HIDDEN}
 _T = TypeVar("_T")
 _D = TypeVar("_D", bound=BaseModel)

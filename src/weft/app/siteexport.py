@@ -78,7 +78,7 @@ def export_site(
 
 
 def _write(target: Path, files: Mapping[str, bytes], force: bool) -> Exported:
-    """Every file is replaced whole; whoever dies in the middle leaves old and new ones, and the next run mends it."""
+    """Every file is replaced whole; whoever dies in the middle leaves old and new ones, which the next run replaces."""
     if target.exists() and not target.is_dir():
         raise InputError("--output", str(target), "a directory")
     target.mkdir(parents=True, exist_ok=True)

@@ -49,20 +49,20 @@ class HeldPod(Held):
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
                     self._events(tx, [("quarantine", f"{node}: {reason}", None)])
 
-    def withhold(self, nodes: Mapping[str, str], partition: Resource | None) -> None:
-        """Note why which nodes' adapters are out of the partition (an empty reason: they are in), and update it."""
-        if partition is not None:
+    def withhold(self, nodes: Mapping[str, str], segment: Resource | None) -> None:
+        """Note why which nodes' adapters are out of the segment (an empty reason: they are in), and update it."""
+        if segment is not None:
             self.flush()  # one statement writes a row once
             self._notes.events.append(
-                ("repair", "the adapters of the partition follow its servers", partition.key)
+                ("repair", "the adapters of the segment follow its servers", segment.key)
             )
-        self._notes.watch(nodes, partition, f"pod {self.pod.name} ({self.pod.id})")
-        if partition is not None:
+        self._notes.watch(nodes, segment, f"pod {self.pod.name} ({self.pod.id})")
+        if segment is not None:
             self.flush()
             self.forget()
 
     def withheld(self) -> frozenset[str]:
-        """Nodes whose adapters are out of the partition."""
+        """Nodes whose adapters are out of the segment."""
         with self._database.statement() as tx:
             return frozenset(r["node"] for r in tx.rows("nodes_withheld", pod_id=self.pod.id))
 

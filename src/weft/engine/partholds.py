@@ -81,13 +81,13 @@ def part_of(row: Row) -> Part:
 
 
 def parts_document(parts: Parts) -> Jsonb | None:
-    """What an order is promised of shared nodes; None: whole ones."""
+    """What is booked for an order of shared nodes; None: whole ones."""
     rows = [{"node": node, "part": part.model_dump(mode="json")} for node, part in parts]
     return Jsonb(rows) if rows else None
 
 
 def booked_parts(row: Row) -> tuple[tuple[str, Part], ...]:
-    """The same read again. What can't be read is as if the nodes were promised whole: nobody gets anything of them."""
+    """The same read again. What can't be read is as if the nodes were booked whole: nobody gets anything of them."""
     try:
         return tuple((str(p["node"]), Part.model_validate(p["part"])) for p in row["parts"] or ())
     except (ValidationError, KeyError, TypeError) as error:

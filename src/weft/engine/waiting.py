@@ -38,7 +38,7 @@ def time_of(seconds: float) -> datetime | None:
 def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity, site: Site) -> bool:
     """A later end for an order that waits, in the caller's transaction (which holds `lock_capacity`).
 
-    What it is promised is kept for as long. False: it has begun meanwhile, or was taken back.
+    What is booked for it is kept for as long. False: it has begun meanwhile, or was taken back.
 
     Raises:
         ConflictError: it has no end, or its nodes are booked by others by then.
@@ -72,7 +72,7 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
 
 
 def write_booking(tx: Tx, pod_id: UUID | str, keep: Keep) -> None:
-    """What an order that waits will have, in place of what it was promised before."""
+    """What an order that waits will have, in place of what was booked for it before."""
     tx.run(
         "booking",
         pod_id=pod_id,
@@ -117,7 +117,7 @@ def insert_waiting(
     """An order that starts later, in the caller's transaction (which holds `lock_capacity`).
 
     Args:
-        nodes: what it is promised from the start of its window; none: it waits in the queue.
+        nodes: what is booked for it from the start of its window; none: it waits in the queue.
         parts: what of them, if it shares them.
     """
     now, later = tx.now(), window.start > window.now

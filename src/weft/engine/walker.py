@@ -22,7 +22,7 @@ from weft.engine.world import World
 from weft.model.errors import NotYetError, WeftError
 from weft.model.kinds import Home
 
-AT_ONCE = Wait("the wish for it changed", 0.0)
+AT_ONCE = Wait("what is wanted of it has changed", 0.0)
 """What is wanted is another thing than a moment ago, or the worker is to let go."""
 
 

@@ -144,7 +144,7 @@ class Occupancy(Document):
     )
     shared: Mapping[Name, str] = Field(
         default_factory=dict,
-        description="Node -> for whom parts of it are promised in the time that is asked for: it can't be had whole.",
+        description="Node -> for whom parts of it are booked in the time that is asked for: it can't be had whole.",
     )
     unfit: Mapping[str, Mapping[Name, str]] = Field(
         default_factory=dict,
@@ -161,7 +161,7 @@ class Occupancy(Document):
     )
     reserved: Mapping[Name, str] = Field(
         default_factory=dict,
-        description="Node -> for whom it is kept in the time that is asked for (promised, or set aside); "
+        description="Node -> for whom it is kept in the time that is asked for (booked, or set aside); "
         "for `place` alone: an engine has a timeline for it.",
     )
     neighbours: tuple[Neighbour, ...] = Field(

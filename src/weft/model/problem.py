@@ -119,7 +119,7 @@ _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
     ),
     _K.NODE_WITHHELD: (
         _S.ISOLATION,
-        "node {subject}: {why}: its adapters are kept out of the pod's partition",
+        "node {subject}: {why}: its adapters are kept out of the pod's segment",
     ),
     _K.NODE_UNREAD: (_S.UNKNOWN, "node {subject}: what is on its host is unknown: {why}"),
     _K.PORT_UNREAD: (_S.UNKNOWN, "{subject}: its P_Key table can't be read: {why}"),

@@ -17,7 +17,7 @@ class Action(StrEnum):
     RESET = "reset"
     """Power off and on, without asking the operating system."""
     RESCUE = "rescue"
-    """Boot a rescue system, from which the server's own disk can be mended."""
+    """Boot a rescue system, from which the server's own disk can be repaired."""
     UNRESCUE = "unrescue"
 
 

@@ -39,5 +39,13 @@ LEADS = forms(
 CLAUSES = forms(
     "network {name} has something on it that is not the pod's: …",
     "{kind} {name} is not there",
-    "node {node}: something that isn't the pod's is on its host: its adapters are kept out of the pod's partition",
+    *(
+        f"node {{node}}: {why}: its adapters are kept out of the pod's partition"
+        for why in (
+            "something that isn't the pod's is on its host",
+            "the pod's server isn't on its host",
+            "its machine doesn't run the pod's server now",
+            "its host has something that doesn't belong to the pod",
+        )
+    ),
 )

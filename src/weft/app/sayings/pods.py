@@ -75,7 +75,7 @@ _CLAUSES = forms(
     "{kind} {name}: {field} is …",
     "{kind} {name} is {field}: …",
     *(
-        f"node {{node}}: {why}: its adapters are kept out of the pod's partition"
+        f"node {{node}}: {why}: its adapters are kept out of the pod's segment"
         for why in (
             "the pod's server isn't on its host",
             "its machine doesn't run the pod's server now",

@@ -15,9 +15,6 @@ from weft.model.mark import Mark
 from weft.model.resources import Outcome, Resource, ShareSpec, Status, VolumeSpec
 
 GOING = frozenset({"deleting", "deferred_deleting"})
-COMING = frozenset(
-    {"creating", "downloading", "extending", "shrinking", "migrating", "retyping", "maintenance"}
-)
 REFUSED = (400, 403, 409)
 """What a deletion is refused with if something hangs on it, is locked, or in use."""
 

@@ -22,7 +22,6 @@ from weft.planning.export.view import View
 from weft.planning.site.deployment import networks_with
 
 FOLDER = "/home/stack/templates"
-IMAGES = "file:///var/lib/ironic/images"
 
 
 def tripleo_files(view: View) -> dict[str, str]:

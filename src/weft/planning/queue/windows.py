@@ -104,10 +104,10 @@ class Windows:
         """
         if not ask.gbps:
             return {}
-        promised = [load for load in self.reservations.loads(ask.pod) if load.start < end]
+        booked = [load for load in self.reservations.loads(ask.pod) if load.start < end]
         leases = self.leases.loads(ask.pod)
         ended = [load for load in leases if load.end < end and (load.end > start or not present)]
-        return peak([*promised, *map(_given_back, ended)], start)
+        return peak([*booked, *map(_given_back, ended)], start)
 
     def besides_leases(self, ask: Ask, moment: float) -> dict[int, int]:
         """The same from a moment on, with only the current leases."""
