@@ -6,7 +6,6 @@ Mounting is tried by libnfs from network namespaces on the storage network with 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -16,8 +15,8 @@ import pytest
 from openstack.connection import Connection
 
 from tests.e2e.people import Person, connection
+from tests.helpers.storagelab import storage_lab as storage_lab
 from weftlab.lab import Lab
-from weftlab.layout import free_ports
 from weftlab.storage.config import CIDR, NETWORK, folder
 from weftlab.storage.filer import client
 
@@ -29,20 +28,6 @@ PREFIX = CIDR.partition("/")[2]
 STRANGER = f"10.79.0.9/{PREFIX}"
 SHARE = "{share: data, size: 1GiB, mount: /data%s}"
 VOLUME = "{volume: work, size: 1GiB, mount: /work%s}"
-
-
-@pytest.fixture(scope="module")
-def storage_lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    if state := os.environ.get("WEFT_TEST_STORAGE_LAB"):
-        yield Lab(Path(state))
-        return
-    state = tmp_path_factory.mktemp("storage-lab")
-    ours = Lab(state, ports=free_ports(), nodes=4, computes=4, ipus=0, storage=True, say=print)
-    ours.up()
-    try:
-        yield ours
-    finally:
-        ours.down()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError, UnauthenticatedError
 from weft.model.hostneeds import too_small
-from weft.model.kinds import Home, kinds_at
+from weft.model.kinds import Home, Kind, kinds_at
 from weft.model.novaflavor import NovaFlavor, miscounted
 from weft.model.order import Order
 from weft.model.quota import needed_quota
@@ -96,6 +96,10 @@ class FakeCloud(FakeServers, FakeStorage):
         def one(resource: Resource) -> Outcome:
             scope.fence()
             fields = wanted_fields(resource, ids)
+            if resource.kind in (Kind.SHARE, Kind.VOLUME) and (
+                made := self._mine(scope, {}).get(resource.key)
+            ):
+                return Outcome(made[0].id)  # nothing of it is unique: the driver looks first
             project = scope.project_id if resource.owner == "tenant" else SERVICE_PROJECT
             refusal = refusal_of_creation(
                 resource.kind, resource.name, fields, project, self.things(), self.offers
