@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import configparser
 import json
+import re
 import shutil
 import subprocess
+import tarfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,12 @@ from weftlab.environment import ensure_alone
 from weftlab.layout import default_cache
 
 PINS = ROOT / "tests" / "data" / "export" / "tripleo.txt"
-TOOLS = ("os-net-config", "tripleo-ansible", "tripleo-common", "python-tripleoclient")
+TOOLS = ("os-net-config", "tripleo-ansible", "tripleo-common", "python-tripleoclient", "pip")
+HEAT = "tripleo-heat-templates==18.0.0"
+GONE = {"environments/disable-telemetry.yaml"}
+"""The guide's release has it."""
+UNKNOWN = {"ManageFirewall"}
+"""Parameters that this last release has no more."""
 NODE_INFO, ENVIRONMENT = "templates/node-info.yaml", "templates/environment.yaml"
 
 
@@ -236,6 +244,67 @@ def test_tripleos_own_validators_find_what_is_wrong(tmp_path: Path) -> None:
         assert old in text
         (folder / name).write_text(text.replace(old, new))
     assert [name for name, errors in validated(folder).items() if not errors] == []
+
+
+@pytest.fixture(scope="module")
+def heat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The heat templates, of their source distribution: the wheel is empty."""
+    folder = tmp_path_factory.mktemp("heat")
+    words = ("-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", folder, HEAT)
+    subprocess.run([validators() / "bin/python", *words], check=True, capture_output=True)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+@pytest.mark.cloud
+@pytest.mark.nightly(
+    reason="downloads the templates of all of TripleO; the validators look at each file by day"
+)
+def test_the_heat_templates_are_rendered_with_the_roles_and_networks(heat: Path, tmp_path: Path) -> None:
+    """By TripleO's own renderer; what the deploy command names is there, and parameters are templates' own."""
+    folder = written(tmp_path / "files", changed(with_everything, with_roce))
+
+    def rendered(out: Path) -> subprocess.CompletedProcess[str]:
+        given = (folder / "templates/roles_data.yaml", folder / "templates/network_data.yaml")
+        words = ("tools/process-templates.py", "-r", given[0], "-n", given[1], "-o", out)
+        command = [validators() / "bin/python", *words]
+        return subprocess.run(command, cwd=heat, capture_output=True, text=True, check=False)
+
+    out = tmp_path / "out"
+    assert rendered(out).returncode == 0
+    assert (out / "puppet/computesriovib-role.yaml").exists() and len(list(out.rglob("*"))) > 1500
+    named = re.findall(
+        r"/usr/share/openstack-tripleo-heat-templates/(\S+)", (folder / "deploy.sh").read_text()
+    )
+    assert {name for name in named if not (out / name).exists()} == GONE
+    assert set(_parameters(folder)) - _known(out) == UNKNOWN
+    roles = folder / "templates/roles_data.yaml"
+    roles.write_text(roles.read_text().replace("name: ComputeSriovIB", "nam: ComputeSriovIB"))
+    assert rendered(tmp_path / "wrong").returncode != 0
+
+
+def _known(out: Path) -> set[str]:
+    """Names of the templates' parameters."""
+    found: set[str] = set()
+    for file in out.rglob("*.yaml"):
+        if block := re.search(r"(?ms)^parameters:\n(.*?)(?=^\S|\Z)", file.read_text()):
+            found |= set(re.findall(r"(?m)^  (\w+):", block.group(1)))
+    return found
+
+
+def _parameters(folder: Path) -> Iterator[str]:
+    """Names of what the environments set, also for one role; `ExtraConfig` is a role's own."""
+    for file in (folder / "templates").glob("*.yaml"):
+        document = yaml.safe_load(file.read_text())
+        for name, value in (
+            document.get("parameter_defaults", {}) if isinstance(document, dict) else {}
+        ).items():
+            if name.endswith("Parameters"):
+                yield from value
+            elif not name.endswith("ExtraConfig"):
+                yield name
 
 
 def test_files_are_complete_when_folders_are_copied(tmp_path: Path) -> None:
