@@ -73,6 +73,8 @@ def show_receipt(signed: Json) -> None:
             say(f"not reused until seen free: {', '.join(abandoned['kept'])}")
     say("\n".join(["", *table(("plane", "subject", "result", "seen", "at"), receipt["items"])]))
     for item in receipt["items"]:
+        if item["result"] == "kept":
+            say(f"stays in the project: {item['plane']} {item['subject']}")
         for one in item.get("unread", ()):
             say(f"not covered by {item['plane']} {item['subject']}: {one}")
     if corrections := signed.get("corrections"):
