@@ -22,6 +22,7 @@ TEAMS = ("team-a", "team-b")
 FLAVORS: dict[str, tuple[int, int, int, dict[str, str]]] = {
     "gpu8": (96, 1024 * 1024, 100, {"pci_passthrough:alias": "h100:8"}),
     "a100x8": (96, 1024 * 1024, 100, {"pci_passthrough:alias": "a100:8"}),
+    "a100x2": (16, 128 * 1024, 10, {"pci_passthrough:alias": "a100:2"}),
     "gpu1": (8, 64 * 1024, 10, {"pci_passthrough:alias": "h100:1"}),
     "cpu1": (1, 512, 1, {}),
 }

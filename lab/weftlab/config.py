@@ -327,14 +327,14 @@ def devices(node: Node) -> list[dict[str, object]]:
         *gpus,
         *({**device("15b3", "1021", "type-PF", h.pci, h.numa), "mac": h.mac} for h in node.hcas),
         *(
-            {**device("15b3", "101e", "type-VF", _function(h, i), h.numa), "parent_addr": h.pci}
+            {**device("15b3", "101e", "type-VF", function_address(h, i), h.numa), "parent_addr": h.pci}
             for h in node.hcas
             for i in range(h.vfs)
         ),
     ]
 
 
-def _function(hca: Hca, number: int) -> str:
+def function_address(hca: Hca, number: int) -> str:
     """PCI address of a virtual function; those of an adapter are on one bus."""
     assert hca.vf_pci is not None
     at = routing_id(hca.vf_pci) + number

@@ -1,13 +1,15 @@
-"""`make demo DEMO=roce`: two pods on Ethernet switches of several vendors, and pings between their adapters."""
+"""`make demo DEMO=roce`: pods on Ethernet switches of several vendors; pings, and forged frames, between adapters."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from weftlab.demo import Demo
 from weftlab.switches.hosts import Reach
 from weftlab.switches.labsite import host_name, lab_ovs
+from weftlab.switches.probe import FLOOD, Probe
 
 POD = """\
 name: {name}
@@ -15,19 +17,27 @@ nodes: {{count: {count}, flavor: a100x8, image: tiny}}
 fabric: {{isolation: partition}}
 locality: {{required: site, preferred: leaf}}
 """
+PARTS = """\
+name: {name}
+nodes: {{count: {count}, accelerators: {{type: a100, count: 2}}, image: tiny, sharing: shared}}
+fabric: {{hcas: shared}}
+"""
 
 
 class RoceDemo(Demo):
     """Servers have no kernel of their own, but their adapters are real interfaces, in network namespaces."""
 
+    def shown(self, pod: str, cloud: str = "team-a") -> dict[str, object]:
+        self.weft("pod", "show", pod, "--json", save=f"{pod}.json", cloud=cloud)
+        return json.loads((self.folder / f"{pod}.json").read_text())
+
     def members(self, pod: str, cloud: str = "team-a") -> Mapping[str, str]:
         """Address on the RDMA network -> namespace of the adapter that has it."""
-        self.weft("pod", "show", pod, "--json", save=f"{pod}.json", cloud=cloud)
-        servers = json.loads((self.folder / f"{pod}.json").read_text())["servers"]
+        servers: list[dict[str, object]] = self.shown(pod, cloud)["servers"]  # type: ignore[assignment]
         return {
-            address: host_name(server["node"], f"mlx5_{n}")
+            address: host_name(str(server["node"]), f"mlx5_{n}")
             for server in servers
-            for n, address in enumerate(server["rdma_addresses"])
+            for n, address in enumerate(server["rdma_addresses"])  # type: ignore[arg-type]
         }
 
     def pings(self, from_: Mapping[str, str], to: Mapping[str, str], wanted: bool) -> None:
@@ -37,6 +47,12 @@ class RoceDemo(Demo):
         print(f"{len(answered)} of {len(pairs)} pings were answered", flush=True)
         if answered != (pairs if wanted else set[tuple[str, str]]()):
             raise SystemExit(f"weft demo: {'all' if wanted else 'none'} of them should have been")
+
+    def heard(self, what: str, by: Collection[str], wanted: Collection[str] = ()) -> None:
+        """The demo fails if others hear it than should."""
+        print(f"{what}: heard by {', '.join(sorted(by)) or 'nobody'}", flush=True)
+        if set(by) != set(wanted):
+            raise SystemExit(f"weft demo: {', '.join(sorted(wanted)) or 'nobody'} should have heard it")
 
     @property
     def reach(self) -> Reach:
@@ -57,9 +73,9 @@ class RoceDemo(Demo):
         self.weft("pod", "list", "--all-projects", cloud="operator")
         self.say("from every adapter of train to every other one of it")
         self.pings(train, train, wanted=True)
-        self.say("root on the servers of train takes addresses of serve's network, and reaches nobody there")
-        with self.reach.taken({space: f"10.128.255.{n}/9" for n, space in enumerate(train.values(), 1)}):
-            self.pings(train, serve, wanted=False)
+        with contextlib.closing(Probe(self.lab)) as probe:
+            self.attacks(probe, train, serve)
+            self.shared(probe)
         self.say("the operator: switches, and an audit of cloud and fabric")
         self.weft("fabric", "status", cloud="operator")
         self.weft("audit", cloud="operator")
@@ -73,3 +89,51 @@ class RoceDemo(Demo):
         self.pings(serve, serve, wanted=True)
         self.weft("pod", "release", "serve", "--wait", cloud="team-b")
         self.weft("audit", cloud="operator")
+
+    def attacks(self, probe: Probe, train: Mapping[str, str], serve: Mapping[str, str]) -> None:
+        """As root on the servers, in both directions."""
+        numbers = {"train": self.number("train"), "serve": self.number("serve", "team-b")}
+        for who, mine, other, to in (("train", train, "serve", serve), ("serve", serve, "train", train)):
+            self.say(
+                f"root on the servers of {who} takes addresses of {other}'s network, and reaches nobody there"
+            )
+            rogue = {space: f"10.128.255.{n}/9" for n, space in enumerate(mine.values(), 1)}
+            with self.reach.taken(rogue):
+                self.pings(mine, to, wanted=False)
+            sender, *rest = mine.values()
+            both = [*rest, *to.values()]
+            self.heard("a broadcast", probe.honest(sender, both, by=rest), rest)
+            self.heard(f"forged tags of {other}'s VLAN", probe.forged(sender, to.values(), [numbers[other]]))
+            self.heard(f"frames of {FLOOD:,} addresses, at {other}", probe.flooded(sender, to.values()))
+
+    def shared(self, probe: Probe) -> None:
+        """Virtual functions of two tenants on one host, whose switch port is a trunk of both VLANs."""
+        self.say("pods of two tenants share hosts, by virtual functions")
+        for name, count, cloud in (("many", 5, "team-a"), ("one", 1, "team-b")):
+            (self.folder / f"{name}.yaml").write_text(PARTS.format(name=name, count=count))
+            self.weft("pod", "create", "-f", f"{name}.yaml", "--wait", cloud=cloud)
+        many, one = self.number("many"), self.number("one", "team-b")
+        trunks = probe.trunks()
+        for name, numbers in sorted(trunks.items()):
+            print(f"{name}: trunk of {', '.join(map(str, sorted(numbers)))}", flush=True)
+        shared = next((n for n, numbers in trunks.items() if {many, one} <= numbers), None)
+        if shared is None:
+            raise SystemExit("weft demo: a host should have been shared")
+        rest = probe.members(many) - {shared}
+        strangers = probe.hosts.by_name.keys() - probe.members(many) - probe.members(one)
+        everybody = {*rest, *strangers}
+        self.say(
+            f"root on the shared host, {shared}: tags of its own functions reach their pod, and no others"
+        )
+        self.heard("many's own tag", probe.honest(shared, everybody, rest, tag=many), rest)
+        self.heard("forged tags", probe.forged(shared, everybody, {self.number("train")}))
+        self.heard("no tag", probe.honest(shared, everybody, ()))
+        self.heard(f"frames of {FLOOD:,} addresses, elsewhere", probe.flooded(shared, strangers, tag=many))
+        self.say("release of many; its tag reaches nobody any more")
+        self.weft("pod", "release", "many", "--wait")
+        self.heard("many's tag", probe.honest(shared, everybody, (), tag=many))
+        self.weft("pod", "release", "one", "--wait", cloud="team-b")
+
+    def number(self, pod: str, cloud: str = "team-a") -> int:
+        """The pod's VLAN."""
+        return int(str(self.shown(pod, cloud)["segment"]))

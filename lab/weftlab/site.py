@@ -44,9 +44,9 @@ CLOUD = "lab"
 SWITCH_PORTS = 40
 HOSTS_A_LEAF = 20
 GPUS = 8
-VIRTUAL_FUNCTIONS = 4
+VIRTUAL_FUNCTIONS = labsite.VIRTUAL_FUNCTIONS
 """Of each adapter, where UFM manages the fabric."""
-CORES, MEMORY_MIB = 128, 2048 * 1024
+CORES, MEMORY_MIB = labsite.CORES, labsite.MEMORY_MIB
 """Of a host, as `weftlab.programs.weftlab_driver` reports them to Nova."""
 SUBNET_MANAGERS = ("sm1", "sm2")
 
@@ -149,6 +149,9 @@ def _cloud(gpus: set[str], settings: Settings) -> Cloud:
         "gpu8": Flavor(accelerators=AcceleratorCount(type="h100", count=8)),
         "gpu1": Flavor(accelerators=AcceleratorCount(type="h100", count=1), cores=8, memory_mib=64 * 1024),
         "a100x8": Flavor(accelerators=AcceleratorCount(type=labsite.GPU, count=8)),
+        "a100x2": Flavor(
+            accelerators=AcceleratorCount(type=labsite.GPU, count=2), cores=16, memory_mib=128 * 1024
+        ),
         metal.FLAVOR: metal.flavor(),
         "cpu1": Flavor(),
     }

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from tests.e2e.people import People, Person, assert_clean, connection
-from weft.app.sitefile import load_site
-from weft.drivers.switches import EthernetFabric, open_fabric
-from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 from weftlab.switches.hosts import Reach
 from weftlab.switches.labsite import FABRIC, PHYSICAL_NETWORK, host_name, lab_ovs
+from weftlab.switches.probe import Probe
 
 pytestmark = pytest.mark.cloud
 
@@ -20,6 +19,17 @@ POD = """\
 name: {name}
 nodes: {{count: 2, flavor: a100x8, image: tiny}}
 """
+PARTS = """\
+name: {name}
+nodes: {{count: {count}, accelerators: {{type: a100, count: 2}}, image: tiny, sharing: shared}}
+fabric: {{hcas: shared}}
+"""
+
+
+@pytest.fixture
+def probe(lab: Lab) -> Iterator[Probe]:
+    with contextlib.closing(Probe(lab)) as made:
+        yield made
 
 
 def ordered(person: Person, name: str) -> dict[str, str]:
@@ -39,44 +49,77 @@ def pairs(from_: Mapping[str, str], to: Mapping[str, str]) -> set[tuple[str, str
     return {(space, address) for space in from_.values() for address in to if to[address] != space}
 
 
-def carried(fabric: EthernetFabric, number: int) -> set[str]:
-    """Every port of every switch, read again, that has the VLAN."""
-    return {end for end, vlans in fabric.snapshot().ends.items() if number in vlans.numbers}
-
-
-def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(lab: Lab, people: People) -> None:
-    """Members by ping; strangers never, with addresses taken by root; drift is told; nothing is left on any port."""
+def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
+    lab: Lab, people: People, probe: Probe
+) -> None:
+    """Members by ping; strangers never, in either direction, with addresses taken by root, forged tags and floods;
+    drift is told; nothing is left on any port."""
     mine, others, operator = people("team-a"), people("team-b"), people("operator")
     train, serve = ordered(mine, "train"), ordered(others, "serve")
     reach = Reach(lab_ovs(lab.layout))
     inside = pairs(train, train)
     assert len(train) == 4 and reach.awaited(inside) == inside
-    rogue = {space: f"10.128.255.{n}/9" for n, space in enumerate(train.values(), 1)}
-    with reach.taken(rogue):
-        assert reach.answered(pairs(train, serve)) == set()
+    numbers = {who.cloud: segment(who, name) for who, name in ((mine, "train"), (others, "serve"))}
+    for from_, to, theirs in ((train, serve, numbers["team-b"]), (serve, train, numbers["team-a"])):
+        rogue = {space: f"10.128.255.{n}/9" for n, space in enumerate(from_.values(), 1)}
+        with reach.taken(rogue):
+            assert reach.answered(pairs(from_, to)) == set()
+        sender, *rest = from_.values()
+        assert probe.honest(sender, [*rest, *to.values()], by=rest) == set(rest)
+        assert probe.forged(sender, to.values(), [theirs]) == set()
+        assert probe.flooded(sender, to.values()) == set()
 
     shown = mine.weft("pod", "show", "train", "--json").json
-    number, mark = int(shown["segment"]), f"weft-{shown['id'][:8]}-"
+    number, mark = numbers["team-a"], f"weft-{shown['id'][:8]}-"
     networks = connection(lab, "operator").network.networks()
     [network] = [n for n in networks if n.name == f"{mark}network-rdma"]
     assert (network.provider_physical_network, network.provider_segmentation_id) == (PHYSICAL_NETWORK, number)
-    site = load_site(lab.site_path)
-    fabric = open_fabric(site, FABRIC, NoLedger())
-    try:
-        placed = {n["node"] for n in shown["placed"]}
-        ports = {h.port_id for n in site.nodes if n.name in placed for h in n.hcas_on(FABRIC)}
-        assert carried(fabric, number) & {h.port_id for n in site.nodes for h in n.hcas_on(FABRIC)} == ports
-        assert_clean(operator)
+    placed = {n["node"] for n in shown["placed"]}
+    hcas = [(n, h) for n in probe.site.nodes if n.name in placed for h in n.hcas_on(FABRIC)]
+    assert probe.members(number) == {host_name(n.name, h.name) for n, h in hcas}
+    assert_clean(operator)
 
-        assert mine.weft("pod", "release", "train", "--wait").code == 0
-        receipt = mine.weft("pod", "receipt", "train", "--json")
-        (mine.folder / "receipt.json").write_text(receipt.out)
-        assert mine.weft("receipt", "verify", "receipt.json").code == 0
-        assert carried(fabric, number) == set()
-    finally:
-        fabric.close()
+    assert mine.weft("pod", "release", "train", "--wait").code == 0
+    receipt = mine.weft("pod", "receipt", "train", "--json")
+    (mine.folder / "receipt.json").write_text(receipt.out)
+    assert mine.weft("receipt", "verify", "receipt.json").code == 0
+    assert probe.carried(number) == set()
     with reach.taken({space: f"{address}/24" for address, space in train.items()}):
         assert reach.answered(inside) == set()
     assert reach.awaited(pairs(serve, serve)) == pairs(serve, serve)
     assert others.weft("pod", "release", "serve", "--wait").code == 0
+    assert_clean(operator)
+
+
+def segment(person: Person, name: str) -> int:
+    return int(person.weft("pod", "show", name, "--json").json["segment"])
+
+
+def test_a_host_with_virtual_functions_of_two_tenants_keeps_their_vlans_apart(
+    people: People, probe: Probe
+) -> None:
+    """Its port is a trunk of exactly both VLANs. As root on it: each tag reaches its pod; forged ones, none and a flood
+    reach nobody else; and after a release its tag reaches nobody."""
+    first, second, operator = people("team-a"), people("team-b"), people("operator")
+    for who, name, count in ((first, "many", 5), (second, "one", 1)):
+        (who.folder / f"{name}.yaml").write_text(PARTS.format(name=name, count=count))
+        made = who.weft("pod", "create", "-f", f"{name}.yaml", "--wait", timeout=400)
+        assert made.code == 0, made.err
+    many, one = segment(first, "many"), segment(second, "one")
+    trunks = probe.trunks()
+    assert {n for numbers in trunks.values() for n in numbers} == {many, one}
+    shared, *_ = sorted(name for name, numbers in trunks.items() if numbers == {many, one})
+    rest = probe.members(many) - {shared}
+    assert rest and len({name.partition("-")[0] for name in rest | {shared}}) == 2, "on two hosts"
+    strangers = probe.hosts.by_name.keys() - rest - {shared}
+    assert_clean(operator)
+    assert probe.honest(shared, {*rest, *strangers}, by=rest, tag=many) == rest
+    assert probe.forged(shared, {*rest, *strangers}, [many + 7]) == set()
+    assert probe.honest(shared, {*rest, *strangers}, by=()) == set(), "without a tag it is nobody's"
+    assert probe.flooded(shared, strangers, tag=many) == set()
+    assert first.weft("pod", "release", "many", "--wait").code == 0
+    assert first.weft("pod", "receipt", "many", "--json").json["receipt"]["clean"]
+    assert probe.carried(many) == set()
+    assert probe.honest(shared, {*rest, *strangers}, by=(), tag=many) == set()
+    assert second.weft("pod", "release", "one", "--wait").code == 0
     assert_clean(operator)

@@ -73,6 +73,16 @@ def test_a_started_server_has_its_ports_addresses_and_a_stopped_one_has_none(com
     ]
 
 
+def test_of_a_virtual_function_the_adapter_is_up_and_nothing_more(commands: Commands) -> None:
+    """Its address is in no namespace; and another server's function stays up when one server ends."""
+    functions = {"s1": [port("roce01", "0000:40:00.2")], "s2": [port("roce01", "0000:40:00.3")]}
+    mine = adapters(commands, functions)
+    mine.look({"s1", "s2"})
+    assert set(commands.lines) == {("roce01-mlx5_0", "link set dev eth0 up")}
+    mine.look({"s2"})
+    assert set(commands.lines) == {("roce01-mlx5_0", "link set dev eth0 up")}
+
+
 def test_another_hosts_slot_is_another_adapter(commands: Commands) -> None:
     mine = adapters(commands, {"s1": [port("roce02", "0000:41:00.0")], "s2": [port("gpu01", "0000:40:00.0")]})
     mine.look({"s1", "s2"})

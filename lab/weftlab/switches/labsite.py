@@ -29,6 +29,10 @@ FABRIC = "roce"
 GPU = "a100"
 SPINE_RACK = "roce-core"
 GUID = 0x0002C90300400000
+VIRTUAL_FUNCTIONS = 4
+"""Of each adapter."""
+CORES, MEMORY_MIB = 128, 2048 * 1024
+"""Of a host."""
 NO_COMPUTE = "this lab runs no nova-compute for it"
 """Why nodes beyond `--computes` can't be ordered: they are in the fabric only."""
 PHYSICAL_NETWORK = "rocenet"
@@ -143,6 +147,8 @@ def lab_nodes(settings: Settings, plan: FabricPlan, cloud: str) -> tuple[Node, .
                 switch_port=plan.port(host.ends[0]),
                 mac=host.mac,
                 rate_gbps=100,
+                vfs=VIRTUAL_FUNCTIONS,
+                vf_pci=f"0000:{0x40 + n:02x}:00.2",
             )
             for n, host in enumerate(mine)
         )
@@ -159,6 +165,8 @@ def lab_nodes(settings: Settings, plan: FabricPlan, cloud: str) -> tuple[Node, .
                 cloud=cloud,
                 hcas=adapters,
                 accelerators=gpus,
+                cores=CORES,
+                memory_mib=MEMORY_MIB,
                 maintenance=NO_COMPUTE if unused else None,
             )
         )

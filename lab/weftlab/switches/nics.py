@@ -2,8 +2,9 @@
 
 An adapter that is passed through belongs to the guest alone, so the namespace that stands for it is the guest's: its
 MAC address and its IP addresses are those of the port that Neutron has bound to it. When the server is stopped or
-deleted, the adapter is down and has no address, as in a machine without a guest. What switches let through is not this
-program's affair.
+deleted, the adapter is down and has no address, as in a machine without a guest. Of a virtual function nothing is in a
+namespace: the adapter that it is of is up from then on, and what its VLAN tag makes of its frames is for those to send
+who try it. What switches let through is not this program's affair.
 
 `python -m weftlab.switches.nics STATE CACHE PORTS`
 """
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.model.site import Site
+from weftlab.config import function_address
 from weftlab.guests import LOOK, started_folder
 from weftlab.layout import LabError, Layout, load
 from weftlab.site import make_site
@@ -45,6 +47,12 @@ class Adapters:
             for node in site.nodes
             for hca in node.hcas_on(FABRIC)
         }
+        self._of_function = {
+            (node.nova_host, function_address(hca, i)): host_name(node.name, hca.name)
+            for node in site.nodes
+            for hca in node.hcas_on(FABRIC)
+            for i in range(hca.vfs)
+        }
         self._mine: dict[str, tuple[str, ...]] = {}
 
     def look(self, running: set[str]) -> None:
@@ -54,17 +62,13 @@ class Adapters:
                 self._off(name)
             say(f"{server}: off")
         for server in sorted(running - set(self._mine)):
-            self._mine[server] = tuple(self._on(port, name) for port, name in self._bound(server))
-            say(f"{server}: {', '.join(self._mine[server]) or 'no adapter of this fabric'}")
-
-    def _bound(self, server: str) -> list[tuple[Port, str]]:
-        found: list[tuple[Port, str]] = []
-        for port in self._ports(server):
-            slot = str((port["binding:profile"] or {}).get("pci_slot"))
-            name = self._by_slot.get((port["binding:host_id"], slot))
-            if name is not None:
-                found.append((port, name))
-        return found
+            ports = self._ports(server)
+            self._mine[server] = tuple(self._on(port, name) for port, name in _bound(ports, self._by_slot))
+            parts = [name for _, name in _bound(ports, self._of_function)]
+            for name in parts:
+                self._ovs.inside(name, ["ip", "-batch", "-"], "link set dev eth0 up")
+            words = [*self._mine[server], *(f"a function of {name}" for name in parts)]
+            say(f"{server}: {', '.join(words) or 'no adapter of this fabric'}")
 
     def _on(self, port: Port, name: str) -> str:
         self._off(name)
@@ -76,6 +80,17 @@ class Adapters:
     def _off(self, name: str) -> None:
         lines = ["link set dev eth0 down", "address flush dev eth0", "neigh flush dev eth0"]
         self._ovs.inside(name, ["ip", "-batch", "-"], "\n".join(lines))
+
+
+def _bound(ports: Sequence[Port], by_slot: Mapping[tuple[str, str], str]) -> list[tuple[Port, str]]:
+    """Ports with the namespace that their PCI address belongs to."""
+    found: list[tuple[Port, str]] = []
+    for port in ports:
+        slot = str((port["binding:profile"] or {}).get("pci_slot"))
+        name = by_slot.get((port["binding:host_id"], slot))
+        if name is not None:
+            found.append((port, name))
+    return found
 
 
 def running_servers(layout: Layout) -> set[str]:

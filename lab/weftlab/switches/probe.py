@@ -1,0 +1,77 @@
+"""Frames on a whole lab's Ethernet fabric: who is in a VLAN, and who hears what a host sends, as root on it can."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from weft.app.sitefile import load_site
+from weft.drivers.switches import EthernetFabric, open_fabric
+from weft.ports.ledger import NoLedger
+from weftlab.lab import Lab
+from weftlab.switches.front import PARKING
+from weftlab.switches.hosts import Hosts, frame
+from weftlab.switches.labsite import FABRIC, host_name, lab_ovs, lab_plan
+
+FLOOD = 3000
+"""Addresses of a flood."""
+
+
+class Probe:
+    """Adapters are told by their namespaces. `close` it."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.site = load_site(lab.site_path)
+        self.fabric: EthernetFabric = open_fabric(self.site, FABRIC, NoLedger())
+        self.hosts = Hosts(lab_ovs(lab.layout), lab_plan(lab.settings))
+        self._space = {
+            str(hca.switch_port): host_name(node.name, hca.name)
+            for node in self.site.nodes
+            for hca in node.hcas_on(FABRIC)
+        }
+
+    def close(self) -> None:
+        self.fabric.close()
+
+    def carried(self, number: int) -> set[str]:
+        """Every port of every switch, read again, that has the VLAN; as switch/port."""
+        return {end for end, vlans in self.fabric.snapshot().ends.items() if number in vlans.numbers}
+
+    def members(self, number: int) -> set[str]:
+        """Adapters whose switch port is in the VLAN."""
+        return {self._space[end] for end in self.carried(number) & self._space.keys()}
+
+    def trunks(self) -> Mapping[str, frozenset[int]]:
+        """Adapters whose switch port has VLANs with a tag, and these."""
+        ends = self.fabric.snapshot().ends
+        return {name: ends[end].tagged for end, name in self._space.items() if ends[end].tagged}
+
+    def forged(self, sender: str, listeners: Iterable[str], others: Iterable[int]) -> set[str]:
+        """Who hears frames with a tag of VLANs that aren't the sender's: alone, and inside another tag."""
+        numbers = [*others, PARKING, 1]
+        tags = [t for n in numbers for t in ((n,), (0, n), *((m, n) for m in numbers))]
+        return self._heard(sender, listeners, b"forged", tags)
+
+    def flooded(self, sender: str, listeners: Iterable[str], tag: int | None = None) -> set[str]:
+        """Who hears any of so many frames from as many addresses: a table of addresses that is full makes a switch
+        flood."""
+        sources = [f"02:ff:00:00:{i // 256:02x}:{i % 256:02x}" for i in range(FLOOD)]
+        frames = [frame(source, mark=b"flood", tags=() if tag is None else (tag,)) for source in sources]
+        return self.hosts.heard(sender, sorted({*listeners}), frames, b"flood")
+
+    def honest(
+        self, sender: str, listeners: Iterable[str], by: Collection[str], tag: int | None = None
+    ) -> set[str]:
+        """Who hears a broadcast of the sender's own. Args: by: those who must; it is sent again until they have."""
+        return self._heard(sender, listeners, b"honest", [() if tag is None else (tag,)], by)
+
+    def _heard(
+        self,
+        sender: str,
+        listeners: Iterable[str],
+        mark: bytes,
+        tags: Iterable[tuple[int, ...]],
+        by: Collection[str] = (),
+    ) -> set[str]:
+        mac = self.hosts.by_name[sender].mac
+        frames = [frame(mac, mark=mark, tags=t) for t in tags]
+        return self.hosts.heard(sender, sorted({*listeners} - {sender}), frames, mark, by=by)
