@@ -20,6 +20,7 @@ SUITES = {
     "ufm": "the same through UFM's REST API, against the stand-in's own",
     "neutron_ports": "200 Neutron ports to the wire, against a stand-in that answers at once",
     "switches": "VLAN of 32 ports on 8 switches by each driver, against the switches' own",
+    "roce": "a RoCE pod of 16 nodes to READY, against a script",
     "api": "list and show with 1,000 and 10,000 pods; idle cost of weft serve",
     "requests": "processor of one request of each kind",
     "placement": "decisions, quality, traces",
