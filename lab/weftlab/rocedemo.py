@@ -73,7 +73,7 @@ class RoceDemo(Demo):
         self.weft("pod", "list", "--all-projects", cloud="operator")
         self.say("from every adapter of train to every other one of it")
         self.pings(train, train, wanted=True)
-        with contextlib.closing(Probe(self.lab)) as probe:
+        with contextlib.closing(Probe.of(self.lab)) as probe:
             self.attacks(probe, train, serve)
             self.shared(probe)
         self.say("the operator: switches, and an audit of cloud and fabric")

@@ -28,7 +28,7 @@ fabric: {{hcas: shared}}
 
 @pytest.fixture
 def probe(lab: Lab) -> Iterator[Probe]:
-    with contextlib.closing(Probe(lab)) as made:
+    with contextlib.closing(Probe.of(lab)) as made:
         yield made
 
 
@@ -75,7 +75,7 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
     [network] = [n for n in networks if n.name == f"{mark}network-rdma"]
     assert (network.provider_physical_network, network.provider_segmentation_id) == (PHYSICAL_NETWORK, number)
     placed = {n["node"] for n in shown["placed"]}
-    hcas = [(n, h) for n in probe.site.nodes if n.name in placed for h in n.hcas_on(FABRIC)]
+    hcas = [(n, h) for n in lab.site.nodes if n.name in placed for h in n.hcas_on(FABRIC)]
     assert probe.members(number) == {host_name(n.name, h.name) for n, h in hcas}
     assert_clean(operator)
 

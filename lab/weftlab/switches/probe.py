@@ -1,8 +1,9 @@
-"""Frames on a whole lab's Ethernet fabric: who is in a VLAN, and who hears what a host sends, as root on it can."""
+"""Frames on an Ethernet fabric: who is in a VLAN, and who hears what a host sends, as root on it can."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Self
 
 from weft.app.sitefile import load_site
 from weft.drivers.switches import EthernetFabric, open_fabric
@@ -10,24 +11,29 @@ from weft.ports.ledger import NoLedger
 from weftlab.lab import Lab
 from weftlab.switches.front import PARKING
 from weftlab.switches.hosts import Hosts, frame
-from weftlab.switches.labsite import FABRIC, host_name, lab_ovs, lab_plan
+from weftlab.switches.labsite import FABRIC, lab_ovs, lab_plan
+from weftlab.switches.openvswitch import Ovs
+from weftlab.switches.plan import FabricPlan
 
 FLOOD = 3000
 """Addresses of a flood."""
 
 
 class Probe:
-    """Adapters are told by their namespaces. `close` it."""
+    """Hosts are told by their namespaces, which in a whole lab are adapters of nodes.
 
-    def __init__(self, lab: Lab) -> None:
-        self.site = load_site(lab.site_path)
-        self.fabric: EthernetFabric = open_fabric(self.site, FABRIC, NoLedger())
-        self.hosts = Hosts(lab_ovs(lab.layout), lab_plan(lab.settings))
-        self._space = {
-            str(hca.switch_port): host_name(node.name, hca.name)
-            for node in self.site.nodes
-            for hca in node.hcas_on(FABRIC)
-        }
+    Args:
+        fabric: reads the switches; `close` closes it.
+    """
+
+    def __init__(self, fabric: EthernetFabric, ovs: Ovs, plan: FabricPlan) -> None:
+        self.fabric, self.hosts = fabric, Hosts(ovs, plan)
+        self._space = {plan.port(end): host.name for host in plan.hosts for end in host.ends}
+
+    @classmethod
+    def of(cls, lab: Lab) -> Self:
+        fabric = open_fabric(load_site(lab.site_path), FABRIC, NoLedger())
+        return cls(fabric, lab_ovs(lab.layout), lab_plan(lab.settings))
 
     def close(self) -> None:
         self.fabric.close()

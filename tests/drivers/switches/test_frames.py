@@ -13,6 +13,7 @@ from weft.model.resources import Resource, SegmentSpec, Status
 from weft.model.site import Site
 from weftlab.site import FABRIC
 from weftlab.switches.hosts import frame
+from weftlab.switches.probe import Probe
 
 pytestmark = pytest.mark.fabric
 
@@ -126,6 +127,30 @@ def test_pods_that_share_a_port_have_each_their_own_tag(rig: RealSwitches) -> No
     assert not reached(FIRST, ()) and reached(SECOND, ("host6",)) == {"host6"}
     assert rig.driver.delete(scope(2), [other], {})["partition"].error is None
     assert not reached(SECOND, ())
+
+
+def test_root_on_a_host_that_pods_share_reaches_its_pods_and_nobody_else(rig: RealSwitches) -> None:
+    """As the demo tries it on a whole lab: tags of both pods, of others, none, a flood; before and after a release."""
+    one = vlan(FIRST, [rig.port("host1"), rig.port("host5")], Mode.TRUNK)
+    other = vlan(SECOND, [rig.port("host1"), rig.port("host6")], Mode.TRUNK)
+    for pod, wanted in ((1, one), (2, other)):
+        assert rig.driver.create(scope(pod), [wanted], {})["partition"].error is None
+        found = rig.fabric.find(scope(pod), [wanted], {})["partition"]
+        assert found.status is Status.SETTLED, found.reason
+    made(rig, 3, SECOND + 1, ["host2", "host7"])
+    probe = Probe(rig.fabric, rig.lab.ovs, rig.lab.plan)
+    assert probe.trunks()["host1"] == {FIRST, SECOND} and probe.members(FIRST) == {"host1", "host5"}
+    strangers = {"host2", "host3", "host7"}
+    everybody = {"host5", "host6", *strangers}
+    assert probe.honest("host1", everybody, by=["host5"], tag=FIRST) == {"host5"}
+    assert probe.forged("host1", everybody, [SECOND + 1]) == set()
+    assert probe.honest("host1", everybody, by=()) == set(), "without a tag it is nobody's"
+    assert probe.flooded("host1", {"host6", *strangers}, tag=FIRST) == set()
+    assert probe.forged("host2", everybody - {"host7", "host2"}, [FIRST, SECOND]) == set()
+    assert rig.driver.delete(scope(1), [one], {})["partition"].error is None
+    assert probe.carried(FIRST) == set()
+    assert probe.honest("host1", everybody, by=(), tag=FIRST) == set()
+    assert probe.honest("host1", everybody, by=["host6"], tag=SECOND) == {"host6"}
 
 
 def test_only_switches_and_links_that_are_needed_carry_it(rig: RealSwitches) -> None:
