@@ -17,6 +17,7 @@ from weft.fabricagent.wire import Wire
 from weft.generate.certificates import expiry_problems
 from weft.generate.partitions_conf import PartitionsConf, parse, split
 from weft.model.agentapi import (
+    STANDBYS_PORT,
     AgentOptions,
     AgentPartitions,
     AgentStatus,
@@ -160,7 +161,7 @@ class Observer:
             )
         if own is not None and DEFAULT_PKEY | FULL_MEMBER not in default[own]:
             problems.append(
-                f"{path}: this subnet manager's port {format_guid(own)} is not a full member of the default partition:"
+                f"{path}: {STANDBYS_PORT} {format_guid(own)} is not a full member of the default partition:"
                 " while it is standby, hosts could not reach it; name every manager's port there"
             )
         return problems

@@ -101,6 +101,10 @@ class AgentPartitions(Document):
     problems: tuple[str, ...] = ()
 
 
+STANDBYS_PORT = "this subnet manager's port"
+"""In a problem of a status: it couldn't be reached while it is standby."""
+
+
 class AgentStatus(Document):
     """A subnet manager, its file and its log."""
 

@@ -9,6 +9,7 @@ import pytest
 from tests.drivers.opensm.rigs import FABRIC, scope
 from tests.drivers.ufm.rigs import UfmRig, segment, spec
 from weft.app.livecheck import ufm_weaknesses
+from weft.drivers.ufm.besides import besides
 from weft.drivers.ufm.inventory import (
     VirtualPort,
     alarm_text,
@@ -19,7 +20,9 @@ from weft.drivers.ufm.inventory import (
 )
 from weft.drivers.ufm.partitions import read_listing, read_one, set_body
 from weft.drivers.ufm.versions import differences, parse_version, troubles, why_not_change
+from weft.model.agentapi import STANDBYS_PORT, AgentStatus
 from weft.model.errors import UnknownError
+from weft.model.fabric import ManagerState, PortErrors
 from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
 from weft.model.resources import Status
@@ -148,6 +151,53 @@ def test_many_alarms_are_counted(rig: UfmRig) -> None:
     rig.ufm.health.alarms += [(f"leaf{i}", "Warning", "x") for i in range(30)]
     problems = rig.driver.status().managers[0].problems
     assert len(problems) == 21 and "and 10 more" in problems[-1]
+
+
+# -- agents beside UFM -----------------------------------------------------------------------------------------------
+
+
+def test_an_agent_that_is_away_is_in_the_status(rig: UfmRig) -> None:
+    """One of two is enough to read the ports, so nothing else would say that it is."""
+    assert rig.driver.status().problems == ()
+    rig.fabric.manager("sm2").reachable = False
+    status = rig.driver.status()
+    assert status.known
+    [problem] = status.problems
+    assert problem.startswith("agent sm2: ") and "no answer" in problem
+
+
+def test_what_agents_read_is_in_the_status(rig: UfmRig) -> None:
+    """Lines of opensm's log and error counters, which UFM's REST doesn't tell."""
+    errors = PortErrors(
+        node="leaf01", port=3, counters={"SymbolErrorCounter": 9}, over=("SymbolErrorCounter",)
+    )
+    master = rig.fabric.manager("sm1")
+    master.port_errors = (errors,)
+    rig.fabric.wire.log = ["ERR 0512: Failed to set PKey"]
+    status = rig.driver.status()
+    assert (status.port_errors, status.bad_ports) == ((errors,), 1)
+    assert status.problems == ("agent sm1: opensm's log: ERR 0512: Failed to set PKey",)
+    assert [m.name for m in status.managers] == ["ufm1.lab", "ufm2.lab"]
+
+
+def test_agents_do_not_say_that_a_fabric_is_managed(rig: UfmRig) -> None:
+    """OpenSM runs on, and UFM can't be asked: nothing can be changed or proved."""
+    rig.ufm.plant({"statuses": [500] * 8})
+    assert not rig.driver.status().known
+
+
+def test_a_node_where_ufm_runs_no_opensm_is_a_standby() -> None:
+    """UFM starts it on its active node alone; the agent's own certificate counts there, too."""
+    guid = 0x0002C90300000001
+    stopped = "opensm does not run on this host: start it"
+    old = "certificate agent-sm2.pem expired at 2026-11-01 00:00 UTC: renew it with `weft fabric-agent certs --renew`"
+    itself = f"partitions.conf: {STANDBYS_PORT} {guid:#x} is not a full member of the default partition"
+    open_ = "partitions.conf: the default partition has every port as full member: pods aren't kept apart"
+    active = AgentStatus(name="sm1", state=ManagerState.MASTER, process=9, problems=(itself, open_))
+    standby = AgentStatus(name="sm2", state=ManagerState.DOWN, problems=(stopped, "p.conf is missing", old))
+    found = besides({"sm1": active, "sm2": standby})
+    assert found.problems == (f"agent sm1: {open_}", f"agent sm2: {old}")
+    assert found.port_errors is None and found.bad_ports is None
 
 
 # -- versions --------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from weft.drivers.reading import SharedReading
 from weft.drivers.segments import OneByOne, segment_of
+from weft.drivers.ufm.besides import besides
 from weft.drivers.ufm.capabilities import CAPABILITIES
 from weft.drivers.ufm.change import PROOF_SECONDS, Changer
 from weft.drivers.ufm.credentials import credentials_problems
@@ -94,7 +95,10 @@ class Ufm(OneByOne[UfmSnapshot]):
         return CAPABILITIES
 
     def status(self) -> FabricStatus:
-        """One row per address. A standby doesn't answer REST: it is shown as standby without being asked."""
+        """One row per address. A standby doesn't answer REST: it is shown as standby without being asked.
+
+        What agents say are problems of the fabric: whether it is managed is UFM's to say.
+        """
         said: list[str] = []
         try:
             version = self._changer.version()
@@ -120,7 +124,14 @@ class Ufm(OneByOne[UfmSnapshot]):
             own += self._ledger.waiting()
         except WeftError as error:
             own.append(f"weft's records can't be read: {error}")
-        return FabricStatus(fabric=self._fabric, managers=tuple(managers), problems=tuple(own))
+        agents = besides(self._eyes.status())
+        return FabricStatus(
+            fabric=self._fabric,
+            managers=tuple(managers),
+            problems=(*own, *agents.problems),
+            port_errors=agents.port_errors,
+            bad_ports=agents.bad_ports,
+        )
 
     def configured(self) -> Configured:
         listing = self._changer.listing()

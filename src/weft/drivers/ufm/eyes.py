@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 from weft.drivers.wire.agents import Agent, HttpAgent
 from weft.drivers.wire.items import PortTables, WireReading, keys_on_wire, port_table
 from weft.drivers.wire.sight import Sight
-from weft.model.agentapi import AgentOptions, PathsQuery, RepairQuery, TablesQuery, VacantPort
+from weft.model.agentapi import (
+    AgentOptions,
+    AgentStatus,
+    PathsQuery,
+    RepairQuery,
+    TablesQuery,
+    VacantPort,
+)
 from weft.model.errors import UnknownError, WeftError
 from weft.model.fabrictypes import Mode
 from weft.model.ids import FULL_MEMBER
@@ -75,13 +83,11 @@ class Eyes:
 
     def options(self) -> Mapping[str, AgentOptions | WeftError]:
         """Agent -> options of the subnet manager next to it, or why they can't be read."""
-        found: dict[str, AgentOptions | WeftError] = {}
-        for agent in self.all:
-            try:
-                found[agent.name] = agent.options()
-            except WeftError as error:
-                found[agent.name] = error
-        return found
+        return self._each(lambda agent: agent.options())
+
+    def status(self) -> Mapping[str, AgentStatus | WeftError]:
+        """Agent -> what it says of itself and the subnet manager next to it, or why it can't be asked."""
+        return self._each(lambda agent: agent.status())
 
     def unsettled(
         self, pkey: int, inside: Mapping[int, Mode], outside: Collection[int], seconds: float
@@ -106,6 +112,20 @@ class Eyes:
         if guids or keys:
             query = RepairQuery(port_guids=tuple(guids)[:REPAIRED_AT_ONCE], vacant_keys=keys)
             self._first(lambda agent: agent.repair(query))
+
+    def _each(self, ask: Callable[[Agent], T]) -> dict[str, T | WeftError]:
+        """All at once: one that is away is waited for, and the others aren't to wait as well."""
+
+        def one(agent: Agent) -> T | WeftError:
+            try:
+                return ask(agent)
+            except WeftError as error:
+                return error
+
+        if len(self.all) < 2:
+            return {a.name: one(a) for a in self.all}
+        with ThreadPoolExecutor(len(self.all), thread_name_prefix="fabric-agent") as pool:
+            return dict(zip([a.name for a in self.all], pool.map(one, self.all), strict=True))
 
     def _first(self, ask: Callable[[Agent], T]) -> T:
         failed: list[str] = []

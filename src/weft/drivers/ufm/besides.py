@@ -1,0 +1,41 @@
+"""What the agents beside UFM say of themselves and of the OpenSM that UFM runs there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.generate.certificates import SUBJECT
+from weft.model.agentapi import STANDBYS_PORT, AgentStatus
+from weft.model.errors import WeftError
+from weft.model.fabric import PortErrors
+
+
+@dataclass(frozen=True, slots=True)
+class Besides:
+    """Attributes:
+    problems: each with the agent's name.
+    port_errors, bad_ports: see `FabricStatus`.
+    """
+
+    problems: tuple[str, ...]
+    port_errors: tuple[PortErrors, ...] | None
+    bad_ports: int | None
+
+
+def besides(answers: Mapping[str, AgentStatus | WeftError]) -> Besides:
+    """What an operator should know of it, beside what UFM says itself."""
+    known = {name: a for name, a in answers.items() if isinstance(a, AgentStatus)}
+    problems: list[str] = []
+    for name, answer in answers.items():
+        said = _problems(answer) if isinstance(answer, AgentStatus) else [str(answer)]
+        problems += [f"agent {name}: {p}" for p in said]
+    tells = next((a for a in known.values() if a.port_errors is not None), None)
+    return Besides(tuple(problems), tells.port_errors if tells else None, tells.bad_ports if tells else None)
+
+
+def _problems(status: AgentStatus) -> list[str]:
+    """UFM starts OpenSM on its active node alone, and writes its partition file, with itself as SELF."""
+    if status.process is None:
+        return [p for p in status.problems if p.startswith(SUBJECT)]
+    return [p for p in status.problems if STANDBYS_PORT not in p]
