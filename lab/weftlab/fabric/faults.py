@@ -83,16 +83,16 @@ class Faults:
         tables = [[int(k, 16) for k in line.split()] for line in lines]
         return dict(zip(port_guids, zip(tables[::2], tables[1::2], strict=True), strict=True))
 
-    def ask(self, program: str, *arguments: str) -> str:
-        """What one of infiniband-diags' programs prints on the first manager's host."""
-        return self._run(program, *arguments)
+    def ask(self, program: str, *arguments: str, end: str = "") -> str:
+        """What one of infiniband-diags' programs prints on the host of this end, else of the first manager."""
+        return self._run(program, *arguments, end=end)
 
     def _tool(self, *arguments: str) -> str:
         return self._run(sys.executable, "-m", "weftlab.fabric.wiretool", *arguments)
 
-    def _run(self, *command: str) -> str:
+    def _run(self, *command: str, end: str = "") -> str:
         agent = self._site.fabrics[self.place.fabric].manager.agents[0]
-        who = description(*manager_port(self._site, self.place.fabric, agent))
+        who = self._name(end) if end else description(*manager_port(self._site, self.place.fabric, agent))
         done = subprocess.run(
             command,
             env={**os.environ, **self.place.client(who), "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin"},

@@ -113,7 +113,7 @@ RULES = (
         "sa_key",
         _secret,
         "a random number of 64 bits (hca.sa_key of the agent's file is the same)",
-        "ask the subnet administrator as a trusted one: all P_Key tables, all records, changes to others' records",
+        "ask the subnet administrator as a trusted one: others' P_Key tables, all records, changes to others' records",
     ),
     Rule(
         "sa_enhanced_trust_model",
