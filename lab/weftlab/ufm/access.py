@@ -15,7 +15,6 @@ from weftlab.ufm.state import State, Token, User, new_token
 
 PREFIXES = ("/ufmRestV2", "/ufmRestV3", "/ufmRest")
 """The longest first."""
-COOKIE = "session"
 LOGIN_PAGE = "<!DOCTYPE html><html><head><title>UFM Login</title></head><body>login</body></html>"
 _CHANGES = frozenset({"POST", "PUT", "DELETE"})
 
@@ -35,10 +34,13 @@ class Access:
         if user is None or not secrets.compare_digest(user.password, form.get("httpd_password", [""])[-1]):
             if self._dialect.login == "401":
                 return Response(401, "error 401")
-            return Response(302, "", {"Set-Cookie": f"{COOKIE}=; path=/", "Location": "/ufm_login"})
+            return Response(
+                302, "", {"Set-Cookie": f"{self._dialect.cookie}=; path=/", "Location": "/ufm_login"}
+            )
         cookie = secrets.token_urlsafe(24)
         self.sessions[cookie] = name
-        return Response(302, "", {"Set-Cookie": f"{COOKIE}={cookie}; path=/; Secure", "Location": "/ufm_web"})
+        given = f"{self._dialect.cookie}={cookie}; path=/; Secure"
+        return Response(302, "", {"Set-Cookie": given, "Location": "/ufm_web"})
 
     def user(self, prefix: str, request: Request, state: State) -> str:
         """Name of the user who asks. Raises `Refused`."""
@@ -69,11 +71,14 @@ class Access:
             raise Refused(403, "Forbidden: only a System Admin may create tokens")
         if request.method in _CHANGES and role == "monitoring" and self._dialect.has_roles:
             raise Refused(403, f"Forbidden: role {role}")
+        over = self._dialect.licence
+        if over == "everything" or (over == "changes" and request.method in _CHANGES):
+            raise Refused(403, "Forbidden: the UFM license has expired")
 
     def _by_session(self, request: Request) -> str:
         parts = (part.strip().partition("=") for part in request.headers.get("cookie", "").split(";"))
         cookies = {name: value for name, _, value in parts}
-        name = self.sessions.get(cookies.get(COOKIE, ""))
+        name = self.sessions.get(cookies.get(self._dialect.cookie, ""))
         if name is not None:
             return name
         if self._dialect.expired == "page":

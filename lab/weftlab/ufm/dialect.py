@@ -24,13 +24,16 @@ class Dialect:
         put_empty: an empty list of GUIDs: documents name all four.
         schema_error: status for a field that isn't in the schema.
         duplicate: status for an added GUID that is a member already.
-        listing: GET without arguments: an array of keys (seen), or what one client accepts besides.
         changes: a change of P_Keys is done when it is answered (seen), or a job that is to be followed.
         created: status of a POST or PUT that succeeded.
-        both_arguments_hide_guids: `guids_data` and `qos_conf` together on the whole list leave the GUIDs out.
         login: how a wrong password is told at /dologin: an empty cookie (seen by a client), or 401.
         expired: what a session that is over is told: 401, a redirect to the login page, or that page with 200.
         long_keys: keys of the listing as they were given (`0x0005`), not shortened.
+        bad_value: status for a P_Key or GUID that is none.
+        user_ext: partitions of `partitions.conf.user_ext`, which UFM did not make: listed, or not.
+        sm_delay: seconds after which the subnet manager has heard of a change.
+        licence: once it is over, nothing is refused, or changes, or everything, with 403.
+        cookie: name of a session's.
     """
 
     version: str = "6.19.1-5"
@@ -39,24 +42,22 @@ class Dialect:
     put_empty: Literal[200, 400, 403, 404] = 400
     schema_error: Literal[400, 500] = 400
     duplicate: Literal[200, 409] = 200
-    listing: Literal["array", "object", "objects"] = "array"
     changes: Literal["done", "job"] = "done"
     created: Literal[200, 201] = 200
-    both_arguments_hide_guids: bool | None = None
     login: Literal["empty cookie", "401"] = "empty cookie"
     expired: Literal["401", "redirect", "page"] = "401"
     long_keys: bool = False
+    bad_value: Literal[400, 500] = 400
+    user_ext: Literal["hidden", "listed"] = "hidden"
+    sm_delay: float = 0.0
+    licence: Literal["valid", "changes", "everything"] = "valid"
+    cookie: str = "session"
 
     def since(self, *version: int) -> bool:
         """Whether it is of that version or a later one."""
         found = _VERSION.match(self.version)
         own = tuple(int(p or 0) for p in found.groups()) if found else (0, 0, 0)
         return own[: len(version)] >= version
-
-    @property
-    def hides_guids(self) -> bool:
-        """Seen on 6.19.0-1 and 6.21.0-8; nobody says that a version doesn't."""
-        return True if self.both_arguments_hide_guids is None else self.both_arguments_hide_guids
 
     @property
     def has_add(self) -> bool:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 from weftlab.ufm.dialect import Dialect
 from weftlab.ufm.faults import Faults
 from weftlab.ufm.messages import Refused, Request
 from weftlab.ufm.state import MANAGEMENT, Member, Pkey, State
 
+T = TypeVar("T")
 SET_FIELDS = frozenset({"pkey", "guids", "membership", "memberships", "ip_over_ib", "index0"})
 ADD_FIELDS = frozenset(
     {"pkey", "partition_name", "index0", "ip_over_ib", "mtu_limit", "service_level", "rate_limit"}
 )
 QOS_FIELDS = frozenset({"pkey", "mtu_limit", "service_level", "rate_limit"})
+
+
+USER_EXT, STORAGE = 0x3001, "000000000000c0de"
+"""A partition that an operator wrote into partitions.conf.user_ext, and its member."""
 
 
 def number(text: object, allow_management: bool = False) -> int:
@@ -50,12 +55,16 @@ class Pkeys:
         """All of them; 0x7fff is always there."""
         guids, qos = query.get("guids_data") == "true", query.get("qos_conf") == "true"
         keys = sorted(state.pkeys)
+        if self._dialect.user_ext == "listed":
+            state = state.copy()
+            state.pkeys.setdefault(USER_EXT, Pkey("user_ext", guids={STORAGE: Member()}))
+            keys = sorted(state.pkeys)
         if not self._faults.without_default:
             keys.append(MANAGEMENT)
         if not guids and not qos:
-            return self._plain([self._key(k, state) for k in keys])
-        hidden = guids and qos and self._dialect.hides_guids
-        return {self._key(k, state): self._one(k, state, guids and not hidden, qos) for k in keys}
+            return [self._key(k, state) for k in keys]
+        both = guids and qos  # GUIDs are left out then: seen on 6.19.0-1 and 6.21.0-8
+        return {self._key(k, state): self._one(k, state, guids and not both, qos) for k in keys}
 
     def single(self, text: str, state: State, query: Mapping[str, str]) -> object:
         key = number(text, allow_management=True)
@@ -64,11 +73,6 @@ class Pkeys:
                 raise Refused(404, f"PKey {text} not found")
             return {}
         return self._one(key, state, query.get("guids_data") == "true", query.get("qos_conf") == "true")
-
-    def _plain(self, keys: list[str]) -> object:
-        if self._dialect.listing == "object":
-            return {k: {} for k in keys}
-        return [{"pkey": k} for k in keys] if self._dialect.listing == "objects" else keys
 
     def _key(self, key: int, state: State) -> str:
         given = state.pkeys[key].given if key in state.pkeys else ""
@@ -97,7 +101,7 @@ class Pkeys:
     def add(self, request: Request, state: State, known: Collection[str]) -> None:
         """POST: adds GUIDs, and creates the P_Key on demand. `memberships` is silently ignored (seen on 6.19.1)."""
         body = self._body(request, SET_FIELDS)
-        key = number(body.get("pkey"))
+        key = self._checked(body.get("pkey"), number)
         members = self._members(body, known, each=False)
         pkey = self._made(key, body, state)
         if self._dialect.duplicate == 409 and pkey.guids.keys() & members.keys():
@@ -107,7 +111,7 @@ class Pkeys:
     def put(self, request: Request, state: State, known: Collection[str]) -> None:
         """PUT: the whole list; members that stay are not disturbed."""
         body = self._body(request, SET_FIELDS)
-        key = number(body.get("pkey"))
+        key = self._checked(body.get("pkey"), number)
         if not body.get("guids"):
             if self._dialect.put_empty != 200:
                 raise Refused(self._dialect.put_empty, "guids: an empty list")
@@ -121,7 +125,7 @@ class Pkeys:
         body = self._body(
             request, ADD_FIELDS if self._dialect.since(6, 22) else ADD_FIELDS - {"partition_name"}
         )
-        key = number(body.get("pkey"))
+        key = self._checked(body.get("pkey"), number)
         if key in state.pkeys:
             raise Refused(409, f"PKey {body['pkey']} already exists")
         self._made(key, body, state).name = str(body.get("partition_name") or f"api_pkey_0x{key:x}")
@@ -129,7 +133,7 @@ class Pkeys:
     def set_qos(self, request: Request, state: State) -> None:
         """Takes effect after a restart of UFM; only what GET says of it is imitated."""
         body = self._body(request, QOS_FIELDS)
-        key = number(body.get("pkey"))
+        key = self._checked(body.get("pkey"), number)
         if key not in state.pkeys:
             raise Refused(404, f"PKey {body.get('pkey')} not found")
         state.pkeys[key].qos.update({k: v for k, v in body.items() if k != "pkey"})
@@ -162,6 +166,13 @@ class Pkeys:
             raise Refused(self._dialect.schema_error, said)
         return body
 
+    def _checked(self, text: object, read: Callable[[object], T]) -> T:
+        """`number` or `guid`, with the status that this one answers to what is none."""
+        try:
+            return read(text)
+        except Refused as error:
+            raise Refused(self._dialect.bad_value, error.text) from error
+
     def _members(self, body: Mapping[str, Any], known: Collection[str], each: bool) -> dict[str, Member]:
         given, one = body.get("guids"), body.get("membership", "full")
         if not isinstance(given, list) or not given:
@@ -176,7 +187,7 @@ class Pkeys:
                 raise Refused(400, "memberships: one full or limited for each GUID")
         else:
             words = [one] * len(given)
-        guids = [guid(g) for g in given]
+        guids = [self._checked(g, guid) for g in given]
         if self._dialect.unknown_guid == "404" and (strange := [g for g in guids if g not in known]):
             raise Refused(404, f"GUID {strange[0]} not found")
         index0 = bool(body.get("index0", False))

@@ -220,9 +220,10 @@ class UfmRig:
         return [f"{r.method} {r.url.path}" for r in self.sent if r.method != "GET"]
 
     def _write(self, text: str) -> None:
-        for manager in self.fabric.managers:
-            manager.text = text
-        self.fabric.wire.sweep()
+        with self.fabric.wire.lock:  # with a delay it comes from another thread
+            for manager in self.fabric.managers:
+                manager.text = text
+            self.fabric.wire.sweep()
 
     def _give_token(self, state: State) -> None:
         state.tokens[TOKEN] = Token("weft", 0, expires_in=1 << 40)

@@ -46,10 +46,14 @@ def test_each_way_in_has_its_prefix(tmp_path: Path, authentication: str, prefix:
     assert len(logins) == (1 if authentication == "session" else 0)
 
 
-@pytest.mark.parametrize("expired", ["401", "redirect", "page"])
-def test_an_expired_session_is_begun_anew(tmp_path: Path, expired: str) -> None:
+@pytest.mark.parametrize(
+    ("expired", "cookie"),
+    [("401", "session"), ("redirect", "session"), ("page", "session"), ("401", "TWISTED_SESSION")],
+)
+def test_an_expired_session_is_begun_anew(tmp_path: Path, expired: str, cookie: str) -> None:
     """Told by a status, a redirect, or a login page with 200: once more, and the change is made once."""
-    rig = UfmRig(tmp_path, authentication="session", dialect=Dialect(expired=expired))  # type: ignore[arg-type]
+    dialect = Dialect(expired=expired, cookie=cookie)  # type: ignore[arg-type]
+    rig = UfmRig(tmp_path, authentication="session", dialect=dialect)
     rig.driver.configured()
     rig.ufm.access.sessions.clear()
     rig.sent.clear()

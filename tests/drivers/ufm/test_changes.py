@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.drivers.opensm.rigs import scope
+from tests.drivers.opensm.rigs import scope, until
 from tests.drivers.ufm.rigs import UfmRig, segment, spec
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.fabric import Membership
@@ -17,6 +17,7 @@ from weft.model.problem import ProblemKind
 from weft.model.resources import Observed, Outcome, Resource, Status
 from weftlab.ufm import Dialect
 from weftlab.ufm.inventory import VirtualPort
+from weftlab.ufm.pkeys import USER_EXT
 from weftlab.ufm.state import State
 
 KEY = 0x101
@@ -173,6 +174,9 @@ def test_the_stand_in_takes_members_as_real_ones_do(
         Dialect(version="6.16.1", duplicate=409),
         Dialect(version="6.21.0-8"),
         Dialect(version="6.24.2-1", unknown_guid="404"),
+        Dialect(bad_value=500),
+        Dialect(user_ext="listed"),
+        Dialect(sm_delay=0.05),
     ],
     ids=str,
 )
@@ -188,6 +192,71 @@ def test_a_life_in_every_dialect(tmp_path: Path, dialect: Dialect) -> None:
     rig.driver.delete(scope(), [segment(KEY, ports[:2])], {})
     found = seen(rig, segment(KEY, ports[:2]))
     assert found.status is Status.ABSENT and "UFM lists" in found.reason
+
+
+def test_a_subnet_manager_that_hears_late_is_waited_for(tmp_path: Path) -> None:
+    """Longer than a change waits: pending with the ports, until they have it, and after a release until none has."""
+    rig = UfmRig(tmp_path, dialect=Dialect(sm_delay=1.0))
+    wanted = segment(KEY, rig.ports()[:2])
+    assert create(rig, wanted).error is None
+    assert seen(rig, wanted).status is Status.PENDING
+    until("the ports have it", lambda: seen(rig, wanted).status is Status.SETTLED)
+    rig.driver.delete(scope(), [wanted], {})
+    assert seen(rig, wanted).status is Status.PENDING
+    until("no port has it", lambda: seen(rig, wanted).status is Status.ABSENT)
+
+
+def test_a_partition_that_ufm_did_not_make_is_somebody_elses(tmp_path: Path) -> None:
+    """An operator's lines in partitions.conf.user_ext: listed or not, weft leaves them as they are."""
+    rig = UfmRig(tmp_path, dialect=Dialect(user_ext="listed"))
+    made(rig)
+    assert rig.driver.configured().numbers == {KEY, USER_EXT}
+    assert [m.id for m in rig.driver.marked("lab", [])] == ["0x101"]
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, PermanentError), (500, UnknownError)])
+@pytest.mark.parametrize(
+    ("pkey", "guid"), [("0x7fff", "1"), ("0x8001", "1"), ("x", "1"), ("0x101", "0"), ("0x101", "no guid")]
+)
+def test_a_value_that_is_none(
+    tmp_path: Path, pkey: str, guid: str, status: int, error: type[Exception]
+) -> None:
+    """weft sends none of these; a UFM that says 500 to them is read back, and nothing was made."""
+    rig = UfmRig(tmp_path, dialect=Dialect(bad_value=status))  # type: ignore[arg-type]
+    with pytest.raises(error, match="Invalid"):
+        rig.driver.rest.change("PUT", "/resources/pkeys/", {"pkey": pkey, "guids": [guid]})
+    assert not rig.ufm.pkeys
+
+
+@pytest.mark.parametrize("status", [200, 409])
+def test_the_stand_in_takes_a_guid_twice_or_refuses_it(tmp_path: Path, status: int) -> None:
+    """By POST, which weft never sends: others' tools do."""
+    rig = UfmRig(tmp_path, dialect=Dialect(duplicate=status))  # type: ignore[arg-type]
+    body = {"pkey": "0x101", "guids": [rig.ports()[0].removeprefix("0x")]}
+    answers = [
+        rig.driver.rest._exchange(  # pyright: ignore[reportPrivateUsage]
+            rig.active, "POST", "/ufmRest/resources/pkeys", body, {}, _basic()
+        )[0]
+        for _ in range(2)
+    ]
+    assert answers == [200, status] and len(rig.members(KEY)) == 1
+
+
+def test_a_licence_that_is_over(tmp_path: Path) -> None:
+    """Nothing is refused, or changes are a person's business, or nothing is known: never taken for absent or clean."""
+    for over in ("changes", "everything"):
+        rig = UfmRig(tmp_path, dialect=Dialect(licence=over))  # type: ignore[arg-type]
+        wanted = segment(KEY, rig.ports()[:2])
+        if over == "changes":
+            error = create(rig, wanted).error
+            assert isinstance(error, PermanentError) and "license has expired" in str(error)
+            assert seen(rig, wanted).status is Status.ABSENT
+            continue
+        with pytest.raises(UnknownError, match="license has expired"):
+            create(rig, wanted)
+        with pytest.raises(UnknownError, match="license has expired"):
+            seen(rig, wanted)
+        assert not rig.driver.status().known
 
 
 def test_an_unknown_guid_is_taken_or_refused(tmp_path: Path) -> None:
