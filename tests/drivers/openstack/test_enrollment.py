@@ -22,7 +22,7 @@ from weft.model.enrollment import Enrolled
 from weft.model.errors import InputError
 from weftlab.layout import Layout
 from weftlab.metal import enroll
-from weftlab.metal.machines import machines
+from weftlab.metal.machines import BIOS_SETTINGS, FIRMWARE, machines
 from weftlab.site import make_site, settings, write_site
 
 
@@ -77,6 +77,10 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     with tiny_cloud(TinyIronic) as (ironic, text):
         assert isinstance(ironic, TinyIronic)
         ironic.nodes, ironic.history = {}, {}
+        ironic.hardware = {
+            "firmware": [{"component": c, "current_version": v[0]} for c, v in FIRMWARE.items()],
+            "bios": [{"name": name, "value": value} for name, value in BIOS_SETTINGS.items()],
+        }
         for index, node in enumerate(machines(site)):
             seen = enroll.inspection(node, f"02:00:00:00:b0:{index + 1:02x}")
             ironic.findings[str(node.machine)] = copy.deepcopy(seen)
