@@ -5,6 +5,7 @@ Mounting is tried by libnfs from network namespaces on the storage network with 
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Callable, Generator
@@ -122,6 +123,11 @@ def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
     assert all(r["state"] == "active" for r in rules(cloud, share["id"]).values())
     servers = {s.id for s in cloud.compute.servers() if s.name.startswith(f"weft-{pod['id'][:8]}")}
     assert len(volumes) == 2 and {v["attachments"][0]["server_id"] for v in volumes} == servers
+    told = [base64.b64decode(s.user_data).decode() for s in map(admin.compute.get_server, servers)]
+    assert all(f"nfs '{where}' /data" in t for t in told)
+    assert {v["id"] for v in volumes if any(f"volume '{v['id']}' /work" in t for t in told)} == {
+        v["id"] for v in volumes
+    }
     text = tmp_path / "text"
     text.write_text("written by the first pod")
     with client(nas, f"{own[0]}/{PREFIX}") as first, client(nas, f"{own[1]}/{PREFIX}") as second:

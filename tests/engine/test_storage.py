@@ -11,7 +11,7 @@ from tests.engine.house import House, small_site
 from weft.engine.database import Database
 from weft.engine.records import PodRecord, RowState
 from weft.generate.receipts import verify
-from weft.model.errors import InputError, InputErrors, RefusedError
+from weft.model.errors import ConflictError, InputError, InputErrors, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.receipt import Receipt
@@ -318,6 +318,17 @@ def test_a_first_share_of_a_pod_without_a_storage_port_is_refused(house: House) 
     ready(house, VOLUME)
     with pytest.raises(InputErrors, match="no port on the storage network"):
         apply(house, order(VOLUME, SHARE))
+
+
+def test_an_export_that_the_site_no_longer_has(house: House) -> None:
+    """One sentence, for a change of something else too; the pod serves, and is released."""
+    home = {"export": "home", "mount": "/home"}
+    pod = ready(house, home)
+    house.store.activate_site(site(OFFER.model_copy(update={"exports": {}})), "test")
+    with pytest.raises((ConflictError, InputError), match="export"):
+        apply(house, order(home, count=3))
+    assert again(house, pod).state is PodState.READY
+    assert receipt(house, pod).clean
 
 
 def test_keep_can_be_decided_while_the_pod_runs(house: House) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from weft.model.errors import InputError
+from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order
 from weft.model.podkeys import place
 from weft.model.resources import (
@@ -182,7 +182,12 @@ class PodStorage:
             case "share":
                 return Mount("nfs", entry.mount, place(_thing(entry, member)), nfs_options(entry.read_only))
             case "export":
-                export = self.offer.exports[entry.name]
+                export = self.offer.exports.get(entry.name)
+                if export is None:  # the order was checked when the site had it
+                    raise ConflictError(
+                        f"its cloud no longer has the export {entry.name} that pod {self.order.name} mounts: it can be "
+                        "released, but not changed"
+                    )
                 options = nfs_options(entry.read_only or export.read_only, export.options)
                 return Mount("nfs", entry.mount, export.location, options)
             case "volume":
