@@ -16,7 +16,7 @@ from typing import Any
 from weft.model.errors import OutsideError
 from weft.model.order import Order
 from weft.model.resources import AnyKind, Graph, Kind, Observed, Outcome, Resource
-from weft.model.site import Flavor, Site
+from weft.model.site import Flavor
 from weft.ports.cloud import QuotaRow
 from weft.ports.networks import OnNetwork
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
@@ -186,15 +186,6 @@ class LeanCloud(FakeCloud):
     def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[OnNetwork]:
         self._call("networks", None)
         return ()
-
-
-def lean_cloud(name: str, site: Site, boot: float) -> LeanCloud:
-    """With the hosts of a site, all up."""
-    cloud = LeanCloud(name, boot)
-    cloud.offers.images.add("ubuntu")
-    cloud.offers.hosts.clear()
-    cloud.offers.hosts.update({n.nova_host: "up" for n in site.nodes})
-    return cloud
 
 
 class Meter:

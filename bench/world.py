@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from bench.lean import LeanCloud, Meter, lean_cloud
-from bench.shared import Shared
+from bench.lean import LeanCloud, Meter
 from bench.sites import regular_site
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.worldkeeper import WorldKeeper
-from weft.drivers.opensm import OpenSm
-from weft.drivers.wire.agents import Agent
 from weft.engine.clock import DatabaseClock
 from weft.engine.database import Database, embedded
 from weft.engine.dispatcher import Dispatcher
@@ -34,8 +31,6 @@ from weft.planning.shapes.plan import NOT_ORDERED, make_plan
 from weft.testing.fabric import FakeFabric
 
 CLOUD, FABRIC = "main", "ib0"
-FABRIC_WAIT = 0.5
-"""Seconds that a change waits for the fake fabric at most."""
 
 
 @dataclass
@@ -45,7 +40,6 @@ class Bench:
     database: Database
     store: Store
     cloud: LeanCloud
-    agents: Sequence[Agent]
     keeper: WorldKeeper
     listener: Listener
     clock: DatabaseClock
@@ -99,40 +93,39 @@ def metered(made: Bench) -> Meter:
     meter.watch(
         made.cloud, ("find", "create", "update", "delete", "on_hosts", "on_networks", "endings", "built")
     )
-    for agent in made.agents:
-        meter.watch(agent, ("status", "partitions", "change", "tables", "paths"))
+    fabric = made.keeper.world().fabrics[FABRIC]
+    assert isinstance(fabric, FakeFabric)
+    for manager in fabric.managers:
+        meter.watch(manager, ("status", "partitions", "change", "tables", "paths"))
     return meter
 
 
 @contextmanager
-def bench(
-    folder: Path, nodes: int, boot: float = 0.0, apply: bool = True, fakes: Shared | None = None
-) -> Generator[Bench]:
+def bench(folder: Path, nodes: int, boot: float = 0.0, apply: bool = True) -> Generator[Bench]:
     """weft with a site of this many nodes on an embedded PostgreSQL that waits for its disk as in production.
 
     Args:
         apply: store the site; not for a second process on the same folder.
-        fakes: those of another process; None: of this one, which no other shares.
     """
     with embedded(folder) as url:
         database = Database(url)
         listener = Listener(url)
         try:
             store, site = Store(database), regular_site(nodes, managed=True)
-            ledger = FabricLedger(database, FABRIC, site.fabrics[FABRIC].words)
-            if fakes is None:
-                cloud, fabric = lean_cloud(CLOUD, site, boot), FakeFabric(site, FABRIC, ledger=ledger)
-                agents: Sequence[Agent] = fabric.managers
-            else:
-                cloud, agents = fakes.connect()
-                fabric = OpenSm(site, FABRIC, ledger, agents=agents, wait_seconds=FABRIC_WAIT)
+            cloud = LeanCloud(CLOUD, boot)
+            cloud.offers.images.add("ubuntu")
+            cloud.offers.hosts.clear()
+            cloud.offers.hosts.update({n.nova_host: "up" for n in site.nodes})
+            fabric = FakeFabric(
+                site, FABRIC, ledger=FabricLedger(database, FABRIC, site.fabrics[FABRIC].words)
+            )
             world = World({CLOUD: cloud, FABRIC: fabric}, {FABRIC: fabric}, {CLOUD: cloud})
             keeper = WorldKeeper(store, lambda _: world)
             clock = DatabaseClock(database)
             service = Service(store, keeper, Policy(), clock, listener)
             if apply:
                 store.activate_site(site, "bench")
-            yield Bench(database, store, cloud, agents, keeper, listener, clock, service)
+            yield Bench(database, store, cloud, keeper, listener, clock, service)
         finally:
             listener.close()
             database.close()
