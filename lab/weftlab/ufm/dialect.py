@@ -31,7 +31,6 @@ class Dialect:
         long_keys: keys of the listing as they were given (`0x0005`), not shortened.
         bad_value: status for a P_Key or GUID that is none.
         user_ext: partitions of `partitions.conf.user_ext`, which UFM did not make: listed, or not.
-        sm_delay: seconds after which the subnet manager has heard of a change.
         licence: once it is over, nothing is refused, or changes, or everything, with 403.
         cookie: name of a session's.
     """
@@ -49,7 +48,6 @@ class Dialect:
     long_keys: bool = False
     bad_value: Literal[400, 500] = 400
     user_ext: Literal["hidden", "listed"] = "hidden"
-    sm_delay: float = 0.0
     licence: Literal["valid", "changes", "everything"] = "valid"
     cookie: str = "session"
 

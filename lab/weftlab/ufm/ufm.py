@@ -244,14 +244,8 @@ class Ufm:
         self._apply()
 
     def _apply(self) -> None:
-        if self.faults.hold:
-            return
-        if not self.dialect.sm_delay:
+        if not self.faults.hold:
             self.fabric.apply(self._state.pkeys)
-            return
-        told = threading.Timer(self.dialect.sm_delay, lambda: self.fabric.apply(self._state.pkeys))
-        told.daemon = True
-        told.start()
 
     def _save(self) -> None:
         if self.config.state:

@@ -220,10 +220,9 @@ class UfmRig:
         return [f"{r.method} {r.url.path}" for r in self.sent if r.method != "GET"]
 
     def _write(self, text: str) -> None:
-        with self.fabric.wire.lock:  # with a delay it comes from another thread
-            for manager in self.fabric.managers:
-                manager.text = text
-            self.fabric.wire.sweep()
+        for manager in self.fabric.managers:
+            manager.text = text
+        self.fabric.wire.sweep()
 
     def _give_token(self, state: State) -> None:
         state.tokens[TOKEN] = Token("weft", 0, expires_in=1 << 40)

@@ -62,6 +62,16 @@ TABLE: tuple[Difference, ...] = (
         "links stay in INIT after a fail-over where SHARP and P_Keys are used (RN 3863958)",
         "upgrade UFM to 6.17.0 or later",
     ),
+    Difference(
+        (6, 15, 2, 0),
+        (6, 18, 0, 0),
+        "ports deleted by the CloudX API stay members (RN 3881365): it is never used",
+    ),
+    Difference(
+        (0, 0, 0, 0),
+        (6, 15, 1, 0),
+        "the REST API may stall (RN 3495692, 3752196): a request that runs out of time is read back",
+    ),
     Difference((6, 17, 2, 0), (6, 18, 0, 0), "an empty P_Key refuses GUIDs (RN 3985023): none is made empty"),
     Difference((0, 0, 0, 0), (6, 16, 0, 0), "POST /resources/pkeys/add isn't there: it is never used"),
     Difference((0, 0, 0, 0), (6, 17, 0, 0), "alarms have related_object_name and numbers"),
@@ -70,6 +80,11 @@ TABLE: tuple[Difference, ...] = (
     Difference((0, 0, 0, 0), (6, 19, 0, 0), "the default partition's membership can't be read by REST"),
     Difference(
         (6, 19, 0, 0), _END, "0x7fff has its membership in the listing; guids_data with qos_conf hides GUIDs"
+    ),
+    Difference(
+        (6, 24, 2, 0),
+        _END,
+        "SHARP's reservations by P_Key no longer take changes by REST: weft makes none",
     ),
     Difference(
         NEWEST,
