@@ -82,6 +82,11 @@ def test_names_with_a_domain_are_the_sites(hardware: HardwareList, tmp_path: Pat
     text = (HEARD / "gpu1.json").read_text()
     (tmp_path / "gpu1.dc.example.json").write_text(text.replace('"tor1"', '"TOR1.dc.example"'))
     assert compare_lldp(made, [str(tmp_path / "gpu1.dc.example.json")]) == ()
+    both = [str(tmp_path / "gpu1.dc.example.json"), str(tmp_path / "gpu1.json")]
+    (tmp_path / "gpu1.json").write_text(text.replace("swp9", "swp20"))
+    assert [d.kind for d in compare_lldp(made, both)] == ["unknown cable"], (
+        "two files of one host are one host's"
+    )
     switch = (HEARD / "tor1.json").read_text()
     for name in ("gpu1", "gpu2"):
         switch = switch.replace(f'"{name}"', f'"{name}.dc.example"')
@@ -147,6 +152,12 @@ def test_a_bonds_links_are_its_aggregations(tmp_path: Path) -> None:
     assert [d.what for d in cable_differences(made, {"bonded": both[:1]})] == [
         "bonded/mlx5_0 isn't seen on port Port-Channel3 of leaf2"
     ]
+    failover = [
+        Neighbour("eth0", "leaf1", "Port-Channel3"),
+        *both[1:],
+        Neighbour("eth7", "leaf1", "Ethernet9"),
+    ]
+    assert [d.kind for d in cable_differences(made, {"bonded": failover})] == ["unknown cable"]
     heard = {"leaf1": [Neighbour("Ethernet3", "bonded", "eth0"), Neighbour("Ethernet1", "host1", "eth0")]}
     assert [d.what for d in cable_differences(made, heard)] == [
         "host2/mlx5_0 isn't seen on port Ethernet2 of leaf1"

@@ -20,6 +20,8 @@ from weft.planning.site.neighbours import Neighbour, neighbour
 
 BRIDGE = "br_default"
 ROOT = "/nvue_v1"
+ROOTS = frozenset({"bridge", "interface", "platform", "router", "system", "vrf"})
+"""What the tree of a switch has, some of it also of one that nobody has set up: without it, it is another answer."""
 YES = {"auto-prompt": {"ays": "ays_yes"}}
 FAILED = ("invalid", "ays_fail", "apply_fail", "verify_error", "apply_error", "ays_no")
 APPLY_SECONDS = 60.0
@@ -48,11 +50,13 @@ class Nvue(Session):
         reply = self._ask("GET", "/?rev=applied", None, "read the configuration")
         try:
             tree = reply.body
+            if not ROOTS & tree.keys():
+                raise ValueError("none of a switch's settings is in it")
             own = tree.get("bridge", {}).get("domain", {}).get(BRIDGE, {})
             vlans = {n: "" for key in own.get("vlan", {}) for n in from_ranges(key)}
             there = {
                 p: self._port(row or {}, own, frozenset(vlans))
-                for p, row in tree["interface"].items()  # there is one for the management, at least
+                for p, row in tree.get("interface", {}).items()
             }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None

@@ -44,6 +44,8 @@ def _adapter(row: Mapping[str, Any]) -> PortQos:
     pfc = row["pfc"]["prio_pfc"]
     if len(pfc) != 8:
         raise ValueError(f"prio_pfc has {len(pfc)} priorities instead of 8")
+    if wrong := [str(on) for on in pfc if isinstance(on, list | dict) or on not in ON]:
+        raise ValueError(f"prio_pfc is {wrong[0][:40]}: on or off")
     led = row["app"].get("dscp_prio", ())
     dscp = {_whole("DSCP", one[0], 63): _whole("priority", one[1], 7) for one in led}
     ecn = row.get("ecn")

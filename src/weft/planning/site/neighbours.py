@@ -156,18 +156,21 @@ def cable_differences(site: Site, heard: Mapping[str, Sequence[Neighbour]]) -> t
         heard: device -> its neighbours; of a device that isn't there nothing is known.
     """
     names = Names(r.name for r in (*site.switches, *site.devices, *site.nodes, *site.ipu_machines))
-    heard = {names.find(device): neighbours for device, neighbours in heard.items()}
+    by_name: dict[str, list[Neighbour]] = {}
+    for device, neighbours in heard.items():
+        by_name.setdefault(names.find(device), []).extend(neighbours)
+    heard = by_name
     described = dict(_described(site))
     switches = {s.name for s in site.switches} | {d.name for d in site.devices if d.kind == "switch"}
     found = _observed(heard, switches, described, names)
     told = [*_unknown_devices(names, heard)]
     links: set[Port] = set()
     for port, plug in sorted(described.items(), key=_in_order):
-        if plug.bonded and (mine := _links(port, plug, found, described, names)):
-            links |= mine
-        elif port in found:
+        if port in found:
             if not any(same(plug, seen, names) for seen in found[port]):
                 told.append(different("moved cable", port, plug, found[port][0]))
+        elif plug.bonded and (mine := _links(port, plug, found, described, names)):
+            links |= mine
         elif port[0] in heard or (plug.device in heard and plug.interface != "bmc"):
             # What a BMC hears, its host doesn't: only the switch knows of that cable.
             told.append(different("missing cable", port, plug, None))
