@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from weftlab.demo import Demo
+from weftlab.gpudemo import Demo
 from weftlab.guests import guests_folder
 from weftlab.ipu import POPLAR
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from weftlab.demo import Demo
+from weftlab.gpudemo import Demo
 from weftlab.metal.enroll import list_path, system
 from weftlab.metal.machines import FLAVOR, machines
 

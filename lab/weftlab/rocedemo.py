@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Collection, Mapping
 
-from weftlab.demo import Demo
+from weftlab.gpudemo import Demo
 from weftlab.switches.hosts import Reach
 from weftlab.switches.labsite import host_name, lab_ovs
 from weftlab.switches.probe import FLOOD, Probe

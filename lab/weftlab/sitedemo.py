@@ -18,7 +18,7 @@ from weft.app.sitefile import load_site
 from weft.model.site import IpuMachine, Site
 from weftlab import ipu
 from weftlab.bootstrap import connect
-from weftlab.demo import Demo
+from weftlab.gpudemo import Demo
 from weftlab.lab import Lab
 from weftlab.site import CLOUD
 
