@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.helpers.desk import Desk
 from tests.helpers.doors import ORDER
@@ -29,6 +31,21 @@ def test_capacity_is_a_table_or_json(desk: Desk) -> None:
     assert "leaf0" not in shown.out
     found = desk.weft("capacity", "--level", "block", "--json").json
     assert [x["level"] for x in found["rows"][0]["largest"]] == ["block"]
+
+
+def test_capacity_counts_nvlink_domains_that_are_free_as_a_whole(desk: Desk, tmp_path: Path) -> None:
+    document = desk.house.site.model_dump(mode="json", exclude_none=True)
+    nodes = [n for n in document["nodes"] if n["role"] == "compute"]
+    for i, node in enumerate(nodes):
+        node["nvlink_domain"] = f"nvl{1 + i // 2}"
+    path = tmp_path / "site.yaml"
+    path.write_text(yaml.safe_dump(document))
+    words = ["capacity", "--offline", "--site", str(path), "--accelerator", "h100"]
+    run = desk.weft(*words, cloud=None)
+    assert run.code == 0, run.err
+    half = len(nodes) // 2
+    assert f"{half} of {half} NVLink domains of 2 nodes are free as a whole" in run.out
+    assert desk.weft(*words, "--json", cloud=None).json["rows"][0]["nvlink"][0]["domains"] == half
 
 
 def test_capacity_of_ipus(desk: Desk) -> None:

@@ -100,6 +100,26 @@ def test_what_hangs_on_the_wire_is_told_as_waiting(house: TenantHouse) -> None:
     assert house.port(network, port).state is PortState.IN and house.look() is False
 
 
+def test_a_port_whose_table_is_full_says_so(house: TenantHouse) -> None:
+    """OpenSM drops the highest keys and calls the subnet up: the port waits, and names what fills its table."""
+    network = house.network()
+    port = house.adapter(network)
+    others = "".join(f"o{n}=0x{n:x} : 0x{house.guid():016x}=full;\n" for n in range(1, 64))
+    for manager in house.fabric.managers:
+        manager.text = others + (manager.text or "")
+        manager.sweep()
+    house.settle(network, 3)
+    seen = house.port(network, port)
+    assert seen.state is PortState.WAITING
+    assert "has no entry left for a P_Key: 64 of 64 are taken" in seen.why and "0x3f" in seen.why
+    assert house.ports_in(house.free_number()) == set()
+    for manager in house.fabric.managers:
+        manager.text = (manager.text or "").removeprefix(others)
+        manager.sweep()
+    house.ready(network)
+    assert house.port(network, port).state is PortState.IN
+
+
 # -- what Neutron omits -----------------------------------------------------------------------------------------
 
 

@@ -18,9 +18,10 @@ from weft.engine.ownerstore import make_owner
 from weft.engine.store import Store
 from weft.engine.world import World
 from weft.model.errors import ConflictError, UnknownError, WeftError
-from weft.model.fabric import Snapshot
+from weft.model.fabric import Snapshot, TightPort
 from weft.model.site import Site
 from weft.model.tenantnetwork import PortState, ServedNetwork, ServedPort
+from weft.planning.fabric.portkeys import full
 from weft.planning.owners.tenantports import Around, PlannedPort, plan_ports
 from weft.ports.tenantnetworks import TenantNetwork
 
@@ -55,6 +56,7 @@ class TenantLook:
         self._words = site.fabrics[fabric].words
         self._snapshot: Snapshot | None = None
         self._silent = ""
+        self._tight: Mapping[str, TightPort] | None = None
         self._unproved: list[UnknownError] = []
 
     def run(self) -> bool:
@@ -165,6 +167,8 @@ class TenantLook:
             if inside is None:  # nobody knows: as it was
                 inside = before is not None and before.state is PortState.IN
             state, why = (PortState.IN, "") if inside else (PortState.WAITING, self._silent or NOT_YET)
+            if why == NOT_YET and before is not None and before.state is PortState.WAITING:
+                why = self._full(planned.member.port, number) or why
         since = before.since if before is not None and before.state is state else at
         return ServedPort(
             id=planned.port.id,
@@ -177,6 +181,20 @@ class TenantLook:
             why=why,
             since=since,
         )
+
+    def _full(self, port: str, number: int) -> str:
+        """That its table has no room for the segment; empty: it has, or nobody can say. Read once in a look, and only
+        where a port waits for longer than that.
+        """
+        if self._tight is None:
+            try:
+                usage = self._world.fabric(self._fabric).usage()
+                self._tight = {t.port: t for t in usage.tight}
+            except WeftError:
+                self._tight = {}
+        tight = self._tight.get(port)
+        found = full(tight, self._words, {number}) if tight is not None else None
+        return found.why if found is not None else ""
 
     def _is_in(self, port: str, number: int) -> bool | None:
         """Whether the fabric shows it in everywhere where it can be read; None: it wasn't read."""
