@@ -102,11 +102,11 @@ def parallel(
         with ThreadPoolExecutor(at_a_time) as pool:
             asked = list(pool.map(lambda body: connection.compute.create_server(**body), bodies))
         made.servers.extend(server.id for server in asked)
+        # `byhand-…`, then the host's: a machine's id has dashes of its own.
+        names = "^" + "-".join(bodies[0]["name"].split("-")[:2]) + "-"
         end = time.monotonic() + PATIENCE
         while True:
-            seen = {
-                s.id: s for s in connection.compute.servers(name=f"^{bodies[0]['name'].rpartition('-')[0]}-")
-            }
+            seen = {s.id: s for s in connection.compute.servers(name=names)}
             states = {seen[s].status for s in made.servers if s in seen}
             if "ERROR" in states:
                 raise RuntimeError(next(str(s.fault) for s in seen.values() if s.status == "ERROR"))
