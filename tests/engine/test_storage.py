@@ -197,6 +197,23 @@ def test_a_volume_that_a_tenant_deleted_or_detached(house: House) -> None:
     assert receipt(house, pod).clean
 
 
+def test_a_release_does_not_wait_until_its_volumes_are_detached(house: House) -> None:
+    """A locked or paused server, or a guest that ignores the unplug, keeps its volume; never its node."""
+    pod = ready(house, VOLUME)
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.VOLUME_ATTACHMENT, times=None)
+    asked = house.cloud.calls["delete server"]
+    signed = receipt(house, pod)
+    assert signed.clean and house.cloud.calls["delete server"] > asked
+    assert not house.cloud.things(Kind.VOLUME) and not house.cloud.servers
+
+
+def test_a_node_leaves_though_its_volume_can_not_be_detached(house: House) -> None:
+    ready(house, VOLUME)
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.VOLUME_ATTACHMENT, times=None)
+    changed(house, order(VOLUME, count=1))
+    assert len(house.cloud.servers) == len(house.cloud.things(Kind.VOLUME_ATTACHMENT)) == 1
+
+
 def test_a_rule_that_is_not_seen_revoked_keeps_the_receipt_back(house: House) -> None:
     """Manila says that it revokes, and doesn't: no receipt until it is seen."""
     pod = ready(house, SHARE)

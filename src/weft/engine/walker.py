@@ -86,11 +86,23 @@ class Walker:
     def _take_away(self, stay: set[str], at_once: frozenset[Home], wanted: str) -> Wait | None:
         gone = stay | {key for key, r in self.records.items() if r.is_nowhere}
 
+        # What ends with another isn't asked, and holds nothing back: a tenant could keep it from being removed.
+        ending = {key: ends for key, r in self.records.items() if (ends := self._ends_with(r) - stay)}
+
         def ready(record: ResourceRecord) -> bool:
-            free = record.kind.row.home in at_once or gone.issuperset(self._dependents[record.key])
-            return record.key not in gone and free
+            if record.key in gone:
+                return False
+            if record.key in ending:
+                return gone.issuperset(ending[record.key])
+            before = {k for k in self._dependents[record.key] if record.key not in ending.get(k, ())}
+            return record.kind.row.home in at_once or gone.issuperset(before)
 
         return self._walk(gone, ready, self._moves.retreat, RowState.ABSENT, wanted)
+
+    def _ends_with(self, record: ResourceRecord) -> set[str]:
+        """Keys of what takes it along."""
+        other = record.kind.row.ends_with
+        return {need for need in record.resource.needs if other and self.records[need].kind == other}
 
     def _walk(
         self,

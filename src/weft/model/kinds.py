@@ -62,6 +62,7 @@ class Row:
         keeps_node: its node can't be released as long as one exists.
         in_place: fields of the spec that can change in place; others stay as created.
         detachable: what needs it goes on without it once the order doesn't want it any more.
+        ends_with: name of a kind that it needs, and that takes it along: where both go, that one is asked alone.
         repaired_unasked: recreated when missing. Otherwise only on an operator's request: a tenant may have deleted it.
     """
 
@@ -78,6 +79,7 @@ class Row:
     keeps_node: bool = False
     in_place: frozenset[str] = frozenset()
     detachable: bool = False
+    ends_with: str = ""
     repaired_unasked: bool = True
 
 
@@ -257,6 +259,7 @@ class Kind(AnyKind):
             shown=_fields("volume volume_id server"),
             settles=True,
             detachable=True,
+            ends_with="server",
         ),
     )
     FLOATING_IP = (

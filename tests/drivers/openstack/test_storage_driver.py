@@ -254,6 +254,13 @@ def test_an_attachment_ends_with_its_server(rig: Rig) -> None:
     assert rig.find(ATTACHED, LEAVING).status is Status.ABSENT
 
 
+def test_a_locked_server_lets_go_of_a_volume_that_goes_alone(rig: Rig) -> None:
+    rig.make(VOLUME, ATTACHED)
+    rig.cloud.locked.add("srv-1")
+    assert rig.delete(ATTACHED).error is None
+    assert rig.find(ATTACHED).status is Status.ABSENT
+
+
 # -- what stays ---------------------------------------------------------------------------------------------------
 
 

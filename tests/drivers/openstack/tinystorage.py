@@ -22,6 +22,7 @@ class TinyStorage(TinyCloud):
 
     Attributes:
         shares, rules, volumes, locks, attached: by id; of a server the volumes that are attached to it.
+        locked: servers with a tenant's lock.
         types: share types and volume types.
     """
 
@@ -30,17 +31,19 @@ class TinyStorage(TinyCloud):
     volumes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     locks: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     attached: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    locked: set[str] = field(default_factory=set[str])
     types: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def reset(self) -> None:
         TinyCloud.reset(self)
         self.shares, self.rules, self.volumes, self.locks, self.attached = {}, {}, {}, {}, {}
+        self.locked = set()
         self.types = [{"id": "t1", "name": "nas", "extra_specs": {"driver_handles_share_servers": "False"}}]
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         _, service, *rest = path.split("/")
-        if service not in ("share", "volume") and "os-volume_attachments" not in rest:
+        if service not in ("share", "volume") and not {"os-volume_attachments", "action"} & {*rest}:
             return TinyCloud.answer(self, method, path, query, seer, body)
         line = f"{method} {path}"
         self.asked.append(line)
@@ -158,6 +161,14 @@ class TinyStorage(TinyCloud):
         server = rest[1]
         if server not in self.attached:
             return _missing(f"Instance {server} could not be found.")
+        if rest[2] == "action":
+            assert body == {"unlock": None}
+            self.locked.discard(server)
+            return Reply(202)
+        if method != "GET" and server in self.locked:
+            return Reply(
+                409, {"conflictingRequest": {"code": 409, "message": f"Instance {server} is locked"}}
+            )
         if method == "POST":
             volume = body["volumeAttachment"]["volumeId"]
             if self.volumes[volume]["attachments"]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
-from weft.drivers.openstack.nova import compute_control
+from weft.drivers.openstack.nova import compute_control, unlock_server
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import StorageKind
@@ -127,9 +127,13 @@ class VolumeAttachments(KindDriver):
         raise AssertionError("attachments can't be changed")
 
     def remove(self, project: Project, row: Row) -> None:
+        """Of a server that goes on. A tenant's lock on it refuses that, and is undone."""
         server, _, volume = row.id.partition("/")
-        path = f"/servers/{server}/os-volume_attachments/{volume}"
-        project.compute.ask(f"detach volume {volume} of server {server}", "DELETE", path, ok=(404,))
+        asked, path = f"detach volume {volume} of server {server}", f"/servers/{server}/os-volume_attachments"
+        answer = project.compute.ask(asked, "DELETE", f"{path}/{volume}", ok=(404, 409))
+        if answer.status == 409:
+            unlock_server(project, server)
+            project.compute.ask(asked, "DELETE", f"{path}/{volume}", ok=(404,))
 
 
 def _pair(call: Call, resource: Resource) -> tuple[str, str] | None:

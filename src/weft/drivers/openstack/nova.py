@@ -153,15 +153,11 @@ class Servers(KindDriver):
     def remove(self, project: Project, row: Row) -> None:
         if row.raw.get("locked"):
             # A tenant's lock refuses every deletion, and would keep the node beyond the lease.
-            self._act(project, row, "unlock")
+            unlock_server(project, row.id)
         if row.raw["status"] == SOFT_DELETED:
-            self._act(project, row, "forceDelete")
+            _act(project, row.id, "forceDelete")
         else:
             project.compute.ask(f"delete server {row.name}", "DELETE", f"/servers/{row.id}", ok=(404,))
-
-    def _act(self, project: Project, row: Row, action: str) -> None:
-        asked, path = f"{action} server {row.name}", f"/servers/{row.id}/action"
-        project.compute.ask(asked, "POST", path, json={action: None}, ok=(404,))
 
     def _listed(self, project: Project, filters: dict[str, str]) -> list[Row]:
         rows = project.compute.listing("list servers", "/servers/detail", "servers", filters)
@@ -190,6 +186,16 @@ class Servers(KindDriver):
                 text = _with_keys(call, resource.name, text, spec.secrets)
             body["user_data"] = base64.b64encode(text.encode()).decode()
         return body
+
+
+def unlock_server(project: Project, server: str) -> None:
+    """Undo a lock, which refuses what changes the server; fine if there is none, or no server."""
+    _act(project, server, "unlock")
+
+
+def _act(project: Project, server: str, action: str) -> None:
+    asked, path = f"{action} server {server}", f"/servers/{server}/action"
+    project.compute.ask(asked, "POST", path, json={action: None}, ok=(404,))
 
 
 class KeyPairs(KindDriver):
