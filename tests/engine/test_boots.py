@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import threading
+import time
+from collections.abc import Callable, Collection, Generator
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from tests.engine.house import ORDER, QUICK, House
+from weft.engine import bootkeeper
 from weft.engine.bootkeeper import BootKeeper
 from weft.engine.database import Database
 from weft.engine.pulse import Pulse
@@ -44,6 +48,14 @@ def work(house: House) -> None:
         if not house.worker.run_once():
             return
     raise AssertionError("something is due again and again")
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never comes true")
 
 
 def boot(house: House, *pods: PodRecord) -> None:
@@ -112,6 +124,39 @@ def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(house
     boots.look()
     work(house)
     assert state(house, pod) is PodState.READY
+
+
+def test_a_cloud_that_hangs_keeps_no_other_from_being_looked_at(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked once, and not again before it has answered."""
+    pod, boots, goes_on, asked = booting(house), keeper(house), threading.Event(), list[datetime]()
+    boot(house, pod)
+    answer = house.cloud.built
+
+    def hanging(since: datetime) -> Collection[str]:
+        asked.append(since)
+        assert goes_on.wait(60)
+        return answer(since)
+
+    monkeypatch.setattr(bootkeeper, "PATIENCE", 0.05)
+    monkeypatch.setattr(house.cloud, "built", hanging)
+    for _ in range(3):
+        boots.look()
+    assert len(asked) == 1 and not house.worker.run_once()
+    goes_on.set()
+    wait_for(house.worker.run_once)
+    work(house)
+    assert state(house, pod) is PodState.READY
+
+
+def test_a_server_that_never_boots_is_not_asked_for_for_ever(house: House) -> None:
+    booting(house)
+    with house.database.transaction() as tx:
+        tx._connection.execute("UPDATE resource SET since = now() - interval '1 hour'")  # pyright: ignore[reportPrivateUsage]
+    before = house.cloud.calls[f"built {Kind.SERVER}"]
+    keeper(house).look()
+    assert house.cloud.calls[f"built {Kind.SERVER}"] == before
 
 
 def test_a_cloud_that_the_site_no_longer_has_is_not_asked(house: House) -> None:

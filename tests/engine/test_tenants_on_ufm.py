@@ -15,6 +15,7 @@ from tests.engine.tenanthouse import TenantHouse
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
 from weft.engine.database import Database
 from weft.engine.fence import LostError
+from weft.engine.sweep import Sweeper, SweepSettings
 from weft.engine.world import World
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -132,6 +133,32 @@ def test_networks_are_left_to_another_manager_while_pods_stay(moved: Moved) -> N
     house.serve(True)
     house.ready(mine)
     assert moved.changes() == before, "and back again"
+
+
+def test_what_is_left_is_not_taken_for_what_came_back_of_an_earlier_pod(moved: Moved) -> None:
+    """The number was another network's once: neither a sweep nor the audit takes the partition away."""
+    house = moved.house
+    number = house.free_number()
+    first = house.network("first", number)
+    port = house.adapter(first, "gpu14")
+    house.ready(first)
+    owner = house.owner_id(first)
+    house.cloud.lose(port)
+    house.cloud.lose(first)
+    house.tenants.look()
+    house.visit(house.see(owner), PodState.RELEASED)
+    house.clock.sleep(5.0)
+    mine = house.network("mine", number)
+    house.adapter(mine, "gpu15")
+    house.ready(mine)
+    house.serve(False, leave=True)
+    house.tenants.look()
+    house.clock.sleep(5.0)
+    before = moved.changes()
+    moved.foreign_numbers(repair=True)
+    sweeps = SweepSettings(pause=0.01)
+    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, sweeps).sweep()
+    assert moved.changes() == before and moved.members(number) == {house.guid("gpu15")}
 
 
 def test_a_worker_that_has_one_in_hand_when_it_is_left_writes_nothing_after(moved: Moved) -> None:

@@ -8,6 +8,8 @@ whether a server runs is read in its pod's visit, which comes without a hint too
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -16,6 +18,7 @@ from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.ports.servers import Servers
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +26,10 @@ EVERY = 1.0
 """Seconds between looks; nothing is asked of a cloud in which none of weft's servers boots."""
 OVERLAP = timedelta(seconds=10)
 """So far before its last look a cloud is asked for changes: clocks differ, and its database may be behind."""
+LONGEST = 900.0
+"""Seconds after which a server that boots is left to its pod's visits: one that never does isn't asked for for ever."""
+PATIENCE = 5.0
+"""Seconds that a look waits for the clouds; who takes longer keeps no other waiting."""
 LIMIT = 300.0
 """Seconds without a look after which the thread counts as stuck."""
 
@@ -39,6 +46,7 @@ class BootKeeper(Periodic):
     ) -> None:
         self._database, self._world, self._every = database, world, every
         self._looked: dict[str, datetime] = {}
+        self._asking: dict[str, threading.Thread] = {}
         super().__init__("boots", self._look, pulse or Pulse(), LIMIT, again=every)
 
     def _look(self) -> float:
@@ -46,22 +54,35 @@ class BootKeeper(Periodic):
         return self._every
 
     def look(self) -> None:
-        """One look at every cloud in which servers boot.
-
-        One that can't be asked is no reason to call weft unwell: the pods' own visits say what isn't known of them.
-        """
+        """One look at every cloud in which servers boot, but those that haven't answered the last one yet."""
         with self._database.statement() as tx:
-            booting: dict[str, datetime] = {row["cloud"]: row["at"] for row in tx.rows("clouds_with_boots")}
+            rows = tx.rows("clouds_with_boots", longest=LONGEST)
+        booting: dict[str, datetime] = {row["cloud"]: row["at"] for row in rows}
         world = self._world()
-        for cloud in booting.keys() & world.clouds.keys():
-            at = booting[cloud]
-            try:
-                built = world.clouds[cloud].built(self._looked.get(cloud, at) - OVERLAP)
-            except WeftError as error:
-                log.warning("cloud %s: it isn't known which servers have booted: %s", cloud, error)
-                continue
-            self._looked[cloud] = at
+        self._looked = {cloud: at for cloud, at in self._looked.items() if cloud in booting}
+        asked = [cloud for cloud in booting.keys() & world.clouds.keys() if not self._is_asking(cloud)]
+        for cloud in asked:
+            values = (world.clouds[cloud], cloud, booting[cloud])
+            self._asking[cloud] = threading.Thread(target=self._ask, args=values, name="boots", daemon=True)
+            self._asking[cloud].start()
+        deadline = time.monotonic() + PATIENCE
+        for cloud in asked:
+            self._asking[cloud].join(max(0.0, deadline - time.monotonic()))
+
+    def _is_asking(self, cloud: str) -> bool:
+        return cloud in self._asking and self._asking[cloud].is_alive()
+
+    def _ask(self, facts: Servers, cloud: str, at: datetime) -> None:
+        """One that can't be asked is no reason to call weft unwell: pods' own visits say what isn't known of them."""
+        try:
+            built = facts.built(self._looked.get(cloud, at) - OVERLAP)
             self._wake(sorted(built))
+        except WeftError as error:
+            log.warning("cloud %s: it isn't known which servers have booted: %s", cloud, error)
+        except Exception:
+            log.exception("cloud %s: defect in weft", cloud)
+        else:
+            self._looked[cloud] = at
 
     def _wake(self, servers: list[str]) -> None:
         if servers:

@@ -613,8 +613,15 @@ WITH ended AS (
     UPDATE ONLY owner SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '',
         since = %(at)s, released_at = %(at)s, token = token + 1, worker = NULL, held_until = NULL, woken = woken + 1
     WHERE id = %(id)s AND wanted = 'present' RETURNING id
+), segments AS (
+    SELECT document ->> 'where' AS place, outside_id FROM resource
+    WHERE owner_id IN (SELECT id FROM ended) AND kind = 'segment' AND outside_id IS NOT NULL
 ), resources AS (
     DELETE FROM resource WHERE owner_id IN (SELECT id FROM ended)
+), earlier AS (
+    -- whose number it was before: it would be theirs, come back after their release
+    DELETE FROM resource r USING segments s, owner o WHERE r.kind = 'segment' AND r.outside_id = s.outside_id
+        AND r.document ->> 'where' = s.place AND o.id = r.owner_id AND o.state = 'RELEASED'
 ), numbers AS (
     DELETE FROM number_hold WHERE owner_id IN (SELECT id FROM ended)
 ), told AS (
@@ -646,7 +653,7 @@ WHERE h.pod_id = o.id AND h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leav
 -- Those in which servers are on their way, and the time now.
 SELECT r.document ->> 'where' AS cloud, now() AS at FROM pod p JOIN resource r ON r.owner_id = p.id
 WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.mend OR p.changed_at IS NOT NULL)
-    AND r.kind = 'server' AND r.state = 'pending'
+    AND r.kind = 'server' AND r.state = 'pending' AND r.since > now() - %(longest)s * interval '1 second'
 GROUP BY 1;
 
 -- name: wake_built

@@ -209,7 +209,7 @@ class Worker:
         seen = False
         try:
             if self._stop.is_set():
-                held.give_up(0.0)
+                held.hand_back()
             else:
                 seen = self._one_visit(held)
         except LostError:

@@ -15,7 +15,7 @@ from weft.drivers.switches import EthernetFabric, access, open_fabric
 from weft.drivers.switches.access import credentials_for
 from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans
-from weft.model.errors import PermanentError, UnknownError
+from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.resources import Resource, SegmentSpec
@@ -162,12 +162,21 @@ def test_an_old_answer_is_not_believed(one: One) -> None:
     one.front.thaw()
 
 
-@pytest.mark.parametrize("wrong", [["a list"], {"result": [3, 3, 3]}, {"interface": 3}, "text", 7])
+@pytest.mark.parametrize("wrong", [["a list"], {"result": [3, 3, 3]}, {"interface": 3}, "text", 7, {}, []])
 def test_an_answer_of_another_shape_is_unknown(
     one: One, monkeypatch: pytest.MonkeyPatch, wrong: object
 ) -> None:
     monkeypatch.setattr(access.Api, "_json", lambda *_: wrong)
     with pytest.raises(UnknownError):
+        one.session.read()
+
+
+def test_a_switch_that_knows_nothing_of_what_is_asked_is_unknown(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """404 to everything: another server is at the address, or this one isn't set up. It is no switch without VLANs."""
+    monkeypatch.setattr(access.Api, "ask", lambda *_: access.Reply(404, {"error": "not found"}, 0.0))
+    with pytest.raises(OutsideError):
         one.session.read()
 
 

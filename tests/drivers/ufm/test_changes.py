@@ -612,7 +612,13 @@ def test_a_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: 
     assert results == {"clean"} and "UFM shows no virtual port with it any more" in said
     # Elsewhere: whoever has a whole adapter could keep others' pods from ending; the next pod's check is an alarm.
     assert told(VirtualPort(virtual[2:], rig.ports()[3][2:]))[0] == {"clean"}
-    rig.foreign(0x2001, {virtual: "full"})  # it is somebody's again
+    thief = VirtualPort(virtual[2:], rig.ports()[3][2:])
+    assert told(VirtualPort(virtual[2:], own[2:]), thief)[2] == (rig.site.nodes[0].name,), (
+        "the thief's isn't held"
+    )
+    rig.foreign(0x2001, {virtual: "full"})  # an operator's, for every function of the site: it tells nothing
+    assert told(VirtualPort(virtual[2:], own[2:]))[0] == {"not clean"}
+    rig.foreign(KEY + 1, {virtual: "full"})  # weft gave it to another pod
     assert told(VirtualPort(virtual[2:], own[2:]))[0] == {"clean"}
 
 

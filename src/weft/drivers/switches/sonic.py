@@ -54,6 +54,8 @@ class Sonic(Session):
                 there += [str(row[key]) for row in found]
         except (KeyError, TypeError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
+        if not there:  # 404 or nothing to everything: not one that is set up, or not a SONiC switch
+            raise self.unknown("read the configuration", "it names no port")
         self._there = (tuple(there), self._monotonic())
         return self._vlans(there)
 
@@ -163,9 +165,9 @@ class Sonic(Session):
 
 
 def _inside(body: Any, name: str) -> Mapping[str, Any]:
-    """A table's contents; without a body, or with an empty one, it is empty. What has something else in it is no
-    answer: KeyError."""
-    return body[name] if body else {}
+    """A table's contents; without a body, or with an empty object, it is empty. What has something else in it is no
+    answer: KeyError, TypeError."""
+    return {} if body in (None, {}) else body[name]
 
 
 def _joined(port: PortVlans, number: int, mode: str) -> PortVlans:

@@ -30,6 +30,10 @@ def besides(answers: Mapping[str, AgentStatus | WeftError]) -> Besides:
     for name, answer in answers.items():
         said = _problems(answer) if isinstance(answer, AgentStatus) else [str(answer)]
         problems += [f"agent {name}: {p}" for p in said]
+    if known and not any(status.process for status in known.values()):
+        problems.append(
+            "no agent sees the OpenSM that UFM runs, so that nothing of it is told: check the agents' pid_file"
+        )
     tells = next((a for a in known.values() if a.port_errors is not None), None)
     return Besides(tuple(problems), tells.port_errors if tells else None, tells.bad_ports if tells else None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from weft.drivers.ufm.functions import still_up
 from weft.drivers.ufm.partitions import members_of
@@ -13,7 +13,7 @@ from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, format_guid, format_pkey
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import SegmentSpec
-from weft.planning.fabric.check import check_tables, port_name
+from weft.planning.fabric.check import check_tables, nodes_of_port, port_name
 
 MEMBER, OTHERS = "ufm port", "ufm elsewhere"
 """Planes where no agent reads the ports themselves: what UFM says of them."""
@@ -73,23 +73,23 @@ def clean_items(segment: SegmentSpec, seen: UfmSnapshot, alone: str) -> Iterator
         f" it alone: {alone}",
         whole=True,
     )
+    listed = partition.members if partition else {}
     if seen.looked:
         yield from wire_items(seen.looked.wire, number, [g for g in members if seen.physical(g)])
         for guid in members:
             if not seen.physical(guid):
-                yield _member(guid, partition is not None, seen, up.get(guid, ""))
+                yield _member(guid, guid in listed, seen, up.get(guid, ()))
         return
-    listed = partition.members if partition else {}
     for guid in members:
-        yield _member(guid, guid in listed, seen, up.get(guid, ""))
+        yield _member(guid, guid in listed, seen, up.get(guid, ()))
     yield _elsewhere(number, members, seen)
 
 
-def _member(guid: int, left: bool, seen: UfmSnapshot, up: str) -> EvidenceItem:
+def _member(guid: int, left: bool, seen: UfmSnapshot, up: Collection[int]) -> EvidenceItem:
     """A former member as UFM shows it. A port that isn't shown as active may still have the key in its table.
 
     Args:
-        up: where its function is still up; empty: it isn't.
+        up: ports behind which its function is still up; empty: it isn't.
     """
     subject, nodes = f"{seen.named(guid)} {format_guid(guid)}", seen.nodes_of(guid)
     if seen.physical(guid) and (why := seen.why_unread(guid)):
@@ -101,6 +101,7 @@ def _member(guid: int, left: bool, seen: UfmSnapshot, up: str) -> EvidenceItem:
         where = ", ".join(port_name(seen.site, v.physical) for v in seen.virtual.get(guid, ()))
         told += f"; UFM shows it behind {where}" if where else "; UFM shows no virtual port with it any more"
     if up:
+        nodes = tuple(sorted({n for p in up for n in nodes_of_port(seen.site, p)}))
         told += (
             f", ACTIVE: a server may still be running on {', '.join(nodes)}, or its host has not taken the GUID off the"
             " function; end it, or set another GUID"

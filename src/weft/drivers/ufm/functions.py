@@ -61,14 +61,15 @@ def _states(ports: list[VirtualPort]) -> str:
     return ", ".join(sorted({p.state for p in ports}))
 
 
-def still_up(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, str]:
-    """GUIDs of former members that are up behind their own node, and in no partition, and where."""
-    found: dict[int, str] = {}
+def still_up(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, tuple[int, ...]]:
+    """GUIDs of former members that are up behind their own node, and in no partition of weft's range; the ports."""
+    mine = seen.site.fabrics[seen.fabric].segments
+    found: dict[int, tuple[int, ...]] = {}
     for member in segment.members:
         guid, behind = parse_guid(member.port), {parse_guid(p) for p in member.behind}
-        if not behind or seen.listing.of_port.get(guid):
+        if not behind or any(k in mine for k in seen.listing.of_port.get(guid, ())):
             continue  # listed: it has the next owner's P_Key by now
-        up = [v for v in seen.virtual.get(guid, ()) if v.active and v.physical in behind]
+        up = {v.physical for v in seen.virtual.get(guid, ()) if v.active and v.physical in behind}
         if up:
-            found[guid] = ", ".join(sorted({port_name(seen.site, v.physical) for v in up}))
+            found[guid] = tuple(sorted(up))
     return found
