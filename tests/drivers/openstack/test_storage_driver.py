@@ -200,6 +200,69 @@ def test_a_rule_of_the_tenants_for_the_pods_address_gives_way(rig: Rig) -> None:
     assert isinstance(error, PermanentError) and "theirs" in str(error)
 
 
+@pytest.mark.parametrize("shown", ["10.79.0.11/32", "******"])
+def test_a_rule_of_the_tenants_in_other_words_gives_way(rig: Rig, shown: str) -> None:
+    """Manila compares networks, and refuses a second rule for one that it doesn't show."""
+    rig.make(SHARE)
+    share = rig.ids[SHARE.key]
+    theirs = {
+        "id": "theirs",
+        "share_id": share,
+        "access_to": shown,
+        "hidden": "10.79.0.11",
+        "state": "active",
+    }
+    rig.cloud.rules["theirs"] = {
+        **theirs,
+        "access_level": "ro",
+        "metadata": {"weft": SCOPE.mark(RULE.key).text()},
+    }
+    existing = resource(RULE.key, ShareAccessSpec(share="", share_id=share, port=PORT))
+    error = rig.driver.create(SCOPE, [existing], {PORT: "port-1"})[RULE.key].error
+    assert isinstance(error, PermanentError) and "theirs" in str(error)
+    assert isinstance(rig.driver.create(SCOPE, [RULE], rig.ids)[RULE.key].error, TemporaryError)
+    assert not rig.cloud.rules
+    rig.make(RULE)
+
+
+def test_a_rule_that_is_being_revoked_is_waited_for(rig: Rig) -> None:
+    """It isn't foreign any more, and Manila still refuses another one for its address: a pod that is made goes on."""
+    rig.make(SHARE)
+    theirs = {
+        "id": "theirs",
+        "share_id": rig.ids[SHARE.key],
+        "access_to": "10.79.0.11/32",
+        "state": "denying",
+    }
+    rig.cloud.rules["theirs"] = {**theirs, "access_level": "rw"}
+    existing = resource(RULE.key, ShareAccessSpec(share="", share_id=rig.ids[SHARE.key], port=PORT))
+    for one in (RULE, existing):
+        assert isinstance(rig.driver.create(SCOPE, [one], rig.ids)[one.key].error, TemporaryError)
+    assert "theirs" in rig.cloud.rules
+
+
+def test_a_refusal_of_something_else_than_the_address_stays_one(rig: Rig) -> None:
+    rig.make(SHARE)
+    refused = Reply(400, {"badRequest": {"code": 400, "message": "Invalid share access level: rw."}})
+    rig.cloud.lies.append((r"POST /share/shares/share-\d+/action", refused))
+    assert isinstance(rig.driver.create(SCOPE, [RULE], rig.ids)[RULE.key].error, PermanentError)
+
+
+def test_locked_rules_of_others_are_removed_together(rig: Rig) -> None:
+    """A share isn't open for as many visits as it has locked rules, nor because it can't be renamed."""
+    rig.make(SHARE, RULE)
+    own = rig.cloud.rules[rig.ids[RULE.key]]
+    for n in range(5):
+        rig.cloud.rules[f"x{n}"] = {**own, "id": f"x{n}", "access_to": f"192.0.2.{n}"}
+        rig.cloud.locks[f"l{n}"] = {"id": f"l{n}", "resource_id": f"x{n}"}
+    rig.cloud.shares[rig.ids[SHARE.key]]["description"] = ""
+    no = Reply(409, {"conflictingRequest": {"code": 409, "message": "not now"}})
+    rig.cloud.lies.append((r"PUT /share/shares/share-\d+", no))
+    for _ in range(2):
+        assert rig.driver.update(SCOPE, [SHARE], rig.ids)[SHARE.key].error is not None
+    assert list(rig.cloud.rules) == [own["id"]] and not rig.cloud.locks
+
+
 def test_a_rule_for_another_address_than_the_ports_is_broken(rig: Rig) -> None:
     """It is taken away and made again: rules can't be changed."""
     rig.make(SHARE, RULE)

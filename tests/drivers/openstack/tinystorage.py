@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from typing import Any
 
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud
@@ -14,6 +15,12 @@ def _missing(text: str, status: int = 404) -> Reply:
     return Reply(
         status, {"itemNotFound" if status == 404 else "badRequest": {"code": status, "message": text}}
     )
+
+
+def _same(rule: dict[str, Any], share: str, address: str) -> bool:
+    """As Manila compares: networks, whatever is shown of a rule."""
+    to = rule.get("hidden") or rule["access_to"]
+    return rule["share_id"] == share and ip_network(to, strict=False) == ip_network(address)
 
 
 @dataclass(slots=True)
@@ -122,7 +129,7 @@ class TinyStorage(TinyCloud):
                 return Reply(403, {"forbidden": {"code": 403, "message": "the rule is locked"}})
             return Reply(202) if self.rules.pop(rule, None) else _missing("not found")
         wanted = body["allow_access"]
-        if any((r["share_id"], r["access_to"]) == (share, wanted["access_to"]) for r in self.rules.values()):
+        if any(_same(r, share, wanted["access_to"]) for r in self.rules.values()):
             return Reply(400, {"badRequest": {"code": 400, "message": "Share access ip exists."}})
         made = {"id": f"rule-{next(self.numbers)}", "share_id": share, "state": "active", **wanted}
         self.rules[made["id"]] = made

@@ -7,14 +7,16 @@ the rules of a share that doesn't exist are answered with 400.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import REFUSED, StorageKind, addresses_of, types_seen
-from weft.model.errors import NotYetError, PermanentError, TemporaryError
+from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Observed, Outcome, Resource, ShareAccessSpec, ShareSpec, Status
 
@@ -24,6 +26,8 @@ RULES, ADDRESSES = "weft:rules", "weft:addresses"
 """Fields that are added to rows: all access rules of a share; addresses of the pod's ports by their keys."""
 _APPLYING = frozenset({"queued_to_apply", "applying", "queued_to_update", "updating"})
 _DENYING = frozenset({"queued_to_deny", "denying"})
+_EXISTS = "exists"
+"""In Manila's answer (400) if the share has a rule for the address already."""
 
 
 class Shares(StorageKind):
@@ -71,12 +75,24 @@ class Shares(StorageKind):
         return {"others": others, "public": bool(row.raw.get("is_public"))}
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
-        super().repair(call, resource, row, fields)
+        """Who else may mount it comes first, and what can't be done keeps nothing of the rest from being tried."""
+        share = call.project.share
+        steps: list[Callable[[], object]] = []
+        if "others" in fields:
+            foreign = _foreign(call, self._with_rules(call, resource, row))
+            steps += [partial(deny, call.project, row.id, rule["id"]) for rule in foreign]
         if "public" in fields:
             body = {"share": {"is_public": False}}
-            call.project.share.ask(f"hide share {row.name}", "PUT", f"/shares/{row.id}", json=body)
-        for rule in _foreign(call, self._with_rules(call, resource, row)) if "others" in fields else ():
-            deny(call.project, row.id, rule["id"])
+            steps.append(lambda: share.ask(f"hide share {row.name}", "PUT", f"/shares/{row.id}", json=body))
+        steps.append(partial(super().repair, call, resource, row, fields))
+        errors: list[WeftError] = []
+        for step in steps:
+            try:
+                step()
+            except WeftError as error:
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda e: isinstance(e, TemporaryError))
 
     def clear(self, project: Project, row: Row) -> str:
         """Locks and snapshots: of the share that was ordered to be deleted with everything on it."""
@@ -176,26 +192,33 @@ class ShareAccess(KindDriver):
             answer = call.project.share.ask(asked, "POST", path, json=body, ok=REFUSED)
             if answer.fine:
                 return str(call.project.share.part(asked, answer, "access", reading=False)["id"])
-            same = [r for r in _rules(call.project, share) if r["access_to"] == address]
-            if not same:
-                raise call.project.share.error(asked, answer)
-            mark = _rule_row(same[0], share, None).mark
-            if mark is not None and (mark.owner, mark.key) == (call.scope.owner, resource.key):
-                return str(same[0]["id"])  # a lost answer's
-            return self._instead(call, resource, share, same[0]["id"], asked)
+            same, hidden = _in_the_way(call, _rules(call.project, share), address)
+            for rule in (r for r in same if r["access_to"] == address and r["state"] not in _DENYING):
+                mark = _rule_row(rule, share, None).mark
+                if mark is not None and (mark.owner, mark.key) == (call.scope.owner, resource.key):
+                    return str(rule["id"])  # a lost answer's
+            if same or (hidden and _EXISTS in answer.message):
+                return self._instead(call, resource, share, same or hidden, asked)
+            if _EXISTS in answer.message:
+                raise TemporaryError(asked, "Manila", answer.sentence())  # it has gone meanwhile
+            raise call.project.share.error(asked, answer)
 
         return outcomes_of(call, wanted, one)
 
-    def _instead(self, call: Call, resource: Resource, share: str, rule: str, asked: str) -> str:
-        """Somebody else made a rule for the address: of the pod's own share it goes."""
+    def _instead(self, call: Call, resource: Resource, share: str, others: list[Json], asked: str) -> str:
+        """Somebody else made a rule for the address, perhaps one of several hidden ones: of the pod's own share they
+        go."""
         spec = resource.spec
         assert isinstance(spec, ShareAccessSpec)
-        if spec.share_id is not None:
-            why = f"share {share} has the rule {rule} for the same address"
+        staying = [str(r["id"]) for r in others if r["state"] not in _DENYING]
+        if spec.share_id is not None and staying:
+            why = f"share {share} has the rule {' or '.join(staying)} for the same address"
             raise PermanentError(asked, "Manila", why, "remove that rule, or release the pod that has it")
-        deny(call.project, share, rule)
+        for rule in staying:
+            deny(call.project, share, rule)
+        names = ", ".join(str(r["id"]) for r in others)
         raise TemporaryError(
-            asked, "Manila", f"rule {rule} of somebody else has the address, and is being revoked"
+            asked, "Manila", f"rule {names} of somebody else has the address, and is being revoked"
         )
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
@@ -268,6 +291,22 @@ def _rules(project: Project, share: str, gone: bool = False) -> list[Json]:
     if gone and SHARES.one_row(project, share) is None:
         return []
     raise project.share.error(asked, answer, reading=True)
+
+
+def _in_the_way(call: Call, rules: list[Json], address: str) -> tuple[list[Json], list[Json]]:
+    """Rules for the same address, as Manila compares them (ADDRESS/32 is), and foreign ones that aren't shown."""
+    own, wanted = set(call.ids.values()), ip_network(address)
+    networks = [(rule, _network(rule)) for rule in rules]
+    same = [rule for rule, network in networks if network == wanted]
+    return same, [rule for rule, network in networks if network is None and rule["id"] not in own]
+
+
+def _network(rule: Json) -> IPv4Network | IPv6Network | None:
+    """Whom a rule lets in; None: it isn't shown, or no address."""
+    try:
+        return ip_network(str(rule["access_to"]), strict=False)
+    except ValueError:
+        return None
 
 
 def _rule_row(raw: Json, share: str, project_id: str | None) -> Row:
