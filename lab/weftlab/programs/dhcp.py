@@ -15,6 +15,49 @@ import openstack
 
 BRIDGE = "mgmt"
 OWNER = "network:dhcp"
+AT_ONCE = 0.5
+"""Seconds that a dnsmasq needs at most to find that it can't serve."""
+
+
+def begun(space, argv):
+    """A process in a network namespace that ends with this program, even if that one is killed.
+
+    The kernel kills it once the thread that began it is gone: that must be one that stays. It forgets to if the process
+    becomes another user or group. Raises RuntimeError if it ends at once.
+    """
+    process = subprocess.Popen(["nsenter", f"--net={space}", "setpriv", "--pdeathsig", "KILL", *argv])
+    try:
+        raise RuntimeError(f"{argv[0]} ended at once, with exit code {process.wait(AT_ONCE)}: {argv}")
+    except subprocess.TimeoutExpired:
+        return process
+
+
+def command(name, subnet, hosts):
+    """dnsmasq on an interface, for the ports whose files are in the folder `hosts`."""
+    net = ipaddress.ip_network(subnet.cidr)
+    options = [
+        "no-hosts",
+        "no-resolv",
+        "keep-in-foreground",
+        "leasefile-ro",
+        "dhcp-authoritative",
+        "user=root",
+        "group=root",
+    ]
+    options += [
+        "port=0",
+        "pid-file=",
+        "except-interface=lo",
+        "bind-interfaces",
+        f"interface={name}",
+    ]
+    options += [
+        f"dhcp-range={net.network_address},static,{net.netmask},86400s",
+        f"dhcp-hostsdir={hosts}",
+    ]
+    # Option 3 without a value: no router.
+    options += [f"dhcp-option=3,{subnet.gateway_ip}" if subnet.gateway_ip else "dhcp-option=3"]
+    return ["dnsmasq", "--conf-file=/dev/null", *(f"--{option}" for option in options)]
 
 
 class Server:
@@ -39,7 +82,8 @@ class Server:
                 fixed_ips=[{"subnet_id": self._subnet.id}],
             )
         self._plug(own, details["mtu"])
-        self._dnsmasq = subprocess.Popen(["nsenter", f"--net={self._space}", *self._command()])
+        self._words = command(self._name, self._subnet, self._hosts)
+        self._dnsmasq = begun(self._space, self._words)
         self.ports = set()
 
     def _plug(self, port, mtu):
@@ -70,35 +114,10 @@ class Server:
             [*inside[:2], "ethtool", "-K", self._name, "tx", "off"], check=True, capture_output=True
         )
 
-    def _command(self):
-        net = ipaddress.ip_network(self._subnet.cidr)
-        options = [
-            "no-hosts",
-            "no-resolv",
-            "keep-in-foreground",
-            "leasefile-ro",
-            "dhcp-authoritative",
-            "user=root",
-        ]
-        options += [
-            "port=0",
-            "pid-file=",
-            "except-interface=lo",
-            "bind-interfaces",
-            f"interface={self._name}",
-        ]
-        options += [
-            f"dhcp-range={net.network_address},static,{net.netmask},86400s",
-            f"dhcp-hostsdir={self._hosts}",
-        ]
-        # Option 3 without a value: no router.
-        options += [
-            f"dhcp-option=3,{self._subnet.gateway_ip}" if self._subnet.gateway_ip else "dhcp-option=3"
-        ]
-        return ["dnsmasq", "--conf-file=/dev/null", *(f"--{option}" for option in options)]
-
     def add(self, details):
-        """It reads new files by itself."""
+        """It reads new files by itself. Raises RuntimeError if it had ended, and ends again."""
+        if self._dnsmasq.poll() is not None:
+            self._dnsmasq = begun(self._space, self._words)
         self.ports.add(details["port_id"])
         addresses = [f["ip_address"] for f in details["fixed_ips"] if f["subnet_id"] == self._subnet.id]
         new = self._hosts / details["port_id"]
