@@ -16,12 +16,13 @@ from weft.engine.database import Database
 from weft.engine.machinekeeper import MachineKeeper
 from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord
+from weft.engine.sweep import Sweeper, SweepSettings
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
-from weft.model.resources import Kind, Outcome, Resource
+from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.site import Site
 from weft.planning.place.filters import of_kind
 from weft.ports.resources import Scope
@@ -354,6 +355,27 @@ def test_a_machine_deployed_again_while_ironic_does_not_answer_stays_as_it_was(h
     house.cloud.offers.unreadable.add(house.site.node_by_name[pod.nodes[0]].machine or "")
     pod = visit(house, pod, 2)
     assert pod.state is PodState.DEGRADED and members(house, pod) == ports(house, pod.nodes)
+
+
+def test_who_has_a_machine_next_is_no_remains_of_who_had_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To Ironic it isn't free any more; no receipt is called wrong because of that, and nothing is taken away."""
+    pod = house.ready(ORDER)
+    house.release(pod)
+    pod = house.run(pod, PodState.RELEASED)
+    find = house.cloud.find
+
+    def in_use(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Observed]:
+        seen = find(scope, wanted, ids)
+        theirs = {r.key for r in wanted if r.kind is Kind.MACHINE and scope.owner.id == str(pod.id)}
+        return {
+            k: Observed("another's", Status.PENDING, "in use") if k in theirs else o for k, o in seen.items()
+        }
+
+    monkeypatch.setattr(house.cloud, "find", in_use)
+    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=0.01)).sweep()
+    assert not [e for e in house.store.events(pod.id, 0) if e.type == "alarm"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])

@@ -152,7 +152,7 @@ class Sweeper(Periodic):
         records = [
             r
             for r in self._store.resources(owner.id)
-            if r.kind.row.home is not Home.FABRIC and r.state is not RowState.WANTED
+            if r.kind.row.home is not Home.FABRIC and not r.kind.row.lent and r.state is not RowState.WANTED
         ]
         ids = {r.key: r.outside_id for r in records if r.outside_id}
         unread: list[str] = []

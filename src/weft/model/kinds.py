@@ -60,6 +60,7 @@ class Row:
         boots: creation and deletion take minutes, not seconds, and the pod is BOOTING meanwhile.
         on_host: it runs on the host of its node, and listings of the host contain its id.
         keeps_node: its node can't be released as long as one exists.
+        lent: it is there before and after, and its id is another owner's next: seeing it later proves nothing.
         in_place: fields of the spec that can change in place; others stay as created.
         detachable: what needs it goes on without it once the order doesn't want it any more.
         ends_with: name of a kind that it needs, and that takes it along: where both go, that one is asked alone.
@@ -77,6 +78,7 @@ class Row:
     boots: bool = False
     on_host: bool = False
     keeps_node: bool = False
+    lent: bool = False
     in_place: frozenset[str] = frozenset()
     detachable: bool = False
     ends_with: str = ""
@@ -179,6 +181,7 @@ class Kind(AnyKind):
             settles=True,
             boots=True,
             keeps_node=True,
+            lent=True,
             repaired_unasked=False,
         ),
     )

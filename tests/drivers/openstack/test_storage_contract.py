@@ -109,7 +109,18 @@ class Bench:
         self.drop(*[key for key in reversed(SPECS) if key in self.ids and key != "share/kept"])
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=[pytest.mark.cloud])])
+@pytest.fixture(
+    params=[
+        "fake",
+        pytest.param(
+            "real",
+            marks=[
+                pytest.mark.cloud,
+                pytest.mark.nightly(reason="a lab of its own; the tiny services go the same ways"),
+            ],
+        ),
+    ]
+)
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     if request.param == "fake":
         cloud = FakeCloud(seed=1, name="lab")
