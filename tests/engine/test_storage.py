@@ -299,6 +299,115 @@ def test_a_name_that_is_ordered_again_gets_a_new_share(house: House) -> None:
     assert sorted(kept) == sorted([f"train-data {first}", f"train-data {second}"])
 
 
+@pytest.mark.parametrize("entry", [SHARE, VOLUME])
+@pytest.mark.parametrize("fault", [Fault.ERROR_500, Fault.LOST_ANSWER])
+def test_what_was_kept_is_never_taken_back(house: House, entry: dict[str, Any], fault: Fault) -> None:
+    """Ordered again under the same name, and the first attempt to make the new one gets no answer of use."""
+    kind, other = (Kind.SHARE, VOLUME) if "share" in entry else (Kind.VOLUME, SHARE)
+    ready(house, {**entry, "keep": True}, other)
+    changed(house, order(other))
+    kept = {t.id: t.name for t in house.cloud.things(kind)}
+    house.cloud.plant(fault, kind=kind, verb="create")
+    pod = changed(house, order(entry, other))
+    assert {t.id: t.name for t in house.cloud.things(kind) if t.mark is None} == kept
+    assert len(house.cloud.things(kind)) == 2 * len(kept)
+    signed = receipt(house, pod)
+    assert signed.clean and {t.id: t.name for t in house.cloud.things(kind)} == kept
+    assert {i.subject for i in signed.items if i.result == "kept"} == {f"{n} {i}" for i, n in kept.items()}
+
+
+def test_a_name_whose_data_is_on_its_way_out_is_refused(house: House) -> None:
+    """What is being kept is neither deleted in its middle nor taken back."""
+    ready(house, {**SHARE, "keep": True}, VOLUME)
+    share = house.cloud.thing("share/data")
+    away = house.cloud.plant(Fault.ERROR_500, verb="delete", kind=Kind.SHARE, times=None)
+    again(house, apply(house, order(VOLUME)), 4)
+    with pytest.raises(ConflictError, match="still being removed or kept"):
+        apply(house, order(SHARE, VOLUME))
+    away.lift()
+    pod = changed(house, order(VOLUME))
+    assert share.mark is None and share.gone_at is None
+    pod = changed(house, order(SHARE, VOLUME))
+    assert receipt(house, pod).clean and house.cloud.things(Kind.SHARE) == [share]
+
+
+def test_what_was_taken_from_the_order_by_mistake_is_taken_back(house: House) -> None:
+    """Nothing of it was touched yet."""
+    ready(house, SHARE, VOLUME)
+    share = house.cloud.thing("share/data").id
+    apply(house, order(VOLUME))
+    changed(house, order(SHARE, VOLUME))
+    assert [t.id for t in house.cloud.things(Kind.SHARE)] == [share]
+
+
+SICK = "share is in status shrinking_possible_data_loss_error"
+
+
+@pytest.mark.parametrize("change", ["keep", "grow", "repair"])
+@pytest.mark.parametrize(("entry", "key"), [(SHARE, "share/data"), (VOLUME, "volume/work/0")])
+def test_data_in_an_error_status_is_never_replaced(
+    house: House, entry: dict[str, Any], key: str, change: str
+) -> None:
+    """Neither by a change of its own row nor by an operator's repair: it may be whole."""
+    pod = ready(house, entry)
+    thing = house.cloud.thing(key)
+    before = {t.id for t in house.cloud.things(thing.kind)}
+    thing.broken = SICK
+    assert again(house, pod).state is PodState.DEGRADED
+    if change == "repair":
+        house.store.request_repair(pod.id)
+    else:
+        apply(house, order({**entry, "keep": True}) if change == "keep" else order(entry, count=3))
+    pod = again(house, pod, 15)
+    assert pod.state is PodState.DEGRADED and SICK in pod.reason
+    assert before <= {t.id for t in house.cloud.things(thing.kind)} and not thing.gone_at
+    assert not house.store.under_repair()
+    if change == "keep":
+        signed = receipt(house, pod)
+        assert f"{thing.name} {thing.id}" in {i.subject for i in signed.items if i.result == "kept"}
+    else:
+        thing.broken = ""
+        assert changed(house, order(entry, count=3 if change == "grow" else 2)).state is PodState.READY
+
+
+@pytest.mark.parametrize("change", ["keep", "grow", "repair"])
+@pytest.mark.parametrize(("entry", "key"), [(SHARE, "share/data"), (VOLUME, "volume/work/0")])
+def test_deleted_data_is_not_made_again_by_a_change(
+    house: House, entry: dict[str, Any], key: str, change: str
+) -> None:
+    """Until it is taken from the order; ordered again, there is a new one."""
+    pod = ready(house, entry)
+    thing = house.cloud.thing(key)
+    for other in house.cloud.things():
+        if thing.id in other.fields.values():
+            house.cloud.lose(other)
+    house.cloud.lose(thing)
+    assert again(house, pod).state is PodState.DEGRADED
+    if change == "repair":
+        house.store.request_repair(pod.id)
+    else:
+        apply(house, order({**entry, "keep": True}) if change == "keep" else order(entry, count=3))
+    pod = again(house, pod, 15)
+    assert pod.state is PodState.DEGRADED and key not in {t.mark.key for t in house.cloud.things() if t.mark}
+    assert not house.store.under_repair()
+    count = 3 if change == "grow" else 2
+    changed(house, order(count=count))
+    pod = changed(house, order(entry, count=count))
+    assert house.cloud.thing(key).id != thing.id
+    assert receipt(house, pod).clean
+
+
+@pytest.mark.parametrize(("entry", "kind"), [(SHARE, Kind.SHARE), (VOLUME, Kind.VOLUME)])
+def test_what_nobody_was_let_in_to_is_not_kept(house: House, entry: dict[str, Any], kind: Kind) -> None:
+    """It came out in an error status and holds nothing."""
+    house.cloud.plant(Fault.BROKEN, kind=kind, times=None)
+    pod = house.run(house.order(order({**entry, "keep": True})), PodState.FAILED)
+    assert house.cloud.things(kind)
+    signed = receipt(house, pod)
+    assert signed.clean and not house.cloud.things(kind)
+    assert not [i for i in signed.items if i.result == "kept"]
+
+
 def test_a_grown_pods_new_node_gets_rule_and_volume(house: House) -> None:
     ready(house, SHARE, VOLUME)
     pod = changed(house, order(SHARE, VOLUME, count=3))

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Tx
 from weft.engine.documents import written
-from weft.engine.records import PodRecord
+from weft.engine.records import PodRecord, RowState
 from weft.engine.revival import revive
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError
@@ -35,7 +35,8 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
         pod: the record that the plan is based on.
         plan: with its difference in `change`.
 
-    Raises `ConflictError` if the pod was changed, or is being released, since then.
+    Raises `ConflictError` if the pod was changed, or is being released, since then, or if data that it had under a name
+    that is wanted again isn't gone yet.
     """
     change = plan.change
     assert change is not None
@@ -83,7 +84,12 @@ def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
         if row is None:
             tx.run("insert_changed_resource", kind=resource.kind, **values)
         elif row["expunged"] is not None:
-            tx.run("want_resource_again", at=tx.now(), **values)
+            if resource.kind.row.data and row["state"] == RowState.DELETING:
+                raise ConflictError(
+                    f"{resource.kind.row.one} {resource.name} of an earlier order is still being removed or kept: "
+                    "apply again once it is gone, or use another name"
+                )
+            tx.run("want_resource_again", at=tx.now(), forgets=resource.kind.row.data, **values)
         elif resource.key in changed:
             tx.run("change_resource", at=tx.now(), **values)
         elif resource.key in before and before[resource.key].needs != resource.needs:

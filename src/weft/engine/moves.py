@@ -27,7 +27,7 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.receipt import ReceiptItem
-from weft.model.resources import Observed, Outcome, Resource, Status
+from weft.model.resources import Observed, Outcome, Resource, ShareSpec, Status, VolumeSpec
 from weft.ports.resources import ResourceDriver, Scope
 
 Batch = list[ResourceRecord]
@@ -75,6 +75,8 @@ class Moves:
         if asked:
             seen: Mapping[str, Observed] = yield lambda: self._find(driver, asked)
             self._seen(asked, seen)
+        if self._held.owner.ready_generation:
+            self._held.note(left_alone(self.fresh(batch)))
         broken = [r for r in self.fresh(batch) if r.state in (RowState.BROKEN, RowState.DELETING)]
         if broken:
             self._may_be_replaced(broken)
@@ -187,7 +189,8 @@ class Moves:
             if to_ask:
                 self._held.check()
                 scope = replace(self._waited(to_ask), leaving=leaving)
-                outcomes.update(driver.delete(scope, _wanted(to_ask), self._ids()))
+                what = self._left(to_ask) if leaving else _wanted(to_ask)
+                outcomes.update(driver.delete(scope, what, self._ids()))
                 seen |= self._find(driver, to_ask, leaving=leaving)
             return seen
 
@@ -237,7 +240,11 @@ class Moves:
         leaving: bool = False,
     ) -> Mapping[str, Observed]:
         scope = replace(self._scope, patient=self._held.wanted == "present", leaving=leaving)
-        return seen_of(driver.find(scope, _wanted(batch), {**self._ids(), **(ids or {})}), batch)
+        wanted = self._left(batch) if leaving else _wanted(batch)
+        return seen_of(driver.find(scope, wanted, {**self._ids(), **(ids or {})}), batch)
+
+    def _left(self, batch: Batch) -> list[Resource]:
+        return [as_left(r, self.records.values()) for r in batch]
 
     def fresh(self, batch: Batch) -> Batch:
         return [self.records[r.key] for r in batch]
@@ -271,6 +278,38 @@ class Moves:
     def _late(self, record: ResourceRecord) -> bool:
         s = self._settings
         return self._age(record) >= (s.patience_servers if record.kind.row.boots else s.patience)
+
+
+def left_alone(records: Collection[ResourceRecord]) -> list[Change]:
+    """Lost data of an owner that has served, and what is only for it: nothing is asked for, and every look says so
+    again.
+
+    Neither a change nor an operator's repair replaces it: what is in an error status may have all its data, and an
+    empty one in its place would hide the loss.
+    """
+    lost = {r.key for r in records if r.lost}
+    alone = [
+        r
+        for r in records
+        if r.key in lost
+        or (r.state is not RowState.SETTLED and r.kind.row.detachable and lost & set(r.resource.needs))
+    ]
+    return [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in alone]
+
+
+def as_left(record: ResourceRecord, records: Iterable[ResourceRecord]) -> Resource:
+    """The resource as it is let go of: data that nothing was ever let in to holds nothing, and goes though its order
+    keeps it.
+
+    Args:
+        records: all of its owner.
+    """
+    resource, spec = record.resource, record.resource.spec
+    if not (isinstance(spec, ShareSpec | VolumeSpec) and spec.stays):
+        return resource
+    if any(r.started_at is not None for r in records if record.key in r.resource.needs):
+        return resource
+    return resource.model_copy(update={"spec": spec.model_copy(update={"kept_as": None})})
 
 
 def _stays(record: ResourceRecord) -> bool:

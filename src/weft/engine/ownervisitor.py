@@ -156,7 +156,7 @@ class OwnerVisitor(Visitor[Held]):
             for resource in news.added:
                 tx.run("insert_changed_resource", kind=resource.kind, **values(resource))
             for resource in news.again:
-                tx.run("want_resource_again", at=tx.now(), **values(resource))
+                tx.run("want_resource_again", at=tx.now(), forgets=False, **values(resource))
             fresh = (r.key for r in (*news.added, *news.again))
             for key, there in {
                 **{k: wanted.adopted[k] for k in fresh if k in wanted.adopted},

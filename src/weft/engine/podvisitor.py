@@ -10,7 +10,7 @@ from weft.engine.held import News
 from weft.engine.heldpod import HeldPod
 from weft.engine.leaving import Left, let_go
 from weft.engine.membership import Watched, has_followers, has_outsiders, watch_nodes
-from weft.engine.moves import Moves
+from weft.engine.moves import Moves, left_alone
 from weft.engine.ownerrecord import Taken
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.release import ReadBack, Reader, make_receipt
@@ -264,6 +264,8 @@ class PodVisitor(Visitor[HeldPod]):
         if not verdict.fine:
             failures = held.pod.failures + 1
             self._tell(held, verdict, phase=Phase.SERVING)
+            if held.pod.repair and {p.key for p in verdict.problems} <= _of_data(held.resources()):
+                held.repaired()
             return Look(self._settings.delay(failures), failures)
         events: list[Event] = []
         if not is_true(held.conditions, Aspect.READY):
@@ -323,8 +325,9 @@ class PodVisitor(Visitor[HeldPod]):
         return wait
 
     def _repair(self, held: HeldPod) -> Wait | None:
-        """Everything but servers and data: what a tenant deleted or what broke of these is made again only when an
-        operator asks."""
+        """Everything but servers and data: what a tenant deleted or what broke of servers is made again only when an
+        operator asks, and data never."""
+        held.note(left_alone([r for r in held.resources() if r.wanted]))
         unsettled = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
         records = [r for r in unsettled if r.generation <= held.pod.ready_generation]
         new = len(records) < len(unsettled) and self._wants_look(held, unsettled)
@@ -373,6 +376,12 @@ class PodVisitor(Visitor[HeldPod]):
         """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
         held.quarantine(read.unclean)
         held.give_back_nodes([n for n in sorted(held.nodes()) if n not in read.unclean])
+
+
+def _of_data(records: Collection[ResourceRecord]) -> set[str]:
+    """Keys of data, and of what is only for it: no repair makes these right."""
+    data = {r.key for r in records if r.kind.row.data}
+    return data | {r.key for r in records if r.kind.row.detachable and data.intersection(r.resource.needs)}
 
 
 def _repaired_unasked(record: ResourceRecord) -> bool:

@@ -371,8 +371,10 @@ WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 -- name: forget_attempts
 UPDATE resource SET attempts = 0 WHERE owner_id = %(owner_id)s AND state <> 'settled';
 -- name: renumber_resource
--- Seen to be absent, and to be recreated with other numbers. Its last id outside stays known until it has another.
-UPDATE resource SET document = %(document)s, state = 'wanted', reason = '', differences = '[]', attempts = 0
+-- Seen to be absent, and to be recreated with other numbers. Its last id outside stays known until it has another, but
+-- not that of data (`forgets`), which may have stayed outside as somebody else's.
+UPDATE resource SET document = %(document)s, state = 'wanted', reason = '', differences = '[]', attempts = 0,
+    outside_id = CASE WHEN NOT %(forgets)s THEN outside_id END
 WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted');
 
 -- name: renumber_pod
@@ -1200,9 +1202,11 @@ UPDATE resource SET document = %(document)s, position = %(position)s WHERE owner
 
 -- name: want_resource_again
 -- It was not wanted for a while. Its last id outside stays known until it has another; what is on its way out goes, and
--- is made again after that.
+-- is made again after that. `forgets`: what was seen gone, or stays outside as somebody else's, is none of it any more.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s, expunged = NULL,
     reason = '', differences = '[]', attempts = 0, since = %(at)s,
+    outside_id = CASE WHEN %(forgets)s AND state = 'absent' THEN NULL ELSE outside_id END,
+    facts = CASE WHEN %(forgets)s AND state = 'absent' THEN '{}' ELSE facts END,
     state = CASE state WHEN 'absent' THEN 'wanted' WHEN 'settled' THEN 'pending' ELSE state END
 WHERE owner_id = %(owner_id)s AND key = %(key)s;
 

@@ -72,6 +72,12 @@ class ResourceRecord:
         return self.expunged is None
 
     @property
+    def lost(self) -> bool:
+        """Of data that was made: it isn't there any more, or won't come right by waiting."""
+        at_rest = (RowState.PENDING, RowState.SETTLED)
+        return self.kind.row.data and self.outside_id is not None and self.state not in at_rest
+
+    @property
     def key(self) -> str:
         return self.resource.key
 
@@ -115,6 +121,7 @@ class ResourceRecord:
             differences=change.differences,
             facts=change.facts or self.facts,
             attempts=change.attempts,
+            started_at=self.started_at or at,
             since=(self.since or at) if change.state is self.state else at,
             asked=change.asked,
         )

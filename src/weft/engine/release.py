@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from weft.engine.departure import read_guests, read_hosts
 from weft.engine.membership import all_members
-from weft.engine.moves import kept_item, seen_of
+from weft.engine.moves import as_left, kept_item, seen_of
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord, ResourceRecord, StaleNumber
 from weft.engine.world import World
@@ -168,7 +168,7 @@ class Reader:
         try:
             driver = self._world.driver(where)
             scope = replace(self._owner.scope, leaving=True)
-            seen = seen_of(driver.find(scope, [r.resource for r in group], ids), group)
+            seen = seen_of(driver.find(scope, [as_left(r, self._records) for r in group], ids), group)
         except WeftError as error:
             for record in group:
                 self._item(kind, _subject(record), "unknown", str(error), _nodes(record, self._pod))

@@ -31,7 +31,8 @@ def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
             )
         for resource in new.graph.resources:
             document = written(resource)
-            if not tx.run("renumber_resource", owner_id=held.pod.id, key=resource.key, document=document):
+            values = {"owner_id": held.pod.id, "key": resource.key, "document": document}
+            if not tx.run("renumber_resource", forgets=resource.kind.row.data, **values):
                 raise AssertionError(f"{resource.key} was not seen to be absent before it was renumbered")
         before, after = plan.allotment.numbers, new.allotment.numbers
         for space in before.keys() | after.keys():

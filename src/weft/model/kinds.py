@@ -65,6 +65,7 @@ class Row:
         detachable: what needs it goes on without it once the order doesn't want it any more.
         ends_with: name of a kind that it needs, and that takes it along: where both go, that one is asked alone.
         repaired_unasked: recreated when missing. Otherwise only on an operator's request: a tenant may have deleted it.
+        data: it holds what a tenant has written: once its pod has served, weft neither replaces nor recreates it.
     """
 
     spec: type[Spec]
@@ -83,6 +84,7 @@ class Row:
     detachable: bool = False
     ends_with: str = ""
     repaired_unasked: bool = True
+    data: bool = False
 
 
 class AnyKind(StrEnum):
@@ -210,6 +212,7 @@ class Kind(AnyKind):
             settles=True,
             detachable=True,
             repaired_unasked=False,
+            data=True,
         ),
     )
     SHARE_ACCESS = (
@@ -235,6 +238,7 @@ class Kind(AnyKind):
             settles=True,
             detachable=True,
             repaired_unasked=False,
+            data=True,
         ),
     )
     SERVER = (
