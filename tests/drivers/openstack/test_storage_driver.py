@@ -311,6 +311,24 @@ def test_a_volume_that_is_attached_elsewhere_is_detached_and_deleted(rig: Rig) -
     assert rig.delete(VOLUME).error is None and not rig.cloud.volumes
 
 
+@pytest.mark.parametrize("how", ["reserved", "os-reserve", "attached"])
+def test_a_volume_that_a_tenant_reserved_is_deleted(rig: Rig, how: str) -> None:
+    """An attachment by Cinder's own API, of which Nova has none; os-reserve, which leaves only a status."""
+    rig.make(VOLUME)
+    volume = rig.cloud.volumes[rig.ids[VOLUME.key]]
+    if how == "os-reserve":
+        volume["status"] = "attaching"
+    else:
+        mine = {"id": "a1", "status": how, "instance": "none", "volume_id": volume["id"]}
+        other = {**mine, "id": "a2", "volume_id": "another"}
+        rig.cloud.reserved |= {"a1": mine, "a2": other}
+    if how == "attached":
+        volume["attachments"] = [{"server_id": "none", "attachment_id": "a1"}]
+    assert isinstance(rig.delete(VOLUME).error, TemporaryError)
+    assert rig.delete(VOLUME).error is None and not rig.cloud.volumes
+    assert list(rig.cloud.reserved) in ([], ["a2"])
+
+
 def test_an_attachment_ends_with_its_server(rig: Rig) -> None:
     rig.make(VOLUME, ATTACHED)
     del rig.cloud.attached["srv-1"]

@@ -29,6 +29,7 @@ class TinyStorage(TinyCloud):
 
     Attributes:
         shares, rules, volumes, locks, attached: by id; of a server the volumes that are attached to it.
+        reserved: Cinder's attachments that Nova knows nothing of, by id.
         locked: servers with a tenant's lock.
         types: share types and volume types.
     """
@@ -38,6 +39,7 @@ class TinyStorage(TinyCloud):
     volumes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     locks: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     attached: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    reserved: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     locked: set[str] = field(default_factory=set[str])
     types: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -45,7 +47,7 @@ class TinyStorage(TinyCloud):
     def reset(self) -> None:
         TinyCloud.reset(self)
         self.shares, self.rules, self.volumes, self.locks, self.attached = {}, {}, {}, {}, {}
-        self.locked = set()
+        self.locked, self.reserved = set(), {}
         self.types = [{"id": "t1", "name": "nas", "extra_specs": {"driver_handles_share_servers": "False"}}]
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
@@ -145,6 +147,21 @@ class TinyStorage(TinyCloud):
                 made = self._made("volume", body["volume"])
                 self.volumes[made["id"]] = made
                 return Reply(202, {"volume": made})
+            case "GET", ["attachments"]:
+                return Reply(200, {"attachments": list(self.reserved.values())})
+            case "DELETE", ["attachments", attachment]:
+                volume = self.volumes[self.reserved.pop(attachment)["volume_id"]]
+                volume["attachments"] = []
+                return Reply(200, {"attachments": []})
+            case "POST", ["volumes", volume, "action"]:
+                (action,) = body
+                before, after = {
+                    "os-unreserve": ("attaching", "available"),
+                    "os-roll_detaching": ("detaching", "in-use"),
+                }[action]
+                if self.volumes[volume]["status"] == before:
+                    self.volumes[volume]["status"] = after
+                return Reply(202)
             case "GET", ["os-volume-transfer", "detail"]:
                 return Reply(200, {"transfers": []})
             case "GET", ["snapshots"]:
@@ -157,7 +174,8 @@ class TinyStorage(TinyCloud):
                 self.volumes[volume] |= body["volume"]
                 return Reply(200, {"volume": self.volumes[volume]})
             case "DELETE", ["volumes", volume]:
-                if self.volumes[volume]["attachments"]:
+                held = self.volumes[volume]["attachments"] or self.volumes[volume]["status"] != "available"
+                if held or any(one["volume_id"] == volume for one in self.reserved.values()):
                     return Reply(400, {"badRequest": {"code": 400, "message": "Volume must be available"}})
                 del self.volumes[volume]
                 return Reply(202)

@@ -17,8 +17,9 @@ from weft.model.errors import InputError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.resources import PortSpec, ServerSpec, ShareAccessSpec
+from weft.model.site import Storage
 from weft.planning.shapes.mounts import Mount, with_mounts
-from weft.planning.shapes.storage import check_storage
+from weft.planning.shapes.storage import check_addresses, check_storage
 
 SHARE = {"share": "data", "size": "1TiB", "mount": "/data"}
 
@@ -105,6 +106,15 @@ def test_machines_have_no_volumes_and_no_port_on_the_storage_network() -> None:
         check_storage(asked, "main", cloud, cloud.flavors["h100.8"])
 
 
+def test_without_a_storage_network_no_pod_chooses_its_management_addresses() -> None:
+    """They are what access rules know servers by: also an order without a share could take another pod's."""
+    asked = order(network={"management": "10.50.0.0/24"})
+    with pytest.raises(InputError, match=r"network\.management.*must be omitted"):
+        check_addresses(asked, "main", Storage(shares=True))
+    for fine in (Storage(shares=True, network="storage"), Storage(volumes=True)):
+        check_addresses(asked, "main", fine)
+
+
 # -- the script ---------------------------------------------------------------------------------------------------
 
 
@@ -114,15 +124,19 @@ class Guest:
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin, self.log = folder, folder / "bin", folder / "asked"
         self.bin.mkdir()
-        for name in ("mount", "mdadm", "mkfs.ext4"):
+        for name in ("mount", "mdadm", "mkfs.ext4", "dd"):
             self.command(name, "")
         self.command("mountpoint", f'grep -q "^mount $2$" {self.log}')
         self.command("sleep", "")
         self.command("lsblk", f"case $1 in -dnpo) cat {folder}/drives ;; *) echo one ;; esac")
         blank = f'grep -qx "$2" {folder}/used || exit 2'
-        self.command("blkid", f"case $* in *' -o '*) echo uuid-of-${{6##*/}} ;; *) {blank} ;; esac")
+        self.command(
+            "blkid",
+            f"case $* in *TYPE*) cat {folder}/type ;; *' -o '*) echo uuid-of-${{6##*/}} ;; *) {blank} ;; esac",
+        )
         for name in ("drives", "used", "asked", "fstab"):
             (folder / name).touch()
+        (folder / "type").write_text("ext4\n")
 
     def command(self, name: str, body: str) -> None:
         file = self.bin / name
@@ -183,19 +197,59 @@ def test_one_drive_needs_no_raid_and_no_drive_is_no_error(guest: Guest) -> None:
     assert guest.fstab == []
 
 
-@pytest.mark.skipif(
+VOLUME = "4f1e0000-aaaa-4bbb-8ccc-000000000001"
+_needs_a_device = pytest.mark.skipif(
     not Path("/dev/loop0").is_block_device(), reason="needs any block device's node; it is not opened"
 )
-def test_a_volume_is_found_by_its_id_and_formatted_if_nothing_is_on_it(guest: Guest) -> None:
-    """By the first 20 characters of its id, as virtio shows a serial number; its partitions don't count."""
+
+
+def plugged(guest: Guest) -> Path:
+    """The folder of names of devices, among them the volume's."""
     by_id = guest.folder / "by-id"
     by_id.mkdir()
     for name in ("virtio-4f1e0000-aaaa-4bbb-8-part1", "virtio-4f1e0000-aaaa-4bbb-8", "virtio-other"):
         (by_id / name).symlink_to("/dev/loop0")
-    volume = Mount("volume", "/work", "4f1e0000-aaaa-4bbb-8ccc-000000000001")
+    return by_id
+
+
+@_needs_a_device
+def test_an_existing_volume_is_never_formatted_and_mounted_as_what_it_is(guest: Guest) -> None:
+    """Raw data and ciphers look like nothing; two clones have one UUID."""
+    plugged(guest)
+    existing = Mount("volume", "/work", VOLUME, "existing")
+    (guest.folder / "type").write_text("")
+    asked = guest.run(existing)
+    assert not [a for a in asked if a.startswith(("mkfs", "mount "))] and guest.fstab == []
+    assert "no file system" in (guest.folder / "weft-storage.log").read_text()
+    (guest.folder / "type").write_text("xfs\n")
+    assert not [a for a in guest.run(existing) if a.startswith("mkfs")]
+    assert guest.fstab == ["/by-id/virtio-4f1e0000-aaaa-4bbb-8 /work xfs defaults,nofail 0 0"]
+
+
+@_needs_a_device
+def test_a_volume_that_can_not_be_read_is_not_formatted(guest: Guest) -> None:
+    """blkid ends with 2 then, too."""
+    plugged(guest)
+    guest.command("dd", "exit 1")
+    assert not [a for a in guest.run(Mount("volume", "/work", VOLUME, "new")) if a.startswith("mkfs")]
+
+
+def test_which_volumes_are_new_is_in_the_user_data() -> None:
+    entries = [
+        {"volume": "a", "size": "1GiB", "mount": "/a"},
+        {"volume": "b", "existing": [VOLUME, "other"], "mount": "/b"},
+    ]
+    text = server(storage=entries).user_data
+    assert text is not None and "/a new <" in text and f"volume '{VOLUME}' /b existing <" in text
+
+
+@_needs_a_device
+def test_a_volume_is_found_by_its_id_and_formatted_if_nothing_is_on_it(guest: Guest) -> None:
+    """By the first 20 characters of its id, as virtio shows a serial number; its partitions don't count."""
+    by_id, volume = plugged(guest), Mount("volume", "/work", VOLUME, "new")
     asked = guest.run(volume)
     assert "mkfs.ext4 -q /by-id/virtio-4f1e0000-aaaa-4bbb-8" in asked
-    assert guest.fstab == ["UUID=uuid-of-virtio-4f1e0000-aaaa-4bbb-8 /work ext4 defaults,nofail 0 0"]
+    assert guest.fstab == ["/by-id/virtio-4f1e0000-aaaa-4bbb-8 /work ext4 defaults,nofail 0 0"]
     (guest.folder / "used").write_text(f"{by_id}/virtio-4f1e0000-aaaa-4bbb-8\n")
     (guest.folder / "asked").write_text("")
     assert not [a for a in guest.run(volume) if a.startswith("mkfs")]

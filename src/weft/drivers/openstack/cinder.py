@@ -16,6 +16,9 @@ from weft.drivers.openstack.storage import StorageKind
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status, VolumeAttachmentSpec, VolumeSpec
 
+ATTACHMENTS = "3.27"
+"""Microversion."""
+
 
 class Volumes(StorageKind):
     """Volumes of a pod's servers."""
@@ -37,13 +40,7 @@ class Volumes(StorageKind):
 
     def clear(self, project: Project, row: Row) -> str:
         """Attachments, a transfer, snapshots: of the volume that was ordered to be deleted with everything on it."""
-        gone: list[str] = []
-        now = self.one_row(project, row.id)
-        for one in (now or row).raw.get("attachments") or ():
-            server = one["server_id"]
-            path = f"/servers/{server}/os-volume_attachments/{row.id}"
-            project.compute.ask(f"detach volume {row.name}", "DELETE", path, ok=(400, 403, 404, 409))
-            gone.append(f"attachment to server {server}")
+        gone = [*_detach(project, self.one_row(project, row.id) or row), *_unreserve(project, row)]
         asked = "list volume transfers"
         for one in project.volume.listing(asked, "/os-volume-transfer/detail", "transfers"):
             if one["volume_id"] == row.id:
@@ -56,6 +53,47 @@ class Volumes(StorageKind):
             project.volume.ask(f"delete snapshot {one['id']}", "DELETE", path, ok=(400, 404, 409))
             gone.append(f"snapshot {one['id']}")
         return ", ".join(gone)
+
+
+def _detach(project: Project, row: Row) -> list[str]:
+    """Take a volume from the servers that it is attached to; which ones. One that Nova knows nothing of is Cinder's
+    alone: a tenant made it."""
+    gone: list[str] = []
+    for one in row.raw.get("attachments") or ():
+        server, asked = one["server_id"], f"detach volume {row.name}"
+        path = f"/servers/{server}/os-volume_attachments/{row.id}"
+        answer = project.compute.ask(asked, "DELETE", path, ok=(400, 403, 404, 409))
+        if answer.status == 404 and one.get("attachment_id"):
+            _end_attachment(project, one["attachment_id"])
+        if answer.status == 400 and row.raw["status"] == "detaching":
+            _act(project, row, "os-roll_detaching")  # Nova takes it for one that is being detached
+        gone.append(f"attachment to server {server}")
+    return gone
+
+
+def _unreserve(project: Project, row: Row) -> list[str]:
+    """Undo reservations, which the volume itself doesn't show; which ones."""
+    asked, params = f"list attachments of volume {row.name}", {"volume_id": row.id}
+    answer = project.volume.ask(
+        asked, "GET", "/attachments", params=params, ok=(404, 406), microversion=ATTACHMENTS
+    )
+    rows = project.volume.rows(asked, answer, "attachments") if answer.fine else []
+    reserved = [r["id"] for r in rows if r["volume_id"] == row.id and r["status"] != "attached"]
+    for attachment in reserved:
+        _end_attachment(project, attachment)
+    _act(project, row, "os-unreserve")  # undoes os-reserve, and nothing else
+    return [f"reservation {attachment}" for attachment in reserved]
+
+
+def _end_attachment(project: Project, attachment: str) -> None:
+    """Cinder refuses it (409) for what a server really has."""
+    asked, path = f"end attachment {attachment}", f"/attachments/{attachment}"
+    project.volume.ask(asked, "DELETE", path, ok=(400, 403, 404, 406, 409), microversion=ATTACHMENTS)
+
+
+def _act(project: Project, row: Row, action: str) -> None:
+    asked, path = f"{action} of volume {row.name}", f"/volumes/{row.id}/action"
+    project.volume.ask(asked, "POST", path, json={action: None}, ok=(400, 403, 404, 409))
 
 
 class VolumeAttachments(KindDriver):

@@ -1,7 +1,8 @@
 """What a server does with its storage when it boots first: a shell script that cloud-init runs.
 
 Entries in /etc/fstab, so that a reboot finds them; all have `nofail`, and everything is waited for in the background:
-a share's access rule and a volume come after the server. Nothing that has a file system is formatted again.
+a share's access rule and a volume come after the server. Nothing that has a file system is formatted
+again, and no volume that was there before.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ nfs() { # WHAT WHERE OPTIONS
   attempt "$2"
 }
 blank() { # DEVICE
+  dd if="$1" of=/dev/null bs=4096 count=1 2> /dev/null || return 1 # blkid finds nothing on what it can't read, either
   blkid -p "$1" > /dev/null 2>&1
   [ $? -eq 2 ]
 }
 """
-_VOLUME = r"""volume() { # ID WHERE
+_VOLUME = r"""volume() { # ID WHERE new|existing
   short=$(printf %.20s "$1")
   for i in $(seq 360); do
     for device in /dev/disk/by-id/*"$short"*; do
@@ -50,8 +52,10 @@ _VOLUME = r"""volume() { # ID WHERE
     sleep 5
   done
   [ -b "$device" ] || { echo "weft: volume $1 did not appear in 30 minutes" >&2; return 1; }
-  if blank "$device"; then mkfs.ext4 -q "$device" || return 1; fi
-  entry "UUID=$(blkid -p -s UUID -o value "$device")" "$2" ext4 defaults,nofail
+  if [ "$3" = new ] && blank "$device"; then mkfs.ext4 -q "$device" || return 1; fi
+  type=$(blkid -p -u filesystem -s TYPE -o value "$device") || type=
+  [ -n "$type" ] || { echo "weft: volume $1 has no file system: not mounted" >&2; return 1; }
+  entry "$device" "$2" "$type" defaults,nofail
   attempt "$2"
 }
 """
@@ -82,7 +86,7 @@ class Mount(NamedTuple):
 
     Attributes:
         what: NFS location, id of a volume, or nothing; may be a placeholder.
-        options: of NFS.
+        options: of NFS; of a volume `new`, if weft makes it, or `existing`, which is never formatted.
     """
 
     how: Literal["nfs", "volume", "scratch"]
@@ -93,7 +97,7 @@ class Mount(NamedTuple):
     def line(self) -> str:
         words = {
             "nfs": f"nfs '{self.what}' {self.where} {self.options}",
-            "volume": f"volume '{self.what}' {self.where}",
+            "volume": f"volume '{self.what}' {self.where} {self.options}",
             "scratch": f"scratch {self.where}",
         }
         return f"{words[self.how]} < /dev/null >> /var/log/weft-storage.log 2>&1 &\n"

@@ -9,7 +9,7 @@ from weft.planning.shapes.gpu.parts import PARTS
 from weft.planning.shapes.gpu.shape import GPU
 from weft.planning.shapes.ipu.shape import IPU
 from weft.planning.shapes.shape import Resolved, Shape
-from weft.planning.shapes.storage import check_storage
+from weft.planning.shapes.storage import check_addresses, check_storage
 from weft.planning.words import one_of
 
 SHAPES: tuple[Shape, ...] = (IPU, PARTS, GPU)
@@ -29,6 +29,7 @@ def resolve(order: Order, project: str, site: Site) -> Resolved:
     """Raises `InputError` for a name in the order that is unknown in the site, or missing."""
     cloud = resolve_cloud(order, site)
     flavor = resolve_flavor(order, site.clouds[cloud], cloud)
+    check_addresses(order, cloud, site.clouds[cloud].storage)
     check_storage(order, cloud, site.clouds[cloud], site.clouds[cloud].flavors[flavor])
     return shape_of(order).resolved(order, project, site, cloud, flavor)
 

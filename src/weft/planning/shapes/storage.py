@@ -63,6 +63,18 @@ def check_storage(order: Order, cloud: str, place_: Cloud, flavor: Flavor) -> No
             raise _too_few(number, entry, order.nodes.count)
 
 
+def check_addresses(order: Order, cloud: str, offer: Storage) -> None:
+    """Raise `InputError` for addresses of one's own choice where access rules know servers by them, also those of
+    others."""
+    if order.network.management is not None and offer.shares and offer.network is None:
+        raise InputError(
+            "network.management",
+            str(order.network.management),
+            f"must be omitted: servers of cloud {cloud} mount shares from these addresses, which weft gives to one pod "
+            "alone",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class ServerStorage:
     """What a server has of the pod's storage.
@@ -192,7 +204,7 @@ class PodStorage:
                 return Mount("nfs", entry.mount, export.location, options)
             case "volume":
                 id_ = entry.existing[member.index] if entry.existing else place(_thing(entry, member))
-                return Mount("volume", entry.mount, id_)
+                return Mount("volume", entry.mount, id_, "existing" if entry.existing else "new")
             case "scratch":
                 return Mount("scratch", entry.mount)
 
