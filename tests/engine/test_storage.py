@@ -525,6 +525,22 @@ def test_nothing_of_another_project_is_used(house: House) -> None:
             house.order(order({"share": "x", "existing": name, "mount": "/x"}))
 
 
+def test_a_volume_that_is_meant_twice_is_refused(house: House) -> None:
+    """By its name and its id, in one entry or two: two servers, or two mounts, would have one file system."""
+    receipt(house, ready(house, {**VOLUME, "keep": True}, {**SHARE, "keep": True}))
+    first, second = house.cloud.things(Kind.VOLUME)
+    one = {"volume": "one", "existing": [first.name, second.id], "mount": "/one"}
+    twice = {"volume": "one", "existing": [first.name, first.id], "mount": "/one"}
+    other = {"volume": "two", "existing": [second.name, first.name], "mount": "/two"}
+    share = {"share": "a", "existing": "train-data", "mount": "/a"}
+    again_ = {"share": "b", "existing": house.cloud.things(Kind.SHARE)[0].id, "mount": "/b"}
+    for entries, number in (([twice], 0), ([one, other], 1), ([share, again_], 1)):
+        with pytest.raises(InputError, match="named twice") as caught:
+            house.order(order(*entries))
+        assert caught.value.field == f"storage.{number}.existing"
+    ready(house, one, share)
+
+
 def test_rows_say_what_they_are(house: House) -> None:
     pod = ready(house, SHARE, VOLUME)
     rows = {r.key: r for r in house.store.resources(pod.id)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
@@ -23,6 +23,7 @@ from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.site import Site, Storage
+from weft.model.storageorder import StorageOrder
 from weft.model.views import PodView
 from weft.planning.queue.advice import when_at_most
 from weft.planning.queue.book import when
@@ -128,6 +129,7 @@ class OrderDesk(Desk):
         if order.storage and (before is None or order.storage != before.storage):
             mine = {one for entry in before.storage for one in entry.existing} if before else set[str]()
             storage = facts.check_storage(project, order.storage, offer, mine)
+            _check_once(order.storage, storage)
             order = order.model_copy(update={"storage": storage})
         if order.access.key_pair is None:
             return order
@@ -196,3 +198,14 @@ def check_extension(pod: PodRecord, until: datetime | None, capacity: Capacity, 
     why = why_not_longer(site, pod.placed.fabric, book, lease, later) if lease else None
     if why is not None:
         raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")
+
+
+def _check_once(asked: Sequence[StorageOrder], found: Sequence[StorageOrder]) -> None:
+    """Raise `InputError` for a share or volume that is meant twice, whatever it is called: as a name, or by its id."""
+    seen: set[tuple[str, str]] = set()
+    for number, (entry, resolved) in enumerate(zip(asked, found, strict=True)):
+        for name, one in zip(entry.existing, resolved.existing, strict=True):
+            if (entry.kind, one) in seen:
+                allowed = f"each {entry.kind} once in an order: {one} is named twice"
+                raise InputError(f"storage.{number}.existing", name, allowed)
+            seen.add((entry.kind, one))

@@ -417,3 +417,19 @@ def test_a_type_with_share_servers_is_refused(rig: Rig) -> None:
     asked = StorageOrder.model_validate({"share": "s", "size": "1GiB", "mount": "/x"})
     with pytest.raises(InputError, match="without share servers"):
         rig.facts.check_storage(PROJECT, [asked], Storage(shares=True, share_type="nas"))
+
+
+def test_what_exists_is_listed_once_however_many_names_there_are(rig: Rig) -> None:
+    made = [resource(f"volume/work/{n}", VOLUME.spec) for n in range(3)]
+    rig.make(*made)
+    for n, volume in enumerate(rig.cloud.volumes.values()):
+        volume.update(name=f"work-{n}", description="")
+    names = ("work-0", "work-1", rig.ids[made[2].key])
+    asked = [
+        StorageOrder(volume="a", existing=names[:2], mount="/a"),
+        StorageOrder(volume="b", existing=names[2:], mount="/b"),
+    ]
+    before = len(rig.cloud.asked)
+    found = rig.facts.check_storage(PROJECT, asked, Storage(volumes=True))
+    assert [i for e in found for i in e.existing] == [rig.ids[one.key] for one in made]
+    assert sum("/volumes/detail" in line for line in rig.cloud.asked[before:]) == 1

@@ -34,8 +34,8 @@ class OpenStackStorage:
     def check_storage(
         self, project_id: str, entries: Sequence[StorageOrder], offer: Storage, mine: Collection[str] = ()
     ) -> tuple[StorageOrder, ...]:
-        project = self._sessions.project(project_id)
-        return tuple(_checked(project, n, entry, offer, mine) for n, entry in enumerate(entries))
+        there = _There(self._sessions.project(project_id))
+        return tuple(_checked(there, n, entry, offer, mine) for n, entry in enumerate(entries))
 
     def storage_limits(self, project: Project, graph: Graph) -> dict[str, tuple[int, int]]:
         """Quota -> limit and how much is used, of the services that a graph needs."""
@@ -50,16 +50,37 @@ class OpenStackStorage:
         return found
 
 
+class _There:
+    """A project's shares and volumes, each listed once, when the first is asked for."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._ids: dict[str, dict[str, list[Json]]] = {}
+        self._named: dict[str, dict[str, list[Json]]] = {}
+
+    def of(self, entry: StorageOrder, name: str) -> list[Json]:
+        """Those of an entry's kind with this id, else with this name."""
+        kind = entry.kind
+        if kind not in self._ids:
+            service, _ = _service(self.project, entry)
+            rows = service.listing(f"list {kind}s", f"/{kind}s/detail", f"{kind}s")
+            self._ids[kind], self._named[kind] = {}, {}
+            for row in rows:
+                self._ids[kind].setdefault(str(row["id"]), []).append(row)
+                self._named[kind].setdefault(str(row.get("name") or ""), []).append(row)
+        return self._ids[kind].get(name) or self._named[kind].get(name, [])
+
+
 def _checked(
-    project: Project, number: int, entry: StorageOrder, offer: Storage, mine: Collection[str]
+    there: _There, number: int, entry: StorageOrder, offer: Storage, mine: Collection[str]
 ) -> StorageOrder:
     if entry.kind not in ("share", "volume"):
         return entry
     if entry.existing:
-        ids = tuple(_existing(project, number, entry, name, mine) for name in entry.existing)
+        ids = tuple(_existing(there, number, entry, name, mine) for name in entry.existing)
         return entry.model_copy(update={"existing": ids})
     asked = entry.type or (offer.share_type if entry.kind == "share" else offer.volume_type)
-    _check_type(project, number, entry, asked)
+    _check_type(there.project, number, entry, asked)
     return entry
 
 
@@ -79,12 +100,10 @@ def _check_type(project: Project, number: int, entry: StorageOrder, asked: str |
         raise InputError(f"storage.{number}.type", asked, allowed)
 
 
-def _existing(project: Project, number: int, entry: StorageOrder, name: str, mine: Collection[str]) -> str:
+def _existing(there: _There, number: int, entry: StorageOrder, name: str, mine: Collection[str]) -> str:
     """Id of a share or volume of the project, by id or name."""
-    service, _ = _service(project, entry)
     field = f"storage.{number}.existing"
-    rows = service.listing(f"list {entry.kind}s", f"/{entry.kind}s/detail", f"{entry.kind}s")
-    found = [row for row in rows if row["id"] == name] or [row for row in rows if row.get("name") == name]
+    found = there.of(entry, name)
     if len(found) != 1:
         what = f"several {entry.kind}s" if found else f"no {entry.kind}"
         raise InputError(field, name, f"the project has {what} of that name or id")
