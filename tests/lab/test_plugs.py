@@ -7,14 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import weftlab
 from weftlab.processes import look
+from weftlab.switches.openvswitch import Ovs
 
 PROGRAMS = Path(weftlab.__file__).parent / "programs"
 SERVE = """\
@@ -77,3 +81,114 @@ def test_a_dhcp_server_ends_with_the_agents_that_are_killed(space: str, tmp_path
 def test_a_dhcp_server_that_ends_at_once_is_told(space: str, tmp_path: Path) -> None:
     with served(space, "nowhere0", tmp_path) as line:
         assert "dnsmasq ended at once, with exit code" in line
+
+
+@pytest.fixture
+def ovs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Generator[Ovs]:
+    """Open vSwitch with a datapath that moves no frames: what it would do with one, it can be asked."""
+    made = Ovs(tmp_path_factory.mktemp("ovs"))
+    made.make()
+    for name, value in (made.environment | {"WEFT_LAB_OVSDB": f"unix:{made.socket}"}).items():
+        monkeypatch.setenv(name, value)
+    switch = ["ovs-vswitchd", f"unix:{made.socket}", f"--unixctl={made.folder / 'vs.ctl'}"]
+    with subprocess.Popen(made.server()) as database:
+        try:
+            with subprocess.Popen([*switch, "--enable-dummy=override", "-vconsole:off"]) as switchd:
+                try:
+                    while not made.socket.exists():
+                        time.sleep(0.02)
+                    made.vsctl("add-br", "int-a", "--", "set", "bridge", "int-a", "datapath_type=dummy")
+                    yield made
+                finally:
+                    switchd.terminate()
+        finally:
+            database.terminate()
+
+
+class Neutron:
+    """Its RPC for agents: of ports that it doesn't know it tells only their name."""
+
+    def __init__(self) -> None:
+        self.vlans: dict[str, int] = {}
+        self.up: list[str] = []
+        self.down: list[str] = []
+
+    def get_device_details(self, context: object, port: str, agent: str, host: str) -> dict[str, Any]:
+        known = {"network_type": "vlan", "segmentation_id": self.vlans.get(port), "port_id": port}
+        return known if port in self.vlans else {"device": port}
+
+    def update_device_up(self, context: object, port: str, agent: str, host: str) -> None:
+        self.up.append(port)
+
+    def update_device_down(self, context: object, port: str, agent: str, host: str) -> None:
+        self.down.append(port)
+
+
+def plug(ovs: Ovs, name: str, port: str) -> None:
+    """As libvirt does it."""
+    words = ("add-port", "int-a", name, "--", "set", "interface", name, "type=dummy")
+    ovs.vsctl(*words, f"external_ids:iface-id={port}")
+
+
+def heard(ovs: Ovs, name: str) -> set[str]:
+    """Who hears a broadcast of a port."""
+    numbers = {
+        n: ovs.vsctl("get", "interface", n, "ofport").strip()
+        for n in ovs.vsctl("list-ports", "int-a").split()
+    }
+    told = ovs.appctl("ofproto/trace", "int-a", f"in_port={numbers[name]},dl_dst=ff:ff:ff:ff:ff:ff")
+    [line] = [line for line in told.splitlines() if line.startswith("Datapath actions: ")]
+    words = line.removeprefix("Datapath actions: ").split(",")
+    ports = {w for w in words if w.isdecimal()}
+    shown = ovs.appctl("dpif/show")
+    return {n for n in numbers for w in ports if f"{n} {numbers[n]}/{w}:" in shown}
+
+
+def test_plugged_ports_hear_nobody_until_neutron_tells_their_vlan(
+    ovs: Ovs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tap without a tag is in every VLAN. It is shut before Neutron is asked, also from others that are shut; it is
+    tried again; and what ends while nobody listens is told."""
+    monkeypatch.syspath_prepend(PROGRAMS)
+    import plugs  # type: ignore[import-not-found]
+
+    neutron, gone = Neutron(), list[str]()
+    dhcp = SimpleNamespace(add=lambda told, vlan: None, drop=gone.append)
+    agent: Any = plugs.Plugs({"int-a": "a"}, neutron, object, dhcp)
+    with plugs.tables() as told:
+        agent.seen(next(told))
+        for n in (1, 2, 3):
+            plug(ovs, f"tap{n}", f"port{n}")
+            agent.seen(next(told))
+        ovs.vsctl("add-port", "int-a", "other", "--", "set", "interface", "other", "type=dummy")
+        assert not any(heard(ovs, f"tap{n}") for n in (1, 2, 3)) and not heard(ovs, "other") - {"int-a"}
+        assert agent.settle() == {"tap1", "tap2", "tap3"} and neutron.up == []
+        assert not any(heard(ovs, f"tap{n}") for n in (1, 2, 3)), "Neutron doesn't know them"
+        neutron.vlans = {"port1": 1001, "port2": 1001}
+        assert agent.settle() == {"tap3"} and sorted(neutron.up) == ["port1", "port2"]
+        assert heard(ovs, "tap1") - {"int-a", "other"} == {"tap2"} and not heard(ovs, "tap3")
+    ovs.vsctl("del-port", "tap1")
+    ovs.vsctl("del-port", "tap2")
+    plug(ovs, "tap2", "port2")
+    with plugs.tables() as told:
+        agent.seen(next(told))
+    assert not heard(ovs, "tap2")
+    assert agent.settle() == {"tap3"}
+    assert sorted(gone) == sorted(neutron.down) == ["port1", "port2"] and neutron.up[2:] == ["port2"]
+    assert "other" in heard(ovs, "tap2")
+    neutron.vlans["port3"] = 1003
+    threading.Thread(target=agent.work, daemon=True).start()
+    awaited(lambda: neutron.up[-1] == "port3")
+    neutron.vlans["port4"] = 1003
+    plug(ovs, "tap4", "port4")
+    with plugs.tables() as told:
+        agent.seen(next(told))
+    awaited(lambda: neutron.up[-1] == "port4")
+    assert heard(ovs, "tap3") - {"int-a", "other"} == {"tap4"} and len(neutron.up) == 5
+
+
+def awaited(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.05)

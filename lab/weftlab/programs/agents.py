@@ -195,7 +195,8 @@ def main():
     )
     connection.consume_in_threads()
     bridges = {has["bridge"]: host for host, has in hosts.items() if has["bridge"]}
-    plugs = [lambda: plug.follow(bridges, agent_rpc.PluginApi(topics.PLUGIN))] if bridges else []
+    admin = context.get_admin_context_without_session
+    plugs = [lambda: plug.follow(bridges, agent_rpc.PluginApi(topics.PLUGIN), admin)] if bridges else []
     for work in (answer, lambda: resync(hosts), *plugs):
         threading.Thread(target=work, daemon=True).start()
     report(hosts, ready)

@@ -2,25 +2,27 @@
 """The part of the Open vSwitch agent that puts plugged ports into their VLANs, for hosts whose servers run.
 
 Like the real agent it follows the database of Open vSwitch (`ovsdb-client monitor`, no polling): of an interface that
-libvirt has plugged it asks Neutron, sets the VLAN's tag, and says that the device is up; of one that is gone, that it
-is down. $WEFT_LAB_OVSDB names the database.
+libvirt has plugged, and which is in every VLAN so far, it lets nothing through at once; then it asks Neutron, sets the
+VLAN's tag, and says that the device is up; of one that is gone, that it is down. $WEFT_LAB_OVSDB names the database.
 """
 
+import contextlib
 import json
 import os
 import subprocess
+import threading
 import time
 
 from dhcp import Servers
-from neutron_lib import context
 
 SECONDS = 20
 TRIES = 20
-PAUSE = 0.5
+PAUSE, LATER = 0.5, 5.0
+"""Seconds between the first tries of ports that can't be plugged yet, and between later ones."""
 VXLANS = 1999
 """VXLANs 1001 to 2000 are VLANs 3000 to 3999."""
 NOWHERE = 4095
-"""Neutron's own dead VLAN."""
+"""Neutron's own dead VLAN; to Open vSwitch it is one like the others: whose port is in it is shut, too."""
 
 
 def vsctl(*words):
@@ -28,35 +30,61 @@ def vsctl(*words):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def changes(lines):
-    """Of the monitor's lines: name, action (initial, insert, new, delete) and Neutron port of plugged interfaces."""
-    for line in lines:
-        table = json.loads(line)
-        columns = table["headings"]
-        for row in table["data"]:
-            found = dict(zip(columns, row, strict=True))
-            ids = dict(found["external_ids"][1]) if found["external_ids"] else {}
-            if found["action"] != "old" and "iface-id" in ids:
-                yield found["name"], found["action"], ids["iface-id"]
+def shut(name):
+    """Whether it is in no network's VLAN: then nothing is let through from here on, neither from it nor to it.
+
+    Not by taking the interface down: libvirt puts it up when the guest starts.
+    """
+    if vsctl("get", "port", name, "tag") not in ("[]", str(NOWHERE)):
+        return False
+    vsctl("set", "port", name, f"tag={NOWHERE}")
+    _mod_port(name, "no-receive", "no-forward")
+    return True
 
 
-def follow(bridges, plugin):
-    """Until this process ends. Args: bridges: integration bridge -> host."""
-    known, dhcp = {}, Servers(vsctl)
+def admit(name, vlan):
+    vsctl("set", "port", name, f"tag={vlan}")
+    _mod_port(name, "receive", "forward")
+
+
+def _mod_port(name, *changes):
+    bridge = vsctl("iface-to-br", name)
+    for change in changes:
+        command = ["ovs-ofctl", f"--timeout={SECONDS}", "mod-port", bridge, name, change]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def tables():
+    """What the database says of interfaces, first all that are there, then changes: each a table of the monitor's."""
+    command = ["ovsdb-client", "--format=json", "monitor", os.environ["WEFT_LAB_OVSDB"], "Interface"]
+    with subprocess.Popen([*command, "name,external_ids"], stdout=subprocess.PIPE, text=True) as monitor:
+        try:
+            yield map(json.loads, monitor.stdout or ())
+        finally:
+            monitor.terminate()
+
+
+def changes(table):
+    """Of the monitor's table: name, action (initial, insert, new, delete) and Neutron port of plugged interfaces.
+
+    Of one that was made anew within one transaction, the end of the old one is first.
+    """
+    found = [dict(zip(table["headings"], row, strict=True)) for row in table["data"]]
+    for row in sorted(found, key=lambda r: r["action"] != "delete"):
+        ids = dict(row["external_ids"][1]) if row["external_ids"] else {}
+        if row["action"] != "old" and "iface-id" in ids:
+            yield row["name"], row["action"], ids["iface-id"]
+
+
+def follow(bridges, plugin, admin):
+    """Until this process ends. Args: bridges: integration bridge -> host; admin: makes a context for Neutron."""
+    plugs = Plugs(bridges, plugin, admin, Servers(vsctl))
+    threading.Thread(target=plugs.work, daemon=True).start()
     while True:
-        command = ["ovsdb-client", "--format=json", "monitor", os.environ["WEFT_LAB_OVSDB"], "Interface"]
-        with subprocess.Popen([*command, "name,external_ids"], stdout=subprocess.PIPE, text=True) as monitor:
-            for name, action, port in changes(monitor.stdout):
-                try:
-                    if action == "delete" and name in known:
-                        dhcp.drop(known[name][0])
-                        down(plugin, *known.pop(name))
-                    elif action != "delete" and known.get(name, ("",))[0] != port:
-                        host = bridges.get(vsctl("iface-to-br", name))
-                        if host and up(plugin, dhcp, name, port, host):
-                            known[name] = (port, host)
-                except Exception as error:
-                    print("plug", name, port, repr(error)[:300], flush=True)
+        with tables() as told:
+            for table in told:
+                plugs.seen(table)
         time.sleep(1)
 
 
@@ -66,29 +94,84 @@ def vlan_of(told):
     return {"vlan": number, "vxlan": number and number + VXLANS}.get(told.get("network_type"))
 
 
-def up(plugin, dhcp, name, port, host):
-    """Tag, serve, then report. False if Neutron has no such port bound to the host: then nothing is let through."""
-    admin = context.get_admin_context_without_session()
-    told = {}
-    for _ in range(TRIES):
+class Plugs:
+    """What is plugged. One thread calls `seen`, which never waits for Neutron; another one `work`, which does."""
+
+    def __init__(self, bridges, plugin, admin, dhcp):
+        self._bridges, self._plugin, self._admin, self._dhcp = bridges, plugin, admin, dhcp
+        self._changed = threading.Condition()
+        self._there = {}  # name -> Neutron port, number of the plugging
+        self._known = {}  # name -> the same, and the host if it is one of ours
+        self._count = 0
+
+    def seen(self, table):
+        """What has been plugged is shut before anybody else is asked."""
+        rows = list(changes(table))
+        if any(row[1] == "initial" for row in table["data"]):
+            names = {name for name, *_ in rows}
+            with self._changed:  # what ended while nobody listened
+                self._there = {n: v for n, v in self._there.items() if n in names}
+        for name, action, port in rows:
+            anew = action == "insert" or self._there.get(name, ("",))[0] != port
+            try:
+                if action != "delete" and vsctl("iface-to-br", name) in self._bridges:
+                    anew = shut(name) or anew
+            except Exception as error:  # `up` tries it again
+                print("shut", name, port, repr(error)[:300], flush=True)
+            with self._changed:
+                self._count += 1
+                if action == "delete":
+                    self._there.pop(name, None)
+                elif anew:
+                    self._there[name] = (port, self._count)
+        with self._changed:
+            self._changed.notify()
+
+    def work(self):
+        count, tries = 0, 0
+        while True:
+            before, count = count, self._count
+            left = self.settle()
+            tries = tries + 1 if count == before else 0
+            with self._changed:
+                if count == self._count:
+                    self._changed.wait((PAUSE if tries < TRIES else LATER) if left else None)
+
+    def settle(self):
+        """One try for each port that isn't as it should be; which are left."""
+        with self._changed:
+            there = dict(self._there)
+        for name in [n for n, (was, _) in self._known.items() if there.get(n) != was]:
+            (port, _), host = self._known.pop(name)
+            if host:
+                self._tried(name, port, lambda port=port: self._dhcp.drop(port))
+                self._tried(name, port, lambda port=port, host=host: self.down(port, host))
+        for name in there.keys() - self._known.keys():
+            port = there[name][0]
+            self._tried(name, port, lambda name=name: self.up(name, there[name]))
+        return there.keys() - self._known.keys()
+
+    def _tried(self, name, port, change):
         try:
-            told = plugin.get_device_details(admin, port, f"agents-{host}", host)
-            vlan = vlan_of(told)
-            if vlan is not None:
-                vsctl("set", "port", name, f"tag={vlan}")
-                dhcp.add(told, vlan)
-                plugin.update_device_up(admin, port, f"agents-{host}", host)
-                print("plugged", name, port, host, "VLAN", vlan, flush=True)
-                return True
+            change()
         except Exception as error:  # Neutron may be busy: Nova waits for this port
             print("plug", name, port, repr(error)[:300], flush=True)
-        time.sleep(PAUSE)
-    vsctl("set", "port", name, f"tag={NOWHERE}")
-    print("not plugged", name, port, host, told, flush=True)
-    return False
 
+    def up(self, name, what):
+        """Tag, serve, then report. Raises LookupError if Neutron has no such port bound to the host."""
+        port, host = what[0], self._bridges.get(vsctl("iface-to-br", name))
+        if host:
+            shut(name)
+            told = self._plugin.get_device_details(self._admin(), port, f"agents-{host}", host)
+            vlan = vlan_of(told)
+            if vlan is None:
+                raise LookupError(f"not bound to {host}: {told}")
+            admit(name, vlan)
+            self._dhcp.add(told, vlan)
+            self._plugin.update_device_up(self._admin(), port, f"agents-{host}", host)
+            print("plugged", name, port, host, "VLAN", vlan, flush=True)
+        self._known[name] = (what, host)
 
-def down(plugin, port, host):
-    admin = context.get_admin_context_without_session()
-    plugin.update_device_down(admin, port, f"agents-{host}", host)
-    print("unplugged", port, host, flush=True)
+    def down(self, port, host):
+        self._plugin.update_device_down(self._admin(), port, f"agents-{host}", host)
+        print("unplugged", port, host, flush=True)
