@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Collection, Mapping
 
 from weftlab.gpudemo import Demo
@@ -27,17 +26,12 @@ fabric: {{hcas: shared}}
 class RoceDemo(Demo):
     """Servers have no kernel of their own, but their adapters are real interfaces, in network namespaces."""
 
-    def shown(self, pod: str, cloud: str = "team-a") -> dict[str, object]:
-        self.weft("pod", "show", pod, "--json", save=f"{pod}.json", cloud=cloud)
-        return json.loads((self.folder / f"{pod}.json").read_text())
-
     def members(self, pod: str, cloud: str = "team-a") -> Mapping[str, str]:
         """Address on the RDMA network -> namespace of the adapter that has it."""
-        servers: list[dict[str, object]] = self.shown(pod, cloud)["servers"]  # type: ignore[assignment]
         return {
-            address: host_name(str(server["node"]), f"mlx5_{n}")
-            for server in servers
-            for n, address in enumerate(server["rdma_addresses"])  # type: ignore[arg-type]
+            address: host_name(server["node"], f"mlx5_{n}")
+            for server in self.pod(pod, cloud)["servers"]
+            for n, address in enumerate(server["rdma_addresses"])
         }
 
     def pings(self, from_: Mapping[str, str], to: Mapping[str, str], wanted: bool) -> None:
@@ -136,4 +130,4 @@ class RoceDemo(Demo):
 
     def number(self, pod: str, cloud: str = "team-a") -> int:
         """The pod's VLAN."""
-        return int(str(self.shown(pod, cloud)["segment"]))
+        return int(self.pod(pod, cloud)["segment"])

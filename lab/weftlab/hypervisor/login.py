@@ -16,7 +16,15 @@ from weftlab.hypervisor.bridges import DOOR, entered
 from weftlab.layout import LabError
 from weftlab.switches.openvswitch import Ovs
 
-OPTIONS = ("BatchMode=yes", "ConnectTimeout=3", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null")
+OPTIONS = (
+    "BatchMode=yes",
+    "ConnectTimeout=3",
+    # A guest that is destroyed says no goodbye.
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+    "StrictHostKeyChecking=no",
+    "UserKnownHostsFile=/dev/null",
+)
 PATIENCE = 90.0
 """Seconds until a guest that was just started lets somebody in, on a busy machine."""
 PING = 3
