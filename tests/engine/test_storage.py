@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -11,12 +13,14 @@ from tests.engine.house import House, small_site
 from weft.engine.database import Database
 from weft.engine.records import PodRecord, RowState
 from weft.generate.receipts import verify
-from weft.model.errors import ConflictError, InputError, InputErrors, RefusedError
+from weft.model.errors import ConflictError, InputError, InputErrors, RefusedError, UnknownError
 from weft.model.order import Order
+from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.receipt import Receipt
 from weft.model.resources import Kind, ServerSpec
 from weft.model.site import NfsExport, Site, Storage
+from weft.ports.resources import PartlyListedError
 from weft.testing.cloud import Fault
 
 OFFER = Storage(
@@ -539,6 +543,24 @@ def test_a_volume_that_is_meant_twice_is_refused(house: House) -> None:
             house.order(order(*entries))
         assert caught.value.field == f"storage.{number}.existing"
     ready(house, one, share)
+
+
+def test_an_audit_tells_what_it_could_not_list_and_the_rest(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An orphan is found beside a project that can't be read."""
+    pod = ready(house, SHARE)
+    rest = house.cloud.marked("lab", ())
+    why = UnknownError("list shares", "Manila", "HTTP 403")
+    lost = replace(rest[0], id="lost", owner=Owner.pod(str(uuid4())))
+
+    def marked(site: str, projects: object) -> None:
+        raise PartlyListedError("cloud lab", [*rest, lost], {"shares of project x": why})
+
+    monkeypatch.setattr(house.cloud, "marked", marked)
+    found = {(f.category, f.subject) for f in house.service.audit(house.operator).findings}
+    assert ("unknown", "shares of project x") in found, (pod.state, found)
+    assert [s for f, s in found if f == "orphan" and "lost" in s]
 
 
 def test_rows_say_what_they_are(house: House) -> None:

@@ -37,6 +37,7 @@ from weft.model.resources import SegmentSpec
 from weft.model.site import Site
 from weft.model.views import AuditReport
 from weft.ports.clock import Clock
+from weft.ports.resources import PartlyListedError
 
 AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING, PodState.FAILED})
 """States in which all resources of a pod should exist; in others the loop is working on it."""
@@ -300,7 +301,10 @@ class Auditor:
 
     def _check_marked(self, outside: Outside, confirmed: Confirmed) -> None:
         for where, found in outside.marked.items():
-            if isinstance(found, WeftError):
+            if isinstance(found, PartlyListedError):
+                for what, why in found.unread.items():
+                    self._found.add("unknown", "listing", where, what, str(why))
+            elif isinstance(found, WeftError):
                 self._found.add("unknown", "listing", where, where, str(found))
             else:
                 self._found.checked[f"things with weft's mark in {where}"] = len(found)

@@ -11,6 +11,7 @@ from weft.model.errors import WeftError
 from weft.model.fabric import FabricStatus, Snapshot
 from weft.model.resources import Marked
 from weft.ports.clock import Clock
+from weft.ports.resources import PartlyListedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,13 @@ class Outside:
 
     def things(self) -> list[Marked]:
         """All that could be listed."""
-        return [t for found in self.marked.values() if not isinstance(found, WeftError) for t in found]
+        return [t for found in self.marked.values() for t in _listed(found)]
+
+
+def _listed(found: Sequence[Marked] | WeftError) -> Sequence[Marked]:
+    if isinstance(found, PartlyListedError):
+        return found.found
+    return () if isinstance(found, WeftError) else found
 
 
 def look_outside(world: World, site: str, clock: Clock) -> Outside:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from weft.model.errors import UnknownError, WeftError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Marked, Observed, Outcome, Resource
@@ -40,6 +41,21 @@ class Scope:
 
     def mark(self, key: str) -> Mark:
         return Mark(self.site, self.owner, key)
+
+
+class PartlyListedError(UnknownError):
+    """Something of a listing couldn't be read.
+
+    Args:
+        found: what was read.
+        unread: what wasn't (such as `shares of project 12ab`) -> why.
+    """
+
+    def __init__(self, of: str, found: Sequence[Marked], unread: Mapping[str, WeftError]) -> None:
+        told = "; ".join(f"{what}: {why}" for what, why in list(unread.items())[:3])
+        more = f" (and {len(unread) - 3} more)" if len(unread) > 3 else ""
+        super().__init__("list what carries weft's mark", of, f"{told}{more}")
+        self.found, self.unread = found, unread
 
 
 class ResourceDriver(Protocol):
@@ -87,7 +103,10 @@ class ResourceDriver(Protocol):
         ...
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """Everything in those projects (in all visible ones, if empty) that carries this site's mark."""
+        """Everything in those projects (in all visible ones, if empty) that carries this site's mark.
+
+        Raises `PartlyListedError` with what was found, if single projects can't be read.
+        """
         ...
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:

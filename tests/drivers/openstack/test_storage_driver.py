@@ -25,7 +25,7 @@ from weft.model.resources import (
 )
 from weft.model.site import Storage
 from weft.model.storageorder import StorageOrder
-from weft.ports.resources import Scope
+from weft.ports.resources import PartlyListedError, Scope
 
 POD = "00000000-1111-2222-3333-444444444444"
 SCOPE = Scope("lab", Owner.pod(POD), "train", PROJECT)
@@ -377,6 +377,17 @@ def test_marked_lists_shares_and_volumes_of_each_project(rig: Rig) -> None:
         (SHARE.kind, SCOPE.owner),
         (VOLUME.kind, SCOPE.owner),
     }
+
+
+def test_a_project_that_can_not_be_read_hides_nothing_else(rig: Rig) -> None:
+    """Disabled meanwhile, or without Manila in its catalog: everything else is listed all the same."""
+    rig.make(SHARE, VOLUME)
+    no = Reply(403, {"forbidden": {"code": 403, "message": "no"}})
+    rig.cloud.lies.append((r"GET /share/shares/detail", no))
+    with pytest.raises(PartlyListedError) as caught:
+        rig.driver.marked("lab", [])
+    assert [m.kind for m in caught.value.found] == [VOLUME.kind]
+    assert list(caught.value.unread) == [f"shares of project {PROJECT}"]
 
 
 # -- orders -------------------------------------------------------------------------------------------------------

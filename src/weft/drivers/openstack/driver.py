@@ -24,7 +24,7 @@ from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Storage
 from weft.ports.podkeys import PodKeys
-from weft.ports.resources import Scope
+from weft.ports.resources import PartlyListedError, Scope
 
 KINDS: Mapping[AnyKind, KindDriver] = {
     kind.kind: kind
@@ -166,12 +166,17 @@ class OpenStackDriver:
         for kind in (Kind.SERVER, Kind.PORT):
             KINDS[kind].control(eye)
         found: list[Marked] = []
+        unread: dict[str, WeftError] = {}
         looks = [(kind, project) for kind in self._searched for project in self._eyes(kind)]
-        for kind, rows in self._by_kind.map(lambda look: (look[0], _all(look[0], look[1], own)), looks):
+        for kind, rows in self._by_kind.map(
+            lambda look: (look[0], _all(look[0], look[1], own, unread)), looks
+        ):
             for row in sorted(rows, key=lambda r: r.age):
                 seen_by_us = not projects or row.project_id is None or row.project_id in projects
                 if row.mark is not None and row.mark.site == site and seen_by_us:
                     found.append(self._marked(kind, row))
+        if unread:
+            raise PartlyListedError(f"cloud {self.name}", found, unread)
         return found
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
@@ -273,8 +278,16 @@ def _kept(call: Call, kind: KindDriver, resource: Resource, row: Row) -> Observe
     return Observed(row.id, Status.KEPT, kind.kept(call, row), name=row.name)
 
 
-def _all(kind: KindDriver, project: Project | None, own: Project) -> list[Row]:
-    rows = kind.all_rows(own) if project is None else kind.project_rows(project)
+def _all(kind: KindDriver, project: Project | None, own: Project, unread: dict[str, WeftError]) -> list[Row]:
+    """Rows with any mark. A project that can't be read (disabled, without the service) is noted in `unread`."""
+    if project is None:
+        rows = kind.all_rows(own)
+    else:
+        try:
+            rows = kind.project_rows(project)
+        except WeftError as error:
+            unread[f"{kind.kind.row.many} of project {project.project_id}"] = error
+            rows = []
     return [row for row in rows if row.mark is not None]
 
 
