@@ -24,8 +24,11 @@ log = logging.getLogger(__name__)
 
 EVERY = 1.0
 """Seconds between looks; nothing is asked of a cloud in which none of weft's servers boots."""
-OVERLAP = timedelta(seconds=10)
-"""So far before its last look a cloud is asked for changes: clocks differ, and its database may be behind."""
+OVERLAP = timedelta(seconds=30)
+"""So far before its last look a cloud is asked for changes: clocks differ, its database may be behind, and a visit
+of the pod may have read it before."""
+LATEST = timedelta(seconds=60)
+"""What changed before has had a visit of its own since."""
 LONGEST = 900.0
 """Seconds after which a server that boots is left to its pod's visits: one that never does isn't asked for for ever."""
 PATIENCE = 5.0
@@ -75,7 +78,7 @@ class BootKeeper(Periodic):
     def _ask(self, facts: Servers, cloud: str, at: datetime) -> None:
         """One that can't be asked is no reason to call weft unwell: pods' own visits say what isn't known of them."""
         try:
-            built = facts.built(self._looked.get(cloud, at) - OVERLAP)
+            built = facts.built(max(self._looked.get(cloud, at), at - LATEST) - OVERLAP)
             self._wake(sorted(built))
         except WeftError as error:
             log.warning("cloud %s: it isn't known which servers have booted: %s", cloud, error)

@@ -264,7 +264,8 @@ class Moves:
             raise TemporaryError(
                 f"wait for {names}{more} {what}", left[0].resource.where, f"not yet ({reason})"
             )
-        boots = end is RowState.SETTLED and all(r.kind.row.boots for r in left)
+        # Of these the boot keeper sees when they have.
+        boots = end is RowState.SETTLED and all(r.kind.row.boots and r.kind.row.on_host for r in left)
         delay = self._settings.poll(min(self._age(r) for r in left), boots)
         return Wait(f"{names}{more}: {reason}", delay)
 
