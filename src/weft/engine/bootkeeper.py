@@ -1,4 +1,4 @@
-"""Looks every second which of the servers that boot have ended that, and has their pods visited at once.
+"""Looks every second which servers have booted or failed, and has their pods visited at once.
 
 A server takes half a minute or ten, and so do thousands of them at a time: one question about all that changed costs a
 cloud and weft less than asking for each again and again, and it is known sooner. What it answers is only a hint:
