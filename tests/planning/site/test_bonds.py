@@ -43,7 +43,7 @@ def no_bundle(document: Document) -> None:
 def test_a_vf_lag_as_it_must_be_is_right() -> None:
     assert problems(bonded()) == []
     assert problems(bonded(bond_mode="balance-xor")) == []
-    assert problems(bonded(vfs=0, eswitch=None)) == [], "a whole adapter needs no switchdev"
+    assert problems(bonded(vfs=0, vf_pci=None, eswitch=None)) == [], "a whole adapter needs no switchdev"
     assert problems(bonded(), no_bundle) == [], "an aggregation of one leaf has both cables"
 
 
