@@ -96,8 +96,10 @@ class SshSwitch:
                 return
             self.sessions, self._now = self.sessions + 1, self._now + 1
             self.at_once = max(self.at_once, self._now)
-            self._shell(channel)
-            self._now -= 1
+            try:
+                self._shell(channel)
+            finally:
+                self._now -= 1
         except (paramiko.SSHException, EOFError, OSError):
             pass
         finally:
