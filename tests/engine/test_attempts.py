@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.house import ORDER, QUICK, House
+from tests.engine.timehouse import HandClock
 from weft.engine.database import Database
 from weft.engine.lane import Alone
 from weft.engine.settings import LoopSettings
@@ -67,6 +68,24 @@ def test_what_boots_is_met_soon_after(house: House) -> None:
     ages = (0.0, 1.0, 5.0, 30.0, 3600.0)
     assert [loop.poll(age) for age in ages] == [0.3, 0.3, 1.0, 6.0, 10.0]
     assert [loop.poll(age, boots=True) for age in ages] == [10.0, 10.0, 10.0, 30.0, 30.0]
+
+
+def test_what_broke_is_not_made_again_at_once(house: House, clock: HandClock) -> None:
+    """Three attempts within two seconds meet the same full host three times."""
+    house.cloud.plant(Fault.BROKEN, key="server/gpu01", times=1, reason="No valid host was found.")
+    house.worker = house.new_worker("patient", replace(QUICK, first_delay=2.0, last_delay=60.0))
+    pod = house.order()
+    for _ in range(8):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    made = house.cloud.calls[f"create {Kind.SERVER}"]
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert house.cloud.calls[f"create {Kind.SERVER}"] == made
+    assert house.store.find_pod(str(pod.id), None).state is PodState.BOOTING
+    clock.sleep(5.0)
+    house.run(pod, PodState.READY)
+    assert house.cloud.calls[f"create {Kind.SERVER}"] == made + 1
 
 
 def test_how_long_it_takes_stands_in_the_row(house: House) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import socket
 import subprocess
@@ -155,12 +156,22 @@ class Hosts:
         return made[0]
 
 
+@contextlib.contextmanager
+def _nothing_heard() -> Generator[None]:
+    """There is nothing more, or the interface has just gone down: then nothing can be heard there."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.ENETDOWN):
+            raise
+
+
 def _hear(ears: Mapping[str, socket.socket], mark: bytes, seconds: float) -> set[str]:
     heard: set[str] = set()
     end = time.monotonic() + seconds
     while time.monotonic() < end and len(heard) < len(ears):
         for name, ear in ears.items():
-            with contextlib.suppress(BlockingIOError):
+            with _nothing_heard():
                 while True:
                     if mark in ear.recv(65535):
                         heard.add(name)

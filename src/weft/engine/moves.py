@@ -81,13 +81,19 @@ class Moves:
         if broken:
             self._may_be_replaced(broken)
             yield from self._remove(driver, self.fresh(broken), RowState.WANTED)
-        new = [r for r in self.fresh(batch) if r.state in (RowState.WANTED, RowState.CREATING)]
+        new = [r for r in self.fresh(batch) if self._may_be_made(r)]
         self._announce(new, known)
         differing = [r for r in self.fresh(batch) if r.differences]
         if new or differing:
             made: _Made = yield lambda: self._make(driver, self.fresh(new), differing)
             self._accepted(self.fresh([*new, *differing]), made)
         return self._wait(batch, RowState.SETTLED, "to settle")
+
+    def _may_be_made(self, record: ResourceRecord) -> bool:
+        """What broke isn't made again at once: to Nova a host is full for a moment after its last server went."""
+        if record.state is RowState.WANTED and record.attempts:
+            return self._age(record) >= self._settings.delay(record.attempts)
+        return record.state in (RowState.WANTED, RowState.CREATING)
 
     def retreat(self, batch: Batch) -> Move:
         """Take a batch away, as far as it goes now."""
