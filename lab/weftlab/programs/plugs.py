@@ -68,7 +68,7 @@ def tables():
 def changes(table):
     """Of the monitor's table: name, action (initial, insert, new, delete) and Neutron port of plugged interfaces.
 
-    Of one that was made anew within one transaction, the end of the old one is first.
+    Of one that was replaced within one transaction, the end of the old one is first.
     """
     found = [dict(zip(table["headings"], row, strict=True)) for row in table["data"]]
     for row in sorted(found, key=lambda r: r["action"] != "delete"):
@@ -112,17 +112,17 @@ class Plugs:
             with self._changed:  # what ended while nobody listened
                 self._there = {n: v for n, v in self._there.items() if n in names}
         for name, action, port in rows:
-            anew = action == "insert" or self._there.get(name, ("",))[0] != port
+            is_new = action == "insert" or self._there.get(name, ("",))[0] != port
             try:
                 if action != "delete" and vsctl("iface-to-br", name) in self._bridges:
-                    anew = shut(name) or anew
+                    is_new = shut(name) or is_new
             except Exception as error:  # `up` tries it again
                 print("shut", name, port, repr(error)[:300], flush=True)
             with self._changed:
                 self._count += 1
                 if action == "delete":
                     self._there.pop(name, None)
-                elif anew:
+                elif is_new:
                     self._there[name] = (port, self._count)
         with self._changed:
             self._changed.notify()
