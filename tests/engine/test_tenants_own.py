@@ -19,6 +19,7 @@ from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.ranges import Range
 from weft.model.resources import Kind
+from weft.model.site import Site
 from weft.model.tenantnetwork import PortState
 from weft.testing.cloud import Fault
 
@@ -410,6 +411,45 @@ def test_of_two_readings_the_one_that_began_later_counts(house: TenantHouse) -> 
     house.cloud.meanwhile("tenant networks", other)
     house.look()
     assert house.port(network, port).state is PortState.OUT
+
+
+def test_a_look_by_a_site_that_was_replaced_meanwhile_begins_nothing(house: TenantHouse) -> None:
+    """Two workers look: while the slower one reads the cloud, the site leaves them to another manager."""
+    network = house.network()
+    house.adapter(network)
+    house.ready(network)
+    slow = house.new_keeper()
+
+    def other() -> None:
+        house.serve(False, leave=True)
+        house.new_keeper().look()
+        assert house.owners() == []
+
+    house.cloud.meanwhile("tenant networks", other)
+    assert slow.look(), "and looks again soon"
+    assert house.owners() == []
+    slow.look()
+    assert house.owners() == []
+
+
+def test_a_site_that_was_replaced_meanwhile_takes_nothing_away(
+    house: TenantHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One worker still has the site that didn't serve them when another has just begun to."""
+    network = house.network()
+    house.adapter(network)
+    house.serve(False)
+    slow, old = house.new_keeper(), house.keeper.site()
+
+    def late() -> Site:
+        house.serve(True)
+        house.ready(network)
+        return old
+
+    monkeypatch.setattr(slow, "_site", late)
+    slow.look()
+    assert [house.see(o.id).wanted for o in house.owners()] == ["present"]
+    assert house.ports_in(house.free_number()) == {house.guid()}
 
 
 def test_a_hint_ends_the_pause_and_says_nothing_itself(house: TenantHouse) -> None:

@@ -42,6 +42,12 @@ def make_owner(tx: Tx, kind: OwnerKind, site: str, project_id: str, name: str, b
     return owner
 
 
+def release_owner(tx: Tx, owner_id: UUID, message: str, at: datetime | None) -> bool:
+    """Request the release of an owner that is no pod; False if that was done before."""
+    row = tx.row("release_owner", id=owner_id, message=message, at=at)
+    return row is not None and row["asked"]
+
+
 def read_owner(tx: Tx, owner_id: UUID) -> OwnerRecord:
     """An owner of any kind. Raises `NotFoundError`, `UnreadableError`."""
     row = tx.row("owner_by_id", id=owner_id) or tx.row("pod_by_id", id=owner_id)

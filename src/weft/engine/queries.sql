@@ -13,6 +13,10 @@ VALUES (%(name)s, %(document)s, %(at)s, %(by)s) RETURNING generation;
 -- One change of the site at a time; who reads it doesn't wait.
 LOCK TABLE site IN SHARE ROW EXCLUSIVE MODE;
 
+-- name: hold_site
+-- The site stays as it is until the transaction ends; any number may hold it.
+LOCK TABLE site IN SHARE MODE;
+
 -- name: current_site
 -- The newest generation.
 SELECT generation, name, document, activated_at, activated_by FROM site ORDER BY generation DESC LIMIT 1;

@@ -12,7 +12,7 @@ from weft.engine.claimrows import ClaimRows
 from weft.engine.database import Database, Row, Tx
 from weft.engine.fence import HOLD_SECONDS, LATE_SECONDS
 from weft.engine.held import Held
-from weft.engine.ownerstore import hold, read_owner
+from weft.engine.ownerstore import hold, read_owner, release_owner
 from weft.engine.podlist import UNREADABLE
 from weft.engine.podrows import PodRows
 from weft.engine.recordrows import RecordRows
@@ -124,9 +124,7 @@ class Store(ClaimRows, PodRows, RecordRows):
         """Request an owner's release; False if that was done before. A waiting order ends at once."""
         with self.database.statement() as tx:
             row = tx.row("release_pod", id=pod_id, message=message, at=tx.given)
-            if row is None:  # an owner of another kind
-                row = tx.row("release_owner", id=pod_id, message=message, at=tx.given)
-        return row is not None and row["asked"]
+            return release_owner(tx, pod_id, message, tx.given) if row is None else row["asked"]
 
     def take(self, owner_id: UUID, worker: str) -> Held | None:
         """Take an owner out of turn, like a worker; None if a worker holds it, or it is released."""

@@ -10,14 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from uuid import UUID
 
 from weft.engine.database import Database
 from weft.engine.documents import read
 from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.ownerstore import release_owner
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
-from weft.engine.store import Store
+from weft.engine.sitefence import SiteChangedError, SiteFence
 from weft.engine.tenantlook import TenantLook
 from weft.engine.wants import Want
 from weft.engine.world import World
@@ -93,22 +93,27 @@ class TenantKeeper(Periodic):
 
         Raises the error of a place that couldn't be read, after all others were looked at.
         """
+        fence = SiteFence.now(self._database)
         world, site = self._world(), self._site()
         served, errors, under_way = set(places(site)), list[WeftError](), False
-        for cloud, fabric in sorted(served):
-            try:
-                if cloud in world.clouds and fabric in world.fabrics:
-                    under_way |= TenantLook(self._database, world, site, cloud, fabric).run()
-            except WeftError as error:
-                errors.append(error)
-        self._end_others(site, served)
+        try:
+            for cloud, fabric in sorted(served):
+                try:
+                    if cloud in world.clouds and fabric in world.fabrics:
+                        under_way |= TenantLook(self._database, world, site, fence, cloud, fabric).run()
+                except WeftError as error:
+                    errors.append(error)
+            self._end_others(site, fence, served)
+        except SiteChangedError as changed:
+            log.info("tenants' networks are looked at again: %s", changed)
+            under_way = True
         for error in errors[1:]:
             log.warning("tenants' networks: %s", error)
         if errors:
             raise errors[0]  # which is logged like any turn that failed
         return under_way
 
-    def _end_others(self, site: Site, served: set[tuple[str, str]]) -> None:
+    def _end_others(self, site: Site, fence: SiteFence, served: set[tuple[str, str]]) -> None:
         """The site says that tenants' networks aren't served any more: taken away, or left to another manager."""
         with self._database.statement() as tx:
             places = {(r["cloud"], r["fabric"]) for r in tx.rows("tenant_network_places")}
@@ -118,14 +123,13 @@ class TenantKeeper(Periodic):
             left = fabric in site.fabrics and site.fabrics[fabric].leave_tenant_networks
             why = f"the site doesn't serve tenants' networks of cloud {cloud} on fabric {fabric} any more"
             for row in rows:
-                if left:
-                    self._leave(row["owner_id"], f"{why}: the segment stays as it is, for another manager")
-                else:
-                    Store(self._database).release(row["owner_id"], why)
-
-    def _leave(self, owner_id: UUID, message: str) -> None:
-        with self._database.transaction() as tx:
-            tx.run("leave_owner", id=owner_id, message=message, at=tx.now())
+                with self._database.transaction() as tx:
+                    fence.hold(tx)
+                    if left:
+                        message = f"{why}: the segment stays as it is, for another manager"
+                        tx.run("leave_owner", id=row["owner_id"], message=message, at=tx.now())
+                    else:
+                        release_owner(tx, row["owner_id"], why, tx.now())
 
 
 def places(site: Site) -> Iterable[tuple[str, str]]:

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
-from weft.engine.ownerstore import make_owner
-from weft.engine.store import Store
+from weft.engine.ownerstore import make_owner, release_owner
+from weft.engine.sitefence import SiteFence
 from weft.engine.world import World
 from weft.model.errors import ConflictError, UnknownError, WeftError
 from weft.model.fabric import Snapshot, TightPort
@@ -50,8 +50,10 @@ class _Known:
 class TenantLook:
     """See the module's docstring. For one look at one cloud and one fabric."""
 
-    def __init__(self, database: Database, world: World, site: Site, cloud: str, fabric: str) -> None:
-        self._database, self._world, self._site = database, world, site
+    def __init__(
+        self, database: Database, world: World, site: Site, fence: SiteFence, cloud: str, fabric: str
+    ) -> None:
+        self._database, self._world, self._site, self._fence = database, world, site, fence
         self._cloud, self._fabric = cloud, fabric
         self._words = site.fabrics[fabric].words
         self._snapshot: Snapshot | None = None
@@ -63,7 +65,7 @@ class TenantLook:
         """Whether a port is on its way in.
 
         Raises `UnknownError` or `PermanentError` if the cloud can't be read; after all others were served if only some
-        things can't be proved to be gone: their networks stay as they were.
+        things can't be proved to be gone: their networks stay as they were. `SiteChangedError`.
         """
         began = self._database.now()
         facts = self._world.clouds[self._cloud]
@@ -106,7 +108,9 @@ class TenantLook:
                 continue
             if gone:
                 message = f"network {network} was deleted in cloud {self._cloud}"
-                Store(self._database).release(one.owner_id, message)
+                with self._database.transaction() as tx:
+                    self._fence.hold(tx)
+                    release_owner(tx, one.owner_id, message, tx.now())
 
     def _complete(self, network: TenantNetwork, known: _Known | None) -> TenantNetwork | None:
         """With members that the listing omits, though the cloud still has them; None: nobody knows."""
@@ -227,6 +231,7 @@ class TenantLook:
     def _begin(self, served: ServedNetwork, project_id: str, at: datetime) -> None:
         try:
             with self._database.transaction() as tx:
+                self._fence.hold(tx)
                 owner = make_owner(tx, "network", self._site.name, project_id, served.network, BY)
                 tx.run("insert_tenant_network", owner_id=owner.id, **self._values(served, at))
         except ConflictError:
@@ -238,6 +243,7 @@ class TenantLook:
     def _change(self, before: _Known, served: ServedNetwork, at: datetime) -> None:
         values = self._values(served, at)
         with self._database.transaction() as tx:
+            self._fence.hold(tx)
             if tx.row("set_tenant_network", owner_id=before.owner_id, **values) is None:
                 return  # another worker has read the cloud later
             self._tell(tx, before, served)

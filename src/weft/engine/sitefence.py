@@ -1,0 +1,35 @@
+"""The fence of what is decided by a site: written only while that site is still the active one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.engine.database import Database, Tx
+
+
+class SiteChangedError(Exception):
+    """Another generation of the site is active: write nothing, look again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFence:
+    """Made before the site is read, so that a site read meanwhile is refused too."""
+
+    generation: int | None
+
+    @classmethod
+    def now(cls, database: Database) -> SiteFence:
+        with database.statement() as tx:
+            return cls(_generation(tx))
+
+    def hold(self, tx: Tx) -> None:
+        """Keep the site as it is until the transaction ends. Raises `SiteChangedError` if it has changed."""
+        tx.run("hold_site")
+        now = _generation(tx)
+        if now != self.generation:
+            raise SiteChangedError(f"generation {now} of the site is active, no longer {self.generation}")
+
+
+def _generation(tx: Tx) -> int | None:
+    row = tx.row("current_site_generation")
+    return row["generation"] if row else None
