@@ -1,4 +1,4 @@
-"""Fixtures of several drivers' tests: fabrics of real switches, started once for each kind of interface."""
+"""Fixtures of several drivers' tests: real fabrics, each started once (in one process) and cleaned before each test."""
 
 from __future__ import annotations
 
@@ -6,12 +6,48 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.drivers.opensm.rigs import RealRig
 from tests.drivers.switches.rigs import RealSwitches
+from tests.drivers.ufm.real_rigs import RealUfmRig
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[RealRig]:
+    """Real OpenSM over ibsim for the whole session."""
+    rig = RealRig()
+    try:
+        yield rig
+    finally:
+        rig.close()
+
+
+@pytest.fixture
+def real(running: RealRig) -> RealRig:
+    """Real OpenSM, as it was at first."""
+    running.clean()
+    return running
+
+
+@pytest.fixture(scope="session")
+def running_ufm() -> Iterator[RealUfmRig]:
+    """UFM's stand-in as a program over real OpenSM."""
+    rig = RealUfmRig()
+    try:
+        yield rig
+    finally:
+        rig.close()
+
+
+@pytest.fixture
+def real_ufm(running_ufm: RealUfmRig) -> RealUfmRig:
+    """UFM over real OpenSM, as it was at first."""
+    running_ufm.clean()
+    return running_ufm
 
 
 @pytest.fixture(scope="session")
 def switch_rigs() -> Iterator[Callable[[str], RealSwitches]]:
-    """Kind -> its fabric, as it was at first; fails where Open vSwitch can't be started."""
+    """Kind of interface -> its fabric of switches, as it was at first; fails where Open vSwitch can't be started."""
     started: dict[str, RealSwitches] = {}
 
     def rig(kind: str) -> RealSwitches:

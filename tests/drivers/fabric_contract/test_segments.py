@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.drivers.fabric_contract.rigs import FIRST, Ethernet, InfiniBand, SegmentRig, segment, text
 from tests.drivers.opensm.rigs import FakeRig, scope, until
-from tests.drivers.opensm.segment_rigs import FIRST, Ethernet, InfiniBand, SegmentRig, segment, text
 from tests.drivers.switches.rigs import KINDS
 from tests.drivers.ufm.rigs import UfmRig
 from weft.model.errors import PermanentError, UnknownError
