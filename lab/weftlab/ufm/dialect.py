@@ -33,6 +33,12 @@ class Dialect:
         user_ext: partitions of `partitions.conf.user_ext`, which UFM did not make: listed, or not.
         licence: once it is over, nothing is refused, or changes, or everything, with 403.
         cookie: name of a session's.
+        most_guids: so many GUIDs in one call; None: any number.
+        too_many: what more than that are told, or `cut`: 200, and the first ones become members.
+        most_pkeys: so many partitions; one more is refused.
+        index0_twice: a GUID whose table has another P_Key at index 0: both are kept as they were given, the change is
+            refused, or the new one takes the place.
+        ip_over_ib: another value than the partition has: it is set, refused, or stays as it was, with 200.
     """
 
     version: str = "6.19.1-5"
@@ -50,6 +56,11 @@ class Dialect:
     user_ext: Literal["hidden", "listed"] = "hidden"
     licence: Literal["valid", "changes", "everything"] = "valid"
     cookie: str = "session"
+    most_guids: int | None = None
+    too_many: Literal["400", "413", "500", "cut"] = "400"
+    most_pkeys: int | None = None
+    index0_twice: Literal["accept", "409", "moves"] = "accept"
+    ip_over_ib: Literal["set", "409", "stays"] = "set"
 
     def since(self, *version: int) -> bool:
         """Whether it is of that version or a later one."""

@@ -103,10 +103,11 @@ class Pkeys:
         body = self._body(request, SET_FIELDS)
         key = self._checked(body.get("pkey"), number)
         members = self._members(body, known, each=False)
-        pkey = self._made(key, body, state)
-        if self._dialect.duplicate == 409 and pkey.guids.keys() & members.keys():
+        there = state.pkeys.get(key)
+        if self._dialect.duplicate == 409 and there is not None and there.guids.keys() & members.keys():
             raise Refused(409, "GUID is already a member")
-        pkey.guids.update(members)
+        self._first_of(key, members, state)
+        self._made(key, body, state).guids.update(members)
 
     def put(self, request: Request, state: State, known: Collection[str]) -> None:
         """PUT: the whole list; members that stay are not disturbed."""
@@ -118,6 +119,7 @@ class Pkeys:
             state.pkeys.pop(key, None)
             return
         members = self._members(body, known, each=True)
+        self._first_of(key, members, state)
         self._made(key, body, state).guids = members
 
     def add_empty(self, request: Request, state: State) -> None:
@@ -153,9 +155,28 @@ class Pkeys:
             del state.pkeys[key]
 
     def _made(self, key: int, body: Mapping[str, Any], state: State) -> Pkey:
-        pkey = state.pkeys.setdefault(key, Pkey(f"api_pkey_0x{key:x}", given=str(body["pkey"]).lower()))
-        pkey.ip_over_ib = bool(body.get("ip_over_ib", True))
+        wanted, pkey = bool(body.get("ip_over_ib", True)), state.pkeys.get(key)
+        if pkey is None:
+            most = self._dialect.most_pkeys
+            if most is not None and len(state.pkeys) >= most:
+                raise Refused(400, f"PKey {body['pkey']}: there are {most} already")
+            pkey = state.pkeys[key] = Pkey(f"api_pkey_0x{key:x}", wanted, given=str(body["pkey"]).lower())
+        elif pkey.ip_over_ib != wanted and self._dialect.ip_over_ib == "409":
+            raise Refused(409, f"PKey {body['pkey']}: ip_over_ib is {str(pkey.ip_over_ib).lower()}")
+        if self._dialect.ip_over_ib == "set":
+            pkey.ip_over_ib = wanted
         return pkey
+
+    def _first_of(self, key: int, members: Mapping[str, Member], state: State) -> None:
+        """A port's table has one first place."""
+        for other, pkey in state.pkeys.items():
+            twice = [g for g, m in members.items() if m.index0 and g in pkey.guids and pkey.guids[g].index0]
+            if other == key or not twice or self._dialect.index0_twice == "accept":
+                continue
+            if self._dialect.index0_twice == "409":
+                raise Refused(409, f"GUID {twice[0]} has PKey 0x{other:x} at index 0")
+            for one in twice:
+                pkey.guids[one] = Member(pkey.guids[one].membership, index0=False)
 
     def _body(self, request: Request, fields: frozenset[str]) -> dict[str, Any]:
         body = request.json()
@@ -190,5 +211,7 @@ class Pkeys:
         guids = [self._checked(g, guid) for g in given]
         if self._dialect.unknown_guid == "404" and (strange := [g for g in guids if g not in known]):
             raise Refused(404, f"GUID {strange[0]} not found")
-        index0 = bool(body.get("index0", False))
-        return {g: Member(w, index0) for g, w in zip(guids, words, strict=True)}
+        most, index0 = self._dialect.most_guids, bool(body.get("index0", False))
+        if most is not None and len(guids) > most and self._dialect.too_many != "cut":
+            raise Refused(int(self._dialect.too_many), f"guids: at most {most} in one call")
+        return {g: Member(w, index0) for g, w in list(zip(guids, words, strict=True))[:most]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -85,6 +86,25 @@ def test_what_another_hand_made_is_taken_over_as_it_is(rig: UfmRig) -> None:
     more = segment(KEY, ports[:3])
     assert rig.driver.update(scope(), [more], {})[more.key].error is None
     assert [m.index0 for m in rig.ufm.pkeys[KEY].guids.values()] == [True] * 3
+
+
+def test_an_index_that_only_some_have_is_not_lost(rig: UfmRig) -> None:
+    """One PUT says index0 of all of its members: with two that differ it would move the P_Key of one of them."""
+    ports = rig.ports()
+    rig.foreign(KEY, dict.fromkeys(ports[:2], "full"))
+    rig.ufm.set_pkeys(lambda state: at_index0(state, KEY, ports[:1]))
+    rig.sent.clear()
+    assert create(rig, segment(KEY, ports[:2])).error is None and rig.methods() == []
+    error = rig.driver.update(scope(), [segment(KEY, ports[:3])], {})["partition"].error
+    assert isinstance(error, PermanentError) and "index0" in str(error) and ports[1] in str(error)
+    assert rig.methods() == [] and set(rig.members(KEY)) == set(ports[:2])
+    assert rig.driver.update(scope(), [segment(KEY, ports[:1])], {})["partition"].error is None
+    assert [m.index0 for m in rig.ufm.pkeys[KEY].guids.values()] == [True]
+
+
+def at_index0(state: State, number: int, ports: Sequence[str]) -> None:
+    for port in ports:
+        state.pkeys[number].guids[port.removeprefix("0x")].index0 = True
 
 
 def test_a_member_too_many_of_another_hand_is_named_and_nothing_is_changed(rig: UfmRig) -> None:
@@ -176,6 +196,10 @@ def test_the_stand_in_takes_members_as_real_ones_do(
         Dialect(version="6.24.2-1", unknown_guid="404"),
         Dialect(bad_value=500),
         Dialect(user_ext="listed"),
+        Dialect(most_guids=3, too_many="cut"),
+        Dialect(most_pkeys=1),
+        Dialect(index0_twice="409", ip_over_ib="409"),
+        Dialect(index0_twice="moves", ip_over_ib="stays"),
     ],
     ids=str,
 )
@@ -254,6 +278,70 @@ def test_an_unknown_guid_is_taken_or_refused(tmp_path: Path) -> None:
         error = create(rig, wanted).error
         assert (error is None) is (unknown == "accept")
         assert (seen(rig, wanted).status is Status.SETTLED) is (unknown == "accept")
+
+
+@pytest.mark.parametrize("told", ["400", "413", "500", "cut"])
+def test_more_members_than_one_call_may_have(tmp_path: Path, told: str) -> None:
+    """Refused or cut off with 200: it is told, never taken for done, and who is a member stays one."""
+    rig = UfmRig(tmp_path, dialect=Dialect(most_guids=3, too_many=told))  # type: ignore[arg-type]
+    ports = rig.ports()
+    assert create(rig, segment(KEY, ports[:3])).error is None
+    more = segment(KEY, ports[:5])
+    try:
+        error = rig.driver.update(scope(), [more], {})["partition"].error
+    except (UnknownError, TemporaryError) as failed:
+        error = failed
+    assert error is not None and (ports[3] if told == "cut" else "at most 3") in str(error)
+    assert set(rig.members(KEY)) == set(ports[:3])
+    assert seen(rig, more).status is not Status.SETTLED and ports[4] in str(seen(rig, more).differences)
+
+
+def test_one_partition_more_than_there_may_be(tmp_path: Path) -> None:
+    rig = UfmRig(tmp_path, dialect=Dialect(most_pkeys=1))
+    made(rig)
+    ports = rig.ports()
+    error = rig.driver.create(scope(), [segment(KEY + 1, ports[:2])], {})["partition"].error
+    assert isinstance(error, PermanentError) and "there are 1 already" in str(error)
+    assert rig.ufm.pkeys.keys() == {KEY}
+
+
+@pytest.mark.parametrize("twice", ["accept", "409", "moves"])
+def test_a_member_that_has_another_key_at_index_0(tmp_path: Path, twice: str) -> None:
+    """It comes to a partition of another hand whose members all have it there."""
+    rig = UfmRig(tmp_path, dialect=Dialect(index0_twice=twice))  # type: ignore[arg-type]
+    ports = rig.ports()
+    for number, member in ((KEY, ports[0]), (KEY + 1, ports[1])):
+        rig.foreign(number, {member: "full"})
+        rig.ufm.set_pkeys(lambda state, n=number, m=member: at_index0(state, n, [m]))
+    assert create(rig, segment(KEY, ports[:1])).error is None
+    error = rig.driver.update(scope(), [segment(KEY, ports[:2])], {})["partition"].error
+    if twice == "409":
+        assert isinstance(error, PermanentError) and f"0x{KEY + 1:x}" in str(error)
+    assert (error is None) is (twice != "409")
+    assert set(rig.members(KEY)) == set(ports[: 1 if error else 2])
+    assert rig.members(KEY + 1) == {ports[1]: "full"}
+
+
+@pytest.mark.parametrize("conflict", ["set", "409", "stays"])
+def test_ip_over_ib_that_another_hand_sets_meanwhile(tmp_path: Path, conflict: str) -> None:
+    """Between weft's look and its PUT: the members are right or it is told, and the next change keeps what is there."""
+    rig = UfmRig(tmp_path, dialect=Dialect(ip_over_ib=conflict))  # type: ignore[arg-type]
+    made(rig)
+    ports = rig.ports()
+
+    def meanwhile(request: httpx.Request) -> None:
+        if request.method == "PUT" and not done:
+            done.append(True)
+            rig.ufm.set_pkeys(lambda state: setattr(state.pkeys[KEY], "ip_over_ib", False))
+
+    done = list[bool]()
+    rig.before = meanwhile
+    error = rig.driver.update(scope(), [segment(KEY, ports[:3])], {})["partition"].error
+    assert (error is None) is (conflict != "409")
+    assert set(rig.members(KEY)) == set(ports[: 2 if error else 3])
+    assert rig.driver.update(scope(), [segment(KEY, ports[:4])], {})["partition"].error is None
+    assert set(rig.members(KEY)) == set(ports[:4])
+    assert rig.ufm.pkeys[KEY].ip_over_ib is (conflict == "set")
 
 
 @pytest.mark.parametrize("status", [400, 500])

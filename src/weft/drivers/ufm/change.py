@@ -111,16 +111,12 @@ class Changer:
                 return
             asked = f"set P_Key {format_pkey(number)}"
             self._check_version(asked)
-            body = set_body(number, members, current)
-            self._done(
-                asked,
-                "PUT",
-                f"{PKEYS}/",
-                body,
-                fence,
-                members,
-                number,
-            )
+            try:
+                body = set_body(number, members, current)
+            except ValueError as error:
+                then = "set index0 of all of its members alike, or let weft have another P_Key"
+                raise PermanentError(asked, "UFM", str(error), then) from error
+            self._done(asked, "PUT", f"{PKEYS}/", body, fence, members, number)
 
     def remove(self, number: int, allowed: Allowed, fence: Callable[[], None]) -> None:
         """Delete the partition, if it exists. Raises what `put` raises."""

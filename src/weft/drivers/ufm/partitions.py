@@ -24,14 +24,14 @@ class UfmPartition:
 
     Attributes:
         members: GUID of a port, physical or virtual -> its membership.
-        index0: whether the P_Key is the first one in its members' tables, of all of them.
+        first: those of the members whose table has the P_Key at index 0.
     """
 
     number: int
     name: str
     members: Mapping[int, Mode]
     ip_over_ib: bool = True
-    index0: bool = False
+    first: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +89,25 @@ def read_one(document: object, number: int) -> UfmPartition | None:
 def set_body(number: int, members: Mapping[int, Mode], current: UfmPartition | None) -> dict[str, Any]:
     """Body of the PUT that makes exactly these the members; other settings stay.
 
-    Raises ValueError without members: UFM would delete the partition or refuse, depending on its version.
+    Raises ValueError without members: UFM would delete the partition or refuse, depending on its version; and if some
+    of those that stay have the P_Key at index 0 and others don't: one request says it of all of its members.
     """
     if not members:
         raise ValueError("an empty list of members is never sent")
-    guids = sorted(members)
+    guids, stay = sorted(members), current.members.keys() & members.keys() if current else set[int]()
+    first = current.first & stay if current else set[int]()
+    if first and first != stay:
+        others = format_guid(min(stay - first))
+        raise ValueError(
+            f"member {format_guid(min(first))} has it at index 0 of its P_Key table and {others} hasn't (index0): one "
+            "request can't keep both"
+        )
     body: dict[str, Any] = {
         "pkey": format_pkey(number),
         "guids": [f"{g:016x}" for g in guids],
         "ip_over_ib": current.ip_over_ib if current else True,
         # Another P_Key index would cut off whoever uses it now, such as an IPoIB interface.
-        "index0": current.index0 if current else False,
+        "index0": bool(first),
     }
     modes = [str(members[g]) for g in guids]
     if len(set(modes)) == 1:
@@ -136,7 +144,7 @@ def _partition(number: int, entry: object) -> UfmPartition:
     guids = found.get("guids")
     if not isinstance(guids, list):
         raise ValueError(f"P_Key {format_pkey(number)} without its list of members")
-    members: dict[int, Mode] = {}
+    members, first = dict[int, Mode](), set[int]()
     for member in cast(list[Any], guids):
         if not isinstance(member, dict):
             raise ValueError(f"P_Key {format_pkey(number)}: a member that is a {type(member).__name__}")
@@ -145,9 +153,10 @@ def _partition(number: int, entry: object) -> UfmPartition:
         if guid in members and members[guid] is not _mode(row.get("membership")):
             raise ValueError(f"P_Key {format_pkey(number)}: member {guid:016x} twice")
         members[guid] = _mode(row.get("membership"))
-    name, first = found.get("partition"), [cast(dict[str, Any], m).get("index0") is True for m in guids]
-    ip_over_ib, index0 = found.get("ip_over_ib") is not False, bool(first) and all(first)
-    return UfmPartition(number, str(name or ""), members, ip_over_ib, index0)
+        if row.get("index0") is True:
+            first.add(guid)
+    ip_over_ib = found.get("ip_over_ib") is not False
+    return UfmPartition(number, str(found.get("partition") or ""), members, ip_over_ib, frozenset(first))
 
 
 def _key(text: str) -> int:
