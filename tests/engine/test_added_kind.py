@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.house import ORDER, House
-from weft.app.offline import static_capabilities
+from weft.app.drivers import static_capabilities
 from weft.app.sayings import HIDDEN
 from weft.app.shown import shown as shown_to_tenants
 from weft.engine.database import Database

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import weft
 
-WORDS = re.compile(r"infiniband|p_?key|guid|v-?ipu", re.IGNORECASE)
+WORDS = re.compile(r"infiniband|p_?key|guid|v-?ipu|omni-?path|opensm|(?<![a-z])ufm", re.IGNORECASE)
 ROOT = Path(weft.__file__).parent
 ALLOWED: Mapping[str, tuple[str, ...]] = {
-    # The only place that picks drivers.
+    # The only places that pick drivers: the table of those of fabrics, and that of accelerators outside of hosts.
+    "app/drivers.py": ("opensm", "OPENSM", "OpenSm", "ufm", "UFM", "Ufm", "OMNIPATH"),
     "app/wiring.py": ("VipuDriver", "weft[vipu]", "V-IPU driver"),
+    "engine/lane.py": ("`weft.drivers.opensm.change`",),
     # Steps from documents of an earlier version.
     "engine/documents.py": ('"vipu_agent"',),
     # Sentences in rows of an earlier version.
@@ -20,7 +22,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "app/sayings/forms.py": ("segments say pkey", "segment|pkey"),
     # Fields of the site, by their names; formats of other tools' files.
     "app/siteverbs.py": ("h.guid, h.port_id",),
-    "app/placefiles.py": ("vendid|devid|sysimgguid",),
+    "app/placefiles.py": ("UFM", "from_ufm"),
+    "app/explain.py": ("https://ufm.example",),
+    "app/portclash.py": ("(UFM)",),
 }
 """File -> what stands in each of its lines that may have such a word."""
 

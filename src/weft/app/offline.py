@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from weft.app.drivers import static_capabilities
 from weft.app.sitefile import load_site
-from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
-from weft.drivers.switches.capabilities import capabilities_of
-from weft.drivers.ufm.capabilities import CAPABILITIES as UFM
 from weft.model.errors import InputError
-from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.ids import Duration, span
 from weft.model.order import Level, Order
 from weft.model.placement import Occupancy, Refusal
@@ -26,13 +22,6 @@ from weft.planning.shapes.shape import CapacityAsked, Shape
 
 PROJECT = "offline"
 """Project in an offline plan."""
-
-_BY_DRIVER: Mapping[str, Callable[[Site, str], Capabilities]] = {
-    "opensm": lambda site, fabric: OPENSM,
-    "ufm": lambda site, fabric: UFM,
-    "switches": capabilities_of,
-    "none": lambda site, fabric: OMNIPATH,
-}
 
 
 def plan_file(order: Order, site_path: str | Path) -> Plan | Refusal:
@@ -67,8 +56,3 @@ def capacity_of(
 def shown_shapes(site: Site, accelerator: str | None, level: Level | None) -> list[Shape]:
     """Shapes that have rows for the request."""
     return [shape for shape in SHAPES if shape.shows(site, accelerator, level)]
-
-
-def static_capabilities(site: Site) -> dict[str, Capabilities]:
-    """Fabric -> capabilities of its type of manager, as far as known without asking it."""
-    return {name: _BY_DRIVER[fabric.manager.driver](site, name) for name, fabric in site.fabrics.items()}

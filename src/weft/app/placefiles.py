@@ -13,6 +13,7 @@ from weft.app.sitecompare import discovery
 from weft.app.sitefile import read_text
 from weft.model.errors import InputError
 from weft.model.order import LEVELS, Level
+from weft.planning.fabric.ibnetdiscover import is_discovery
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.sources import from_observed, from_table, from_ufm
@@ -34,10 +35,6 @@ MOST = 10**9
 MOST_SECONDS = 1e11
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)\Z")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_DISCOVERED = re.compile(
-    r'^(?:(?:vendid|devid|sysimgguid|switchguid|caguid)=0x|(?:Switch|Ca)\s+\d+\s+"[SH]-|# Topology file: generated)',
-    re.MULTILINE,
-)
 _SITE = re.compile(r"^(?:clouds|fabrics|switches):", re.MULTILINE)
 _SOURCES = (
     "a table of hosts (CSV with columns {columns}, or those of --columns), the output of ibnetdiscover, or what UFM "
@@ -116,7 +113,7 @@ def read_topology(path: str | Path, columns: str | None = None) -> Topology:
         InputError: it is none of these, or something in it is wrong.
     """
     text, shown = read_text(Path(path)), str(path)
-    structured, seen = text.lstrip()[:1] in ("{", "["), _DISCOVERED.search(text)
+    structured, seen = text.lstrip()[:1] in ("{", "["), is_discovery(text)
     if columns is not None and (structured or seen):
         raise InputError("--columns", columns, f"only with a table; {shown} isn't one")
     if not structured and not seen and _SITE.search(text):

@@ -1,7 +1,8 @@
-"""Web servers that need the same ports of one host: UFM's, and a cloud's dashboard. Notes of `weft site check`.
+"""Web servers that need the same ports of one host: a fabric manager's, and a cloud's dashboard. Notes of `weft site
+check`.
 
-UFM's web server takes ports 80 and 443 of its host. A cloud's dashboard does the same, and stands where Keystone does:
-that is the address which clouds.yaml has. Where a UFM has another port in the site file, somebody has moved it.
+The web server of a manager with a REST API (UFM) takes ports 80 and 443 of its host. So does a cloud's dashboard, which
+usually shares Keystone's address: the one in clouds.yaml. A manager with another port in the site file was moved.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ _WEB = (80, 443)
 
 
 def clash_notes(site: Site) -> tuple[str, ...]:
-    """One sentence for each UFM on a cloud's address, or on another fabric's. Clouds without a profile are left out."""
+    """One sentence for each manager on a cloud's or another fabric's address. Clouds without a profile are left out."""
     keystones = {
         name: url for name, cloud in site.clouds.items() if (url := _keystone(cloud.profile or name))
     }
     seen: dict[tuple[str, int], str] = {}
     found: list[str] = []
     for fabric, row in sorted(site.fabrics.items()):
-        for address in row.manager.addresses if row.manager.driver == "ufm" else ():
+        for address in row.manager.addresses:
             host, port = _place(address)
             other = seen.setdefault((host, port), fabric)
             if other != fabric:
                 found.append(
-                    f"fabrics {other} and {fabric} have the same UFM, {address}: a UFM manages one fabric"
+                    f"fabrics {other} and {fabric} have the same manager, {address}: each needs one of its own"
                 )
             if port not in _WEB:
                 continue
             for cloud, url in keystones.items():
                 if _is_one(host, _place(url)[0]):
                     found.append(
-                        f"the UFM of fabric {fabric}, {address}, is on the address of cloud {cloud}, {url}: its web"
-                        " server takes ports 80 and 443, which the cloud's dashboard needs too; give UFM a host of its"
+                        f"the manager of fabric {fabric}, {address}, is on the address of cloud {cloud}, {url}: its web"
+                        " server takes ports 80 and 443, which the cloud's dashboard needs too; give it a host of its"
                         " own, or one of them other ports"
                     )
     return tuple(found)

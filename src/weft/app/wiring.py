@@ -1,4 +1,4 @@
-"""Wires the components together: the only place that selects drivers."""
+"""Wires the components together: with `weft.app.drivers` the only place that selects drivers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from weft.app.drivers import open_fabrics
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.settings import ServeSettings
 from weft.app.sitefile import load_site
 from weft.app.worldkeeper import WorldKeeper
-from weft.drivers.opensm import OpenSm
 from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.cleaning import Demands
-from weft.drivers.switches import EthernetFabric, open_fabric
-from weft.drivers.ufm import Ufm
 from weft.ending import EndSignal
 from weft.engine.bootkeeper import BootKeeper
 from weft.engine.clock import DatabaseClock
@@ -62,12 +60,7 @@ def build_world(
         name: Sessions(profile_of(site, name, profile), cleaning=Demands.of(cloud))
         for name, cloud in site.clouds.items()
     }
-    fabrics = {
-        name: _FABRICS[fabric.manager.driver](site, name, ledger(name, fabric.words))
-        for name, fabric in site.fabrics.items()
-        if fabric.manager.driver in _FABRICS
-        and (fabric.manager.driver != "switches" or fabric.manager.switching is not None)
-    }
+    fabrics = open_fabrics(site, lambda name: ledger(name, site.fabrics[name].words))
     bare = {name: machines_of(site, name) for name in site.clouds}
     clouds = {
         name: OpenStackDriver(name, own, keys, machines=bool(bare[name]), storage=site.clouds[name].storage)
@@ -83,13 +76,6 @@ def build_world(
         },
         machines=machines,
     )
-
-
-_FABRICS: Mapping[str, Callable[[Site, str, Ledger], OpenSm | Ufm | EthernetFabric]] = {
-    "opensm": OpenSm,
-    "ufm": Ufm,
-    "switches": open_fabric,
-}
 
 
 def machines_of(site: Site, cloud: str) -> frozenset[str]:

@@ -10,7 +10,7 @@ from weft.cli import place, siteenroll, siteexport, siteimport, siteresources
 from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
 
 if TYPE_CHECKING:
-    from weft.app.livecheck import LiveCheck
+    from weft.model.livecheck import LiveCheck
     from weft.model.site import Site
     from weft.planning.fabric.diff import FabricDifference
 

@@ -1,24 +1,22 @@
-"""The types of fabrics: what their segments are called, how numbers are written and parsed, and the valid range.
+"""The table of types of fabrics: what their segments are called, how numbers are written, who can manage them.
 
-One row per type. Planning, views and checks use this table; only a driver knows more about its fabric.
+One row per type. Planning, views and checks use this table; only a driver knows more about its fabric. A program with
+further types adds a table of its own, another subclass of `AnyFabricKind`: site files are read with all that exist.
 Sources: InfiniBand Architecture Specification 1.4 §10.9.1 (P_Key); IEEE 802.1Q-2022 §9.6 (VLAN id 1 to 4094).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidatorFunctionWrapHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from weft.model.ids import MAX_PKEY, format_pkey, parse_pkey
-
-
-class FabricKind(StrEnum):
-    """What kind of network a fabric is."""
-
-    INFINIBAND = "infiniband"
-    ETHERNET = "ethernet"
-    OMNIPATH = "omni-path"
 
 
 class Mode(StrEnum):
@@ -34,7 +32,7 @@ class Mode(StrEnum):
     """Ethernet: frames of the segment are tagged."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FabricType:
     """One row.
 
@@ -42,7 +40,11 @@ class FabricType:
         word: what a segment's number is called; `words`: the plural.
         text: formats a number in the usual notation; `number` parses it and raises ValueError.
         first, last: valid range.
-        modes: possible modes of members.
+        drivers: names of the drivers that can manage one (`FabricManager.driver`).
+        whole: membership of a whole adapter in its pod's segment: all members reach each other.
+        shared: membership of virtual functions.
+        function_ports: whether a virtual function has a port of its own in the fabric; otherwise it is behind its
+            adapter's.
         segments: whether weft can keep pods apart on it.
     """
 
@@ -52,7 +54,10 @@ class FabricType:
     number: Callable[[str], int]
     first: int
     last: int
-    modes: frozenset[Mode]
+    drivers: tuple[str, ...]
+    whole: Mode
+    shared: Mode
+    function_ports: bool = False
     segments: bool = True
 
     def named(self, number: int) -> str:
@@ -60,13 +65,103 @@ class FabricType:
         return f"{self.word} {self.text(number)}"
 
 
-FABRIC_TYPES: Mapping[FabricKind, FabricType] = {
-    FabricKind.INFINIBAND: FabricType(
-        "P_Key", "P_Keys", format_pkey, parse_pkey, 1, MAX_PKEY, frozenset({Mode.FULL, Mode.LIMITED})
-    ),
+class AnyFabricKind(StrEnum):
+    """Base of the tables: a member is the name of a type and has its row."""
+
+    row: FabricType
+    _value_: str
+
+    def __new__(cls, name: str, row: FabricType) -> Self:
+        self = str.__new__(cls, name)
+        self._value_, self.row = name, row
+        return self
+
+
+class FabricKind(AnyFabricKind):
+    """weft's own."""
+
+    INFINIBAND = (
+        "infiniband",
+        FabricType(
+            word="P_Key",
+            words="P_Keys",
+            text=format_pkey,
+            number=parse_pkey,
+            first=1,
+            last=MAX_PKEY,
+            drivers=("opensm", "ufm"),
+            whole=Mode.FULL,
+            shared=Mode.FULL,
+            function_ports=True,
+        ),
+    )
+    ETHERNET = (
+        "ethernet",
+        FabricType(
+            word="VLAN",
+            words="VLANs",
+            text=str,
+            number=int,
+            first=1,
+            last=4094,
+            drivers=("switches",),
+            whole=Mode.ACCESS,
+            shared=Mode.TRUNK,  # its VLAN's tag on the adapter's port
+        ),
+    )
     # Its fabric manager has P_Keys too (virtual fabrics), which weft doesn't set.
-    FabricKind.OMNIPATH: FabricType(
-        "P_Key", "P_Keys", format_pkey, parse_pkey, 1, MAX_PKEY, frozenset({Mode.FULL}), segments=False
-    ),
-    FabricKind.ETHERNET: FabricType("VLAN", "VLANs", str, int, 1, 4094, frozenset({Mode.ACCESS, Mode.TRUNK})),
-}
+    OMNIPATH = (
+        "omni-path",
+        FabricType(
+            word="P_Key",
+            words="P_Keys",
+            text=format_pkey,
+            number=parse_pkey,
+            first=1,
+            last=MAX_PKEY,
+            drivers=("none",),
+            whole=Mode.FULL,
+            shared=Mode.FULL,
+            segments=False,
+        ),
+    )
+
+
+def every_fabric_kind() -> Iterator[AnyFabricKind]:
+    """Of all tables, weft's own first."""
+    for table in AnyFabricKind.__subclasses__():
+        yield from table
+
+
+def _kind(value: object) -> AnyFabricKind | None:
+    return next((kind for kind in every_fabric_kind() if kind == value), None)
+
+
+def _driver(value: object) -> str | None:
+    return next((d for kind in every_fabric_kind() for d in kind.row.drivers if d == value), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfAnyTable:
+    """Annotation of a field: a value that `find` knows is accepted too; the JSON Schema names weft's own only."""
+
+    find: Callable[[object], str | None]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def read(value: Any, own: ValidatorFunctionWrapHandler) -> str:
+            return self.find(value) or own(value)
+
+        return core_schema.no_info_wrap_validator_function(
+            read, handler(source), serialization=core_schema.to_string_ser_schema()
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.WrapValidatorFunctionSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return handler(schema["schema"])
+
+
+AFabricKind = Annotated[FabricKind, _OfAnyTable(_kind)]
+"""A field for a fabric's type."""
+ADriver = Annotated[Literal["opensm", "ufm", "switches", "none"], _OfAnyTable(_driver)]
+"""A field for the name of a fabric's driver."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabric import Membership
-from weft.model.fabrictypes import FABRIC_TYPES, FabricKind
+from weft.model.fabrictypes import AFabricKind, FabricKind
 from weft.model.ids import Mac
 
 RULES_OF_A_GROUP = 4
@@ -47,7 +47,7 @@ class SegmentSpec(Spec):
 
     kind: Literal["segment"] = "segment"
     number: int = Field(ge=1, description="P_Key (15 bits) or VLAN.")
-    fabric_type: FabricKind = Field(
+    fabric_type: AFabricKind = Field(
         default=FabricKind.INFINIBAND, description="How the number is written and what its members can be."
     )
     members: tuple[Membership, ...] = Field(description="Ports, sorted.")
@@ -59,12 +59,12 @@ class SegmentSpec(Spec):
     @property
     def text(self) -> str:
         """The number in the notation of the fabric's tools."""
-        return FABRIC_TYPES[self.fabric_type].text(self.number)
+        return self.fabric_type.row.text(self.number)
 
     @property
     def named(self) -> str:
         """The same with its word, such as `P_Key 0x65`."""
-        return FABRIC_TYPES[self.fabric_type].named(self.number)
+        return self.fabric_type.row.named(self.number)
 
     @property
     def ports(self) -> frozenset[str]:

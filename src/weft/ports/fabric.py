@@ -18,6 +18,7 @@ from weft.model.fabric import (
     Snapshot,
     Usage,
 )
+from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.resources import Observed, SegmentSpec
 from weft.ports.resources import ResourceDriver
@@ -69,6 +70,16 @@ class FabricDriver(ResourceDriver, Protocol):
 
     def topology(self) -> ObservedFabric:
         """Nodes and cables, discovered now."""
+        ...
+
+    def live_check(self) -> LiveCheck:
+        """Managers' settings that isolation depends on, and what else of the site only they can confirm; read now, from
+        every manager. What can't be read is one of its problems.
+        """
+        ...
+
+    def close(self) -> None:
+        """End its threads and connections."""
         ...
 
 

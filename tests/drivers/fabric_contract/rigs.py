@@ -7,12 +7,10 @@ from typing import Protocol
 
 from tests.drivers.opensm.rigs import FABRIC, FakeRig, RealRig, host_ports, until
 from weft.model.fabric import Membership
-from weft.model.fabrictypes import FABRIC_TYPES
 from weft.model.ids import format_guid, parse_guid
 from weft.model.ranges import Range
 from weft.model.resources import Resource, SegmentSpec
 from weft.model.site import Site
-from weft.planning.shapes.gpu.members import MEMBERS
 from weft.ports.fabric import FabricDriver
 from weft.testing.ethernet import FakeEthernet
 from weft.testing.fabric import FakeFabric
@@ -74,13 +72,13 @@ def _ends(a: str, a_port: int, b: str, b_port: int) -> list[tuple[str, str, int]
 
 def segment(rig: SegmentRig, number: int, ports: list[str]) -> Resource:
     kind = rig.site.fabrics[FABRIC].type
-    members = tuple(Membership(port=p, mode=MEMBERS[kind]) for p in sorted(ports))
+    members = tuple(Membership(port=p, mode=kind.row.whole) for p in sorted(ports))
     spec = SegmentSpec(number=number, fabric_type=kind, members=members)
     return Resource(key="partition", name="weft-partition", where=FABRIC, spec=spec)
 
 
 def text(rig: SegmentRig, number: int) -> str:
-    return FABRIC_TYPES[rig.site.fabrics[FABRIC].type].text(number)
+    return rig.site.fabrics[FABRIC].words.text(number)
 
 
 class InfiniBand:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.opensm.rigs import FABRIC, scope
+from tests.drivers.opensm.rigs import scope
 from tests.drivers.ufm.rigs import UfmRig, segment, spec
-from weft.app.livecheck import ufm_weaknesses
 from weft.drivers.ufm.besides import besides
 from weft.drivers.ufm.inventory import (
     VirtualPort,
@@ -24,9 +23,9 @@ from weft.model.agentapi import STANDBYS_PORT, AgentStatus
 from weft.model.errors import UnknownError
 from weft.model.fabric import ManagerState, PortErrors
 from weft.model.fabrictypes import Mode
+from weft.model.livecheck import Weakness
 from weft.model.problem import ProblemKind
 from weft.model.resources import Status
-from weft.planning.fabric.hardening import Weakness
 from weftlab.ufm import Dialect
 from weftlab.ufm.ufm import SAFE_SMCONF
 
@@ -233,7 +232,7 @@ HARDENED = {
 
 def weak_settings(rig: UfmRig) -> list[Weakness]:
     """As `weft site check --live` finds them."""
-    return list(ufm_weaknesses(FABRIC, rig.driver.settings()))
+    return list(rig.driver.live_check().weaknesses)
 
 
 def test_an_open_default_partition_is_an_alarm(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.planning.place.placesites import build_site
 from weft.model.fabric import TightPort
-from weft.model.fabrictypes import FABRIC_TYPES, FabricKind, Mode
+from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.ids import DEFAULT_PKEY
 from weft.model.placement import FullPort
 from weft.model.site import Site
@@ -31,7 +31,7 @@ def port(site: Site, node: str) -> int:
 
 
 def is_full(one: TightPort, entries: int, *pods: int) -> FullPort | None:
-    return full(replace(one, entries=entries), FABRIC_TYPES[FabricKind.INFINIBAND], pods)
+    return full(replace(one, entries=entries), FabricKind.INFINIBAND.row, pods)
 
 
 def test_ports_with_a_pods_key_alone_are_no_matter() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.helpers.amounts import examples
 from tests.helpers.paths import EXAMPLES, GOLDEN
 from tests.helpers.smallsite import POD_ID, order, small_site
-from weft.app.offline import static_capabilities
+from weft.app.drivers import static_capabilities
 from weft.app.sitefile import load_site
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order

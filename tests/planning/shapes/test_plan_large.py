@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.planning.place.placesites import build_site
-from weft.app.offline import static_capabilities
+from weft.app.drivers import static_capabilities
 from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers

@@ -20,7 +20,6 @@ from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
 from weft.drivers.wire.items import port_table
 from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import (
-    AgentOptions,
     PathsQuery,
     RepairQuery,
     TablesQuery,
@@ -38,11 +37,13 @@ from weft.model.fabric import (
     Usage,
 )
 from weft.model.ids import parse_guid, parse_pkey
+from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Marked, Observed, Outcome, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.model.subnet import Partition, PathProbe, PortTable
 from weft.planning.fabric.check import check_paths, check_tables, probe_pairs
+from weft.planning.fabric.hardening import weaknesses
 from weft.planning.fabric.portkeys import crowded
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
@@ -145,9 +146,18 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
         return clean(Wanted.of(segment), self._own(snapshot))
 
-    def options(self) -> Mapping[str, AgentOptions | WeftError]:
-        """Agent -> its subnet manager's own options, or why they can't be read."""
-        return self._agents.each(lambda agent: agent.options())
+    def live_check(self) -> LiveCheck:
+        settings = self._agents.each(lambda agent: agent.options())
+        found = LiveCheck(managers=len(settings))
+        for manager, options in settings.items():
+            if isinstance(options, WeftError):
+                found += LiveCheck(problems=(f"the settings of {manager} can't be read: {options}",))
+                continue
+            found += LiveCheck(
+                problems=tuple(f"{manager}: {p}" for p in options.problems),
+                weaknesses=weaknesses(self._fabric, manager, options.options),
+            )
+        return found
 
     def level(self) -> Configured:
         self._changer.level()

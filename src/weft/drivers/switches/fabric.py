@@ -29,6 +29,7 @@ from weft.model.fabric import (
     Snapshot,
     Usage,
 )
+from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Marked, Observed, Resource, SegmentSpec
 from weft.model.site import Site
@@ -72,30 +73,6 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     def session(self, switch: str) -> Switch:
         """The session of one switch, for tools and tests."""
         return self._sessions[switch]
-
-    def port_problems(self) -> tuple[str, ...]:
-        """What is wrong with ports that the site names, one sentence each; only of switches that could be read."""
-        try:
-            snapshot = self.snapshot(STATUS_SECONDS)
-        except UnknownError:
-            return ()  # the status says so
-        return tuple(
-            f"switch {switch} has no port {port}, which the site names"
-            for switch, state in sorted(snapshot.states.items())
-            for port in sorted(self.cabling.ports(switch) - state.ports.keys())
-        )
-
-    def settings(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is wrong with the switches' settings for RoCE, and which of them say none; one sentence each."""
-        if self._site.fabrics[self._fabric].qos is None:
-            return (), ()
-        seen = self._settings.get(0.0)
-        silent = list(silent_sentences(seen))
-        wrong = (
-            *(text for text, passing in silent if passing),
-            *qos_sentences(self._site, self._fabric, self.cabling, seen),
-        )
-        return wrong, tuple(text for text, passing in silent if not passing)
 
     def heard(self) -> Heard:
         """The fabric's cables as its switches hear them by LLDP."""
@@ -145,6 +122,42 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def topology(self) -> ObservedFabric:
         raise PermanentError("discover", f"fabric {self._fabric}", "its cables aren't read", "describe them")
+
+    def live_check(self) -> LiveCheck:
+        """Each switch must have the ports that the site names, with the settings that it wants of them, and hear the
+        neighbours that the site describes.
+        """
+        settings, heard = self._qos_check(), self.heard()
+        return LiveCheck(
+            managers=len(self._sessions),
+            problems=(*self._port_problems(), *settings.problems, *heard.problems),
+            notes=(*settings.notes, *heard.notes),
+            differences=heard.differences,
+        )
+
+    def _port_problems(self) -> tuple[str, ...]:
+        """What is wrong with ports that the site names, one sentence each; only of switches that could be read."""
+        try:
+            snapshot = self.snapshot(STATUS_SECONDS)
+        except UnknownError:
+            return ()  # the status says so
+        return tuple(
+            f"switch {switch} has no port {port}, which the site names"
+            for switch, state in sorted(snapshot.states.items())
+            for port in sorted(self.cabling.ports(switch) - state.ports.keys())
+        )
+
+    def _qos_check(self) -> LiveCheck:
+        """The switches' settings for RoCE; one that has none to say is a note."""
+        if self._site.fabrics[self._fabric].qos is None:
+            return LiveCheck()
+        seen = self._settings.get(0.0)
+        silent = list(silent_sentences(seen))
+        wrong = qos_sentences(self._site, self._fabric, self.cabling, seen)
+        return LiveCheck(
+            problems=(*(text for text, passing in silent if passing), *wrong),
+            notes=tuple(text for text, passing in silent if not passing),
+        )
 
     # -- ResourceDriver ----------------------------------------------------------------------------------------
 

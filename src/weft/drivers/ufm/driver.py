@@ -24,7 +24,7 @@ from weft.drivers.ufm.inventory import Inventory, VirtualPort
 from weft.drivers.ufm.observe import observe
 from weft.drivers.ufm.partitions import Listing, members_of
 from weft.drivers.ufm.rest import Rest, Transport
-from weft.drivers.ufm.settings import Settings, read_settings
+from weft.drivers.ufm.settings import Settings, read_settings, ufm_weaknesses
 from weft.drivers.ufm.snapshot import MANAGER, UfmSnapshot
 from weft.drivers.ufm.usage import tight_ports
 from weft.drivers.ufm.versions import troubles
@@ -44,6 +44,7 @@ from weft.model.fabric import (
 )
 from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid, format_pkey, parse_pkey
+from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Marked, Observed, Resource, SegmentSpec, Status
 from weft.model.site import Site
@@ -196,8 +197,13 @@ class Ufm(OneByOne[UfmSnapshot]):
     def topology(self) -> ObservedFabric:
         return self._inventory.topology()
 
+    def live_check(self) -> LiveCheck:
+        settings = self.settings()
+        weak = tuple(ufm_weaknesses(self._fabric, settings))
+        return LiveCheck(managers=1, weaknesses=weak, problems=settings.problems)
+
     def settings(self) -> Settings:
-        """UFM's hardening, as far as it can be read, for `weft site check --live`."""
+        """UFM's hardening, as far as it can be read."""
         return read_settings(self.rest, self._changer, self._eyes)
 
     # -- ResourceDriver --------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from weft.drivers.ufm.eyes import Eyes
 from weft.drivers.ufm.rest import Rest
 from weft.drivers.ufm.snapshot import MANAGER
 from weft.model.errors import WeftError
-from weft.planning.fabric.hardening import DEFAULT_MEMBERSHIP, NAMES, masked
+from weft.model.livecheck import Weakness
+from weft.planning.fabric.hardening import DEFAULT_MEMBERSHIP, NAMES, UFM_RULES, masked, weaknesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,13 @@ def read_settings(rest: Rest, changer: Changer, eyes: Eyes) -> Settings:
             " there that reads opensm.conf"
         )
     return Settings(tuple(told), tuple(problems))
+
+
+def ufm_weaknesses(fabric: str, settings: Settings) -> Iterator[Weakness]:
+    """Each source is judged by itself, by the rules on what it can tell."""
+    for told in settings.told:
+        rules = [r for r in UFM_RULES if r.setting in told.names]
+        yield from weaknesses(fabric, told.source, told.options, rules)
 
 
 def _by_agents(eyes: Eyes, problems: list[str]) -> Iterator[Told]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from weft.model.base import Document
-from weft.model.fabrictypes import FABRIC_TYPES, FabricKind, FabricType
+from weft.model.fabrictypes import ADriver, AFabricKind, FabricKind, FabricType
 from weft.model.ids import Name
 from weft.model.ranges import Range
 from weft.model.site.qos import Qos
@@ -30,7 +30,7 @@ class FabricAgent(Document):
 class FabricManager(Document):
     """How the fabric is managed."""
 
-    driver: Literal["opensm", "ufm", "switches", "none"] = Field(
+    driver: ADriver = Field(
         description="opensm: the subnet managers of an InfiniBand fabric, through their agents. "
         "ufm: NVIDIA UFM Enterprise, through its REST API. "
         "switches: the switches of an Ethernet fabric, each through its own API (`switching`). "
@@ -73,7 +73,7 @@ class FabricManager(Document):
 class Fabric(Document):
     """An RDMA network with its own isolation."""
 
-    type: FabricKind = Field(default=FabricKind.INFINIBAND, description="Type of the fabric.")
+    type: AFabricKind = Field(default=FabricKind.INFINIBAND, description="Type of the fabric.")
     physical_network: Name = Field(description="Name of the physical network in Neutron.")
     segments: Range = Field(
         description="P_Keys or VLANs that weft may allocate; each is also the segmentation id of a Neutron network."
@@ -103,4 +103,4 @@ class Fabric(Document):
     @property
     def words(self) -> FabricType:
         """Properties of the fabric's type: what segments are called, how their numbers are written."""
-        return FABRIC_TYPES[self.type]
+        return self.type.row

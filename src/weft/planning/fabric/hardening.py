@@ -13,22 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from weft.model.base import Document
+from weft.model.livecheck import Weakness
 
 UNSET = ("", "(null)", "0", "0x0", "0x0000000000000000")
 SET, WELL_KNOWN, NONE = "(set)", "(the well-known default)", "(not set)"
 """What the agent reports instead of a secret's value."""
-
-
-class Weakness(Document):
-    """A setting of a subnet manager that is insufficient for isolation."""
-
-    fabric: str
-    manager: str
-    setting: str
-    found: str
-    wanted: str
-    allows: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,10 @@ from weft.model.errors import InputError
 from weft.model.fabric import End, ObservedFabric, ObservedNode
 
 _ATTRIBUTE = re.compile(r"(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x[0-9a-f]+")
+_BEGINS = re.compile(
+    r'^(?:(?:vendid|devid|sysimgguid|switchguid|caguid)=0x|(?:Switch|Ca)\s+\d+\s+"[SH]-|# Topology file: generated)',
+    re.MULTILINE,
+)
 _HEADER = re.compile(
     r'(?P<kind>Switch|Ca|Rt)\s+(?P<ports>\d+)\s+"[SHR]-(?P<guid>[0-9a-f]{16})"\s*(?:#\s*"(?P<name>.*)"(?P<rest>[^"]*))?$'
 )
@@ -87,6 +91,11 @@ class _Node:
     ports: int
     lid: int = 0
     port_guids: list[int] = field(default_factory=list[int])
+
+
+def is_discovery(text: str) -> bool:
+    """Whether a text has a line that only this output has."""
+    return _BEGINS.search(text) is not None
 
 
 def parse_ibnetdiscover(text: str) -> Discovery:

@@ -8,18 +8,12 @@ from weft.model.fabrictypes import FabricKind
 from weft.model.site import FabricManager, Site
 from weft.planning.site.seen import Seen, WrongValue
 
-DRIVERS = {
-    FabricKind.INFINIBAND: ("opensm", "ufm"),
-    FabricKind.ETHERNET: ("switches",),
-    FabricKind.OMNIPATH: ("none",),
-}
-
 
 def check_fabric_types(site: Site) -> Iterator[WrongValue]:
     """Everything that doesn't match the type of its fabric."""
     for name, fabric in site.fabrics.items():
-        if fabric.manager.driver not in DRIVERS[fabric.type]:
-            allowed = f"{' or '.join(DRIVERS[fabric.type])} on a fabric of type {fabric.type}"
+        if fabric.manager.driver not in fabric.words.drivers:
+            allowed = f"{' or '.join(fabric.words.drivers)} on a fabric of type {fabric.type}"
             yield ("fabrics", name, "manager", "driver"), fabric.manager.driver, allowed
         yield from _ufm(name, fabric.manager)
         if fabric.tenant_networks and fabric.type is not FabricKind.INFINIBAND:

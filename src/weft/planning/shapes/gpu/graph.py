@@ -84,7 +84,7 @@ def _rdma(
 ) -> Iterator[Wanted]:
     """The segment, and the network and subnet of its adapters."""
     kind = site.fabrics[fabric].type
-    members = tuple(sorted(memberships(inside, kind, fabric), key=lambda m: m.port))
+    members = tuple(sorted(memberships(inside, kind.row, fabric), key=lambda m: m.port))
     number = allotment.numbers[SPACE + fabric]
     # A machine that is being deployed or cleaned runs what isn't the tenant's: it joins after that, and leaves before.
     first = tuple(_server(m) for m in inside) if _follows(order, site, fabric) else ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from weft.model.errors import ConflictError
 from weft.model.fabric import Membership
-from weft.model.fabrictypes import FabricKind, Mode
+from weft.model.fabrictypes import FabricType
 from weft.model.ids import format_guid
 from weft.model.order import Order
 from weft.model.placement import Part, PlacedNode
@@ -14,11 +14,6 @@ from weft.model.plan import Allotment
 from weft.model.site import Hca, Node, Site
 from weft.planning.fabric.functions import guid_of, parsed
 from weft.planning.shapes.graph import Member
-
-MEMBERS: Mapping[FabricKind, Mode] = {FabricKind.INFINIBAND: Mode.FULL, FabricKind.ETHERNET: Mode.ACCESS}
-"""Membership of a whole adapter in its pod's segment: all members reach each other."""
-SHARED: Mapping[FabricKind, Mode] = {FabricKind.INFINIBAND: Mode.FULL, FabricKind.ETHERNET: Mode.TRUNK}
-"""Membership of virtual functions: with ports of their own, or by their VLAN's tag on the adapter's port."""
 
 
 def members(
@@ -72,21 +67,21 @@ def _sharing(order: Order, index: int, node: Node, part: Part | None, before: in
     return Member(index, node, tuple(hcas), f"{node.name}/{before}", functions)
 
 
-def memberships(inside: Sequence[Member], kind: FabricKind, fabric: str) -> Iterator[Membership]:
+def memberships(inside: Sequence[Member], row: FabricType, fabric: str) -> Iterator[Membership]:
     """Members of the pod's segment.
 
     All adapters of a whole node on this fabric, even if the order uses fewer: the node is the pod's alone, and Nova
-    picks which physical function each port gets. The same goes for virtual functions: on InfiniBand each has a port of
-    its own wherever it is, on Ethernet its VLAN is on every adapter that it may be behind.
+    picks which physical function each port gets. The same goes for virtual functions: one with a port of its own
+    (InfiniBand) has it wherever it is; of others (Ethernet), every adapter that they may be behind is a member.
     """
     done: set[str] = set()
     for m in inside:
         ids = [h.port_id for h in m.node.hcas_on(fabric) if h.vfs or not m.functions]
-        if m.functions and kind is FabricKind.INFINIBAND:
+        if m.functions and row.function_ports:
             for mac in m.macs():
-                yield Membership(port=format_guid(guid_of(mac)), mode=SHARED[kind], behind=tuple(sorted(ids)))
+                yield Membership(port=format_guid(guid_of(mac)), mode=row.shared, behind=tuple(sorted(ids)))
             continue
-        mode = SHARED[kind] if m.functions else MEMBERS[kind]
+        mode = row.shared if m.functions else row.whole
         for one in ids:
             if one not in done:
                 done.add(one)

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.model.errors import InputError
 from weft.model.fabric import OMNIPATH, Capabilities
-from weft.model.fabrictypes import FABRIC_TYPES, FabricKind
+from weft.model.fabrictypes import FabricKind
 from weft.model.ids import moment
 from weft.model.order import Level, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
@@ -51,7 +51,7 @@ CHANGEABLE = frozenset(
 
 SAYS = Sayings(
     refusals=(
-        *(f"{{place}}: all {t.words} of its range {{n}} to {{n}} are in use" for t in FABRIC_TYPES.values()),
+        *(f"{{place}}: all {t.row.words} of its range {{n}} to {{n}} are in use" for t in FabricKind),
         "shared adapters are not possible on {place}…",
         "virtual machines are not possible on {place}: Omni-Path adapters have no SR-IOV",
     ),
@@ -211,8 +211,7 @@ class GpuShape:
         # A tenant's plan doesn't name the members.
         modes = " and ".join(sorted({m.mode for m in segment.members}))
         members = f", {len(segment.members)} {modes} members" if segment.members else ""
-        words = FABRIC_TYPES[segment.fabric_type]
-        yield [words.word, f"{segment.text} on fabric {plan.fabric}{members}"]
+        yield [segment.fabric_type.row.word, f"{segment.text} on fabric {plan.fabric}{members}"]
         rdma = resources[RDMA_NETWORK].spec
         assert isinstance(rdma, NetworkSpec)
         yield [
