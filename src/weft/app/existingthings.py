@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
-from weft.drivers.openstack import OpenStackExisting, Sessions
+from weft.drivers.openstack import OpenStackDriver, OpenStackExisting, Sessions
 from weft.drivers.openstack.parts import parts_of
 from weft.model.errors import ConflictError, UnknownError
+from weft.model.owner import Owner
+from weft.model.resources import Graph, Observed
 from weft.model.site import Site
-from weft.planning.export.terraform import graph_of, unknown_parts
+from weft.planning.export.terraform import differing, graph_of, unknown_parts
 from weft.planning.site.changes import conflicts
 from weft.planning.words import some
 from weft.ports.existing import Existing, There
+from weft.ports.resources import Scope
 
 SHOWN = 5
 """Conflicts that an error names."""
@@ -22,14 +26,17 @@ def look(site: Site, cloud: str, profile: str) -> tuple[There, list[str]]:
 
     Things of the site are known as `weft site plan` knows them: networks by VLAN, subnets by CIDR, ports by MAC
     address, routers and groups by name, in the project of weft's service user; made by weft itself, or by anybody.
+    Their fields are compared: what differs and can be changed in place is a note.
 
-    Raises `ConflictError` if something else is in the way, `InputError` without credentials, `OutsideError`.
+    Raises `ConflictError` if something else is in the way, or differs in what can't be changed, `InputError` without
+    credentials, `OutsideError`.
     """
     graph, sessions = graph_of(site, cloud), Sessions(profile)
     try:
         existing = OpenStackExisting(sessions).alike(graph.resources, {})
         ids = _importable(site.name, existing)
-        if found := list(conflicts(graph, existing, ids, {}, None)):
+        seen = _observed(site, cloud, sessions, graph, ids)
+        if found := list(conflicts(graph, existing, ids, seen, None)):
             said = "; ".join(c.what for c in found[:SHOWN])
             rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             raise ConflictError(f"{some(len(found), 'thing')} in the way in cloud {cloud}: {said}{rest}")
@@ -40,7 +47,21 @@ def look(site: Site, cloud: str, profile: str) -> tuple[There, list[str]]:
         raise UnknownError(asked, f"cloud {cloud}", answer, "nothing was written") from error
     finally:
         sessions.close()
-    return there, list(unknown_parts(site, cloud, there))
+    return there, [*differing(graph, seen), *unknown_parts(site, cloud, there)]
+
+
+def _observed(
+    site: Site, cloud: str, sessions: Sessions, graph: Graph, ids: Mapping[str, str]
+) -> Mapping[str, Observed]:
+    """What would be imported, as the driver sees it that `weft site plan` asks."""
+    wanted = [r for r in graph.resources if r.key in ids]
+    # Nothing bears such a mark: things are known by their ids.
+    scope = Scope(site.name, Owner("site", str(UUID(int=0))), site.name, "")
+    driver = OpenStackDriver(cloud, sessions)
+    try:
+        return driver.find(scope, wanted, ids)
+    finally:
+        driver.close()
 
 
 def _importable(site: str, existing: Mapping[str, Sequence[Existing]]) -> dict[str, str]:

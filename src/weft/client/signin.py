@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from keystoneauth1 import exceptions as ksa
@@ -11,6 +13,7 @@ from weft.client.transport import Json, outside, short
 from weft.client.verbs import Client
 from weft.model.errors import InputError, PermanentError
 from weft.model.errortable import Shown
+from weft.planning.cloudsfile import check_clouds
 
 SERVICE_TYPE = "accelerator-pod"
 """Type of weft's entry in Keystone's catalog."""
@@ -36,7 +39,10 @@ def connect(
     import yaml
     from openstack import exceptions as sdk
     from openstack.config import OpenStackConfig
+    from openstack.config.loader import CONFIG_FILES
 
+    files = [*filter(None, [os.environ.get("OS_CLIENT_CONFIG_FILE")]), *CONFIG_FILES]
+    check_clouds((str(file), Path(file).read_bytes) for file in files)
     try:
         config = OpenStackConfig(app_name="weft")
         settings: Json = {"region_name": region} if region else {}

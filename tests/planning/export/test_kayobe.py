@@ -55,6 +55,19 @@ def test_variables_that_differ_between_roles_are_in_the_inventory_alone() -> Non
     assert compute["provisioning_gateway"] == "192.168.24.1" and "external_interface" not in compute
 
 
+def test_the_seed_has_a_default_route() -> None:
+    """By its only network with a gateway; of several, by the public one."""
+    seed = kayobes(rdg())["inventory/group_vars/seed.yml"]
+    assert seed["provisioning_interface"] == "eno1" and seed["provisioning_gateway"] == "192.168.24.1"
+
+    def outside(document: Document) -> None:
+        row = {"device": "rdo-director", "name": "eno2", "network": "external", "address": "10.7.208.9"}
+        document["interfaces"].append({**row, "mac": "0c:42:a1:00:03:10"})
+
+    seed = kayobes(changed(outside))["inventory/group_vars/seed.yml"]
+    assert seed["external_gateway"] == "10.7.208.1" and "provisioning_gateway" not in seed
+
+
 def test_bonds_and_vlans_on_them() -> None:
     """A bond with VLANs alone on it is a network without addresses."""
 

@@ -116,6 +116,40 @@ def test_weft_is_told_through_a_front_on_every_controller() -> None:
     assert scrape[0]["static_configs"] == [{"targets": ["weft.example.net:8787"]}]
 
 
+def test_networks_that_tenants_have_for_themselves_are_none_of_the_hosts() -> None:
+    """A storage or tenant network without a host comes first by its name, and takes no host's away."""
+
+    def for_tenants(document: Document) -> None:
+        for number, role in enumerate(("storage", "tenant")):
+            block = f"10.9{number}.0.0/24"
+            document["networks"][f"a-{role}"] = {
+                "cloud": "overcloud",
+                "physical_network": "datacentre",
+                "vlan": 90 + number,
+                "subnets": {"a": {"role": role, "addresses": block, "dhcp": False}},
+            }
+
+    site = changed(for_tenants)
+    kolla = yaml.safe_load(export(site, "kolla")["inventory/group_vars/role_controller.yml"])
+    assert kolla["storage_interface"] == "ib2.8012" and "tunnel_interface" not in kolla
+    kayobe = yaml.safe_load(export(site, "kayobe")["networks.yml"])
+    assert (kayobe["storage_net_name"], kayobe["tunnel_net_name"]) == ("storage", "internal_api")
+    assert not [name for name in kayobe if name.startswith("a_")]
+    tripleo = yaml.safe_load(export(site, "tripleo")["templates/network_data.yaml"])
+    assert {n["name"] for n in tripleo} == {"External", "InternalApi", "Storage", "StorageMgmt"}
+    alone = changed(for_tenants, without_hosts_storage)
+    kolla = yaml.safe_load(export(alone, "kolla")["inventory/group_vars/role_controller.yml"])
+    assert "storage_interface" not in kolla, "tenants' storage network isn't taken in its place"
+    assert yaml.safe_load(export(alone, "kayobe")["networks.yml"])["storage_net_name"] is None
+
+
+def without_hosts_storage(document: Document) -> None:
+    for role in deployment(document)["roles"].values():
+        for name in ("storage", "storage-mgmt"):
+            role["interfaces"].pop(name, None)
+            document["networks"].pop(name, None)
+
+
 def test_customers_are_in_ldap_beside_local_service_accounts() -> None:
     """The password is a variable of passwords.yml; no file holds one."""
     files = export(changed(with_everything), "kolla")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from functools import cache
@@ -35,11 +37,13 @@ from weftlab.layout import default_cache
 
 PINS = ROOT / "tests" / "data" / "export" / "tripleo.txt"
 TOOLS = ("os-net-config", "tripleo-ansible", "tripleo-common", "python-tripleoclient", "pip")
-HEAT = "tripleo-heat-templates==18.0.0"
-GONE = {"environments/disable-telemetry.yaml"}
-"""The guide's release has it."""
-UNKNOWN = {"ManageFirewall"}
-"""Parameters that this last release has no more."""
+LACKING = {
+    "14.3.0": {"MlnxSDNToken", "OS::TripleO::Services::GlanceApiInternal"},
+    "18.0.0": {"environments/disable-telemetry.yaml"},
+}
+"""Version of the heat templates (Wallaby, and the last one) -> what it lacks, and later Wallabies have."""
+BUILDERS = ("setuptools==59.8.0", "pbr==5.11.1", "wheel==0.38.4")
+"""The templates' source distributions are older than setuptools' search for packages."""
 NODE_INFO, ENVIRONMENT = "templates/node-info.yaml", "templates/environment.yaml"
 
 
@@ -133,6 +137,14 @@ def test_devices_cpus_and_physical_networks() -> None:
     sdn = tripleo(rdg())["neutron-ml2-mlnx-sdn"]["parameter_defaults"]
     assert sdn["MlnxSDNUrl"] == "https://192.168.24.5/ufmRestV3" and sdn["MlnxSDNToken"] == "$MLNX_SDN_TOKEN"
     assert (sdn["MlnxSDNUsername"], sdn["MlnxSDNPassword"]) == ("", "")
+
+
+def test_hosts_filter_by_a_service_of_their_roles() -> None:
+    """The templates have no parameter for it."""
+    for firewall in (True, False):
+        found = tripleo(changed(lambda d, on=firewall: deployment(d).update(firewall=on)))
+        has = ["OS::TripleO::Services::TripleoFirewall" in r["ServicesDefault"] for r in found["roles_data"]]
+        assert has == [firewall] * 2 and "ManageFirewall" not in found["environment"]["parameter_defaults"]
 
 
 def test_customers_in_ldap() -> None:
@@ -247,11 +259,21 @@ def test_tripleos_own_validators_find_what_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def heat(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The heat templates, of their source distribution: the wheel is empty."""
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python environment whose pip takes the heat templates' source distributions: their wheels are empty."""
+    folder = tmp_path_factory.mktemp("builder")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    subprocess.run([folder / "bin/pip", "install", "-q", *BUILDERS], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module", params=sorted(LACKING))
+def heat(request: pytest.FixtureRequest, builder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("heat")
-    words = ("-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", folder, HEAT)
-    subprocess.run([validators() / "bin/python", *words], check=True, capture_output=True)
+    words = ("download", "-q", "--no-build-isolation", "--no-deps", "--no-binary", ":all:", "-d", folder)
+    wanted = f"tripleo-heat-templates=={request.param}"
+    env = {**os.environ, "PBR_VERSION": request.param}
+    subprocess.run([builder / "bin/pip", *words, wanted], check=True, capture_output=True, env=env)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
@@ -263,7 +285,9 @@ def heat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reason="downloads the templates of all of TripleO; the validators look at each file by day"
 )
 def test_the_heat_templates_are_rendered_with_the_roles_and_networks(heat: Path, tmp_path: Path) -> None:
-    """By TripleO's own renderer; what the deploy command names is there, and parameters are templates' own."""
+    """By TripleO's own renderer; what the deploy command names is there, and services and parameters are templates'
+    own: with `--validation-warnings-fatal` a parameter that no template has ends the deployment.
+    """
     folder = written(tmp_path / "files", changed(with_everything, with_roce))
 
     def rendered(out: Path) -> subprocess.CompletedProcess[str]:
@@ -278,11 +302,24 @@ def test_the_heat_templates_are_rendered_with_the_roles_and_networks(heat: Path,
     named = re.findall(
         r"/usr/share/openstack-tripleo-heat-templates/(\S+)", (folder / "deploy.sh").read_text()
     )
-    assert {name for name in named if not (out / name).exists()} == GONE
-    assert set(_parameters(folder)) - _known(out) == UNKNOWN
+    lacking = {name for name in named if not (out / name).exists()}
+    lacking |= set(_parameters(folder)) - _known(out)
+    lacking |= _services(folder) - _registered(out)
+    assert lacking == LACKING[heat.name.rpartition("-")[2]]
     roles = folder / "templates/roles_data.yaml"
     roles.write_text(roles.read_text().replace("name: ComputeSriovIB", "nam: ComputeSriovIB"))
     assert rendered(tmp_path / "wrong").returncode != 0
+
+
+def _services(folder: Path) -> set[str]:
+    roles = yaml.safe_load((folder / "templates/roles_data.yaml").read_text())
+    return {service for role in roles for service in role["ServicesDefault"]}
+
+
+def _registered(out: Path) -> set[str]:
+    """Services that the templates have."""
+    text = (out / "overcloud-resource-registry-puppet.yaml").read_text()
+    return set(yaml.safe_load(text)["resource_registry"])
 
 
 def _known(out: Path) -> set[str]:

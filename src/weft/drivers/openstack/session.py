@@ -7,6 +7,7 @@ the tenant's quota. keystoneauth renews tokens before they expire, and its plugi
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -18,12 +19,14 @@ import requests
 from keystoneauth1.session import Session
 from openstack.config import OpenStackConfig
 from openstack.config.cloud_region import CloudRegion
+from openstack.config.loader import CONFIG_FILES
 
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.errors import OUTSIDE, error_of_exception
 from weft.drivers.openstack.service import CallCounter, Service
 from weft.drivers.openstack.transport import TIMEOUT, BoundedAdapter
 from weft.model.errors import InputError
+from weft.planning.cloudsfile import check_clouds
 
 DOUBT_PAUSE = 10.0
 """Seconds: minimum interval between new authentications of a project while a service is down."""
@@ -75,6 +78,8 @@ class Sessions:
             self._http.mount(scheme, BoundedAdapter(pool_connections=16, pool_maxsize=connections))
         self._discovery: dict[str, Any] = {}
         self._doubted: dict[str | None, float] = {}
+        there = [*filter(None, [os.environ.get("OS_CLIENT_CONFIG_FILE")]), *(files or CONFIG_FILES)]
+        check_clouds((str(file), Path(file).read_bytes) for file in there)
         self._config = OpenStackConfig(
             config_files=[str(f) for f in files] if files else None,
             session_constructor=self._session,  # pyright: ignore[reportArgumentType] - any maker of a session

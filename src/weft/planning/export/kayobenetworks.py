@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from weft.model.site import DeploymentRole, SiteNetwork
@@ -89,9 +90,7 @@ def role_networks(view: View, role: DeploymentRole) -> Variables:
         vlan = view.networks[name].vlan
         if vlan is not None and interface.endswith(f".{vlan}"):
             found[f"{identifier(name)}_vlan"] = vlan
-    if (route := _default_route(view, role)) is not None:
-        found[f"{identifier(route[0])}_gateway"] = route[1]
-    return found
+    return found | _default_route(view, role.interfaces)
 
 
 def _bond(role: DeploymentRole, bond: str) -> str:
@@ -102,22 +101,24 @@ def _bond(role: DeploymentRole, bond: str) -> str:
     return next((identifier(n) for n, i in role.interfaces.items() if i == bond), f"{identifier(bond)}_net")
 
 
-def _default_route(view: View, role: DeploymentRole) -> tuple[str, str] | None:
-    """Network and gateway: the public one's, or that of the first other network with one."""
+def _default_route(view: View, names: Iterable[str]) -> Variables:
+    """The gateway of one of a host's networks: the public one's, or that of the first other network with one."""
     public = view.network_at(view.deployment.external_vip)
-    for name in sorted(role.interfaces, key=lambda n: (n != public, n)):
+    for name in sorted(names, key=lambda n: (n != public, n)):
         gateway = next(iter(view.networks[name].subnets.values())).gateway
         if gateway is not None:
-            return name, str(gateway)
-    return None
+            return {f"{identifier(name)}_gateway": str(gateway)}
+    return {}
 
 
 def seed_variables(view: View) -> Variables:
-    """The seed's interfaces, as its rows have them."""
+    """The seed's interfaces, as its rows have them, and its default route."""
     used = set(described(view)) - {view.network_with("bmc")}
     rows = [i for i in view.site.interfaces if i.device == view.deployment.seed and i.network in used]
     names = {identifier(row.network): row.name for row in sorted(rows, key=lambda r: r.network)}
-    return {"network_interfaces": list(names), **{f"{name}_interface": i for name, i in names.items()}}
+    found: Variables = {"network_interfaces": list(names)}
+    found |= {f"{name}_interface": interface for name, interface in names.items()}
+    return found | _default_route(view, [row.network for row in rows])
 
 
 def _physical_networks(view: View) -> list[str]:

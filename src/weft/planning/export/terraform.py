@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from weft.model.errors import InputError
-from weft.model.resources import Graph
+from weft.model.resources import Graph, Observed
 from weft.model.site import Site
 from weft.planning.export.terraformblocks import (
     EXTERNAL,
@@ -107,6 +107,27 @@ def unknown_parts(site: Site, cloud: str, there: There) -> Iterator[str]:
             said = ", ".join(f"{name} {value}" for name, value in sorted(part.fields.items()))
             what = f"{keys[part.of]} has a {part.kind} {part.id} that the site doesn't have"
             yield f"{what} ({said}): Terraform leaves it"
+
+
+def differing(graph: Graph, seen: Mapping[str, Observed]) -> Iterator[str]:
+    """Fields in which what would be imported isn't as the site says; Terraform would change them.
+
+    Rules, shares and interfaces aren't fields to Terraform: `unknown_parts` tells those that the site doesn't have.
+
+    Args:
+        seen: key -> what was observed of what would be imported.
+    """
+    for resource in graph.resources:
+        found = seen.get(resource.key)
+        for one in found.differences if found is not None else ():
+            if one.field not in _PARTS:
+                yield (
+                    f"{resource.key} {found.id if found else ''} has {one.field} {one.observed}, not {one.wanted} as "
+                    "in the site: Terraform would change it"
+                )
+
+
+_PARTS = frozenset({"mark", "rules", "ssh_from", "shared_with", "subnets"})
 
 
 def _sorted(fields: Mapping[str, object]) -> tuple[tuple[str, object], ...]:

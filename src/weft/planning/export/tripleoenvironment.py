@@ -69,7 +69,6 @@ def environment(view: View) -> dict[str, Any]:
         "NeutronBridgeMappings": ",".join(f"{p}:{b}" for p, b in _bridges(view)),
         "NovaSchedulerEnabledFilters": list(FILTERS),
         "NovaSchedulerAvailableFilters": ["nova.scheduler.filters.all_filters"],
-        "ManageFirewall": one.firewall,
         **_infiniband(view),
     }
     hiera = [{**json.loads(alias)} for alias in aliases(view)]

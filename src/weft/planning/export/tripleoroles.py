@@ -11,7 +11,7 @@ from weft.planning.export.view import View
 _EVERY = """
 Aide AuditD BootParams CACerts IpaClient Ipsec Iscsid Kernel LoginDefs Multipathd MySQLClient
 ContainersLogrotateCrond Podman Rhsm Rsyslog RsyslogSidecar Securetty Snmp Sshd Timesync Timezone
-TripleoFirewall TripleoPackages
+TripleoPackages
 """
 _CONTROL = """
 CinderApi CinderScheduler Clustercheck ContainerImagePrepare GlanceApi GlanceApiInternal HeatApi HeatApiCfn
@@ -32,7 +32,8 @@ _STORAGE = "CinderBackup CinderVolume"
 def role_data(view: View, networks: Networks, role: str) -> dict[str, Any]:
     """A role of roles_data.yaml."""
     one = view.roles[role]
-    services = _EVERY.split()
+    # The service has no parameter that turns it off.
+    services = [*_EVERY.split(), *(["TripleoFirewall"] if view.deployment.firewall else [])]
     for function, listed in (
         ("control", _CONTROL),
         ("network", _NETWORK),

@@ -26,6 +26,9 @@ from weft.planning.export.text import identifier
 from weft.planning.fabric.topology import natural
 from weft.planning.site.deployment import hosts_of, network_at, networks_of, networks_with
 
+TENANTS: frozenset[SubnetRole] = frozenset({"storage", "tenant"})
+"""Roles of networks that may be tenants' alone, which no host is on."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -56,8 +59,24 @@ class View:
         return networks_of(self.site, self.name)
 
     def network_with(self, role: SubnetRole) -> str | None:
-        """Name of the first network that has a subnet with this role."""
-        return next(iter(networks_with(self.site, self.name, role)), None)
+        """Name of the hosts' network with this role: the first one that roles' `interfaces` name, or a host has a row
+        of `interfaces` on. What is only tenants' (storage and tenant networks without a host) is none of theirs.
+        """
+        found = networks_with(self.site, self.name, role)
+        for used in (self._roles_networks, self._hosts_networks):
+            for name in found:
+                if name in used:
+                    return name
+        return None if role in TENANTS else next(iter(found), None)
+
+    @cached_property
+    def _roles_networks(self) -> frozenset[str]:
+        return frozenset(name for role in self.roles.values() for name in role.interfaces)
+
+    @cached_property
+    def _hosts_networks(self) -> frozenset[str]:
+        names = {host.name for hosts in self.hosts.values() for host in hosts}
+        return frozenset(i.network for i in self.site.interfaces if i.device in names)
 
     def subnet_with(self, role: SubnetRole) -> tuple[str, str, SiteSubnet] | None:
         """Network, name and subnet of the first one with this role."""

@@ -1,0 +1,47 @@
+"""What is wrong with a clouds.yaml. openstacksdk skips what isn't YAML, and takes any YAML for what it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+import yaml
+
+from weft.model.errors import InputError
+
+
+def check_clouds(files: Iterable[tuple[str, Callable[[], bytes]]]) -> None:
+    """Raise `InputError` if the first of the files that can be read can't be used.
+
+    Args:
+        files: path, and what reads it.
+    """
+    for file, read in files:
+        try:
+            content = read()
+        except OSError:  # as openstacksdk does: the next one
+            continue
+        _check(content, file)
+        return
+
+
+def _check(content: bytes, file: str) -> None:
+    try:
+        document: object = yaml.safe_load(content.decode())
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError("clouds", None, f"a YAML file ({' '.join(str(error).split())})", file) from None
+    if document is None:
+        return
+    found = _mapping("the document", document, "with `clouds`", file)
+    clouds = _mapping("clouds", found.get("clouds") or {}, "of names to profiles", file)
+    for name, profile in clouds.items():
+        inner = _mapping(f"clouds.{name}", profile or {}, "with `auth`", file)
+        _mapping(f"clouds.{name}.auth", inner.get("auth") or {}, "with `auth_url` and what signs in", file)
+
+
+def _mapping(field: str, value: object, what: str, file: str) -> Mapping[object, object]:
+    if not isinstance(value, dict):
+        # Whatever stands there may be a password.
+        given = "a list" if isinstance(value, list) else "a single value"
+        raise InputError(field, None, f"a mapping {what}, not {given}", file)
+    return cast(Mapping[object, object], value)
