@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tests.drivers.opensm.rigs import FABRIC, FakeRig, RealRig, host_ports, until
 from weft.model.fabric import Membership
+from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.ids import format_guid, parse_guid
 from weft.model.ranges import Range
 from weft.model.resources import Resource, SegmentSpec
@@ -27,6 +28,8 @@ class SegmentRig(Protocol):
     site: Site
     by_manager: bool
     """Whether other hands go through the manager: then it knows of what they do."""
+    mode: Mode
+    """How members are in their segment."""
 
     @property
     def driver(self) -> FabricDriver: ...
@@ -72,7 +75,7 @@ def _ends(a: str, a_port: int, b: str, b_port: int) -> list[tuple[str, str, int]
 
 def segment(rig: SegmentRig, number: int, ports: list[str]) -> Resource:
     kind = rig.site.fabrics[FABRIC].type
-    members = tuple(Membership(port=p, mode=kind.row.whole) for p in sorted(ports))
+    members = tuple(Membership(port=p, mode=rig.mode) for p in sorted(ports))
     spec = SegmentSpec(number=number, fabric_type=kind, members=members)
     return Resource(key="partition", name="weft-partition", where=FABRIC, spec=spec)
 
@@ -85,6 +88,7 @@ class InfiniBand:
     """OpenSM, imitated or real."""
 
     by_manager = False
+    mode = FabricKind.INFINIBAND.row.whole
 
     def __init__(self, rig: FakeRig | RealRig) -> None:
         self._rig, self.site = rig, rig.site
@@ -120,7 +124,8 @@ class Ethernet:
 
     by_manager = False
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Mode = FabricKind.ETHERNET.row.whole) -> None:
+        self.mode = mode
         layout = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
         site = ethernet_site(make_site(settings(nodes=8, leaves=2, hcas=1), layout))
         fabric = site.fabrics[FABRIC].model_copy(update={"segments": Range(first=0x101, last=0x17E)})

@@ -11,26 +11,25 @@ from tests.drivers.opensm.rigs import FakeRig, scope, until
 from tests.drivers.switches.rigs import KINDS
 from tests.drivers.ufm.rigs import UfmRig
 from weft.model.errors import PermanentError, UnknownError
+from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
 from weft.model.resources import Kind, Observed, Resource, SegmentSpec, Status
 
-REAL = [pytest.param(kind, marks=pytest.mark.fabric) for kind in ("opensm", "ufm over opensm", *KINDS)]
+IMITATED = ("infiniband", "ethernet", "ethernet trunks", "ufm", "ufm without agents")
+REAL = [
+    pytest.param(kind, marks=pytest.mark.fabric)
+    for kind in ("opensm", "ufm over opensm", *KINDS, "mixed trunks")
+]
 
 
-@pytest.fixture(
-    params=[
-        "infiniband",
-        "ethernet",
-        "ufm",
-        "ufm without agents",
-        *REAL,
-    ]
-)
+@pytest.fixture(params=[*IMITATED, *REAL])
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> SegmentRig:
-    if request.param == "ethernet":
-        return Ethernet()
-    if request.param in KINDS:
-        return request.getfixturevalue("switch_rigs")(request.param)
+    if request.param.startswith("ethernet"):
+        return Ethernet(Mode.TRUNK if request.param.endswith("trunks") else Mode.ACCESS)
+    if request.param.split()[0] in KINDS:
+        switches = request.getfixturevalue("switch_rigs")(request.param.split()[0])
+        switches.mode = Mode.TRUNK if request.param.endswith("trunks") else Mode.ACCESS
+        return switches
     if request.param == "ufm over opensm":
         return request.getfixturevalue("real_ufm")
     if request.param.startswith("ufm"):
@@ -194,6 +193,21 @@ def test_no_reading_is_older_than_the_last_change(rig: SegmentRig) -> None:
     assert made_at.began > before.began and FIRST in made_at.segments
     rig.driver.delete(scope(), [wanted], {})
     assert FIRST not in rig.driver.snapshot(max_age=60.0).segments
+
+
+@pytest.mark.parametrize("rig", ["ethernet trunks", REAL[-1]], indirect=True)
+def test_a_port_is_a_trunk_of_two_segments(rig: SegmentRig) -> None:
+    """Virtual functions of two pods on one host; what one pod gives back the other keeps."""
+    ports = rig.ports()
+    mine, other = made(rig, FIRST, ports[:2]), made(rig, FIRST + 1, ports[1:3], pod=2)
+    for wanted, pod in ((mine, 1), (other, 2)):
+        assert seen(rig, wanted, pod).status is Status.SETTLED and not kinds(rig, wanted)
+    assert rig.driver.delete(scope(), [mine], {})[mine.key].error is None
+    until("it is gone", lambda: seen(rig, mine).status is Status.ABSENT)
+    clean = rig.driver.clean(spec(mine), rig.driver.snapshot())
+    assert {i.result for i in clean.items} == {"clean"}
+    assert seen(rig, other, 2).status is Status.SETTLED and not kinds(rig, other)
+    assert rig.driver.snapshot().ports_in[FIRST + 1] == frozenset(ports[1:3])
 
 
 def test_a_lost_answer_and_an_old_one_are_unknown() -> None:

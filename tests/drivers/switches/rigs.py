@@ -97,6 +97,7 @@ class RealSwitches:
         self.reset()
 
     def reset(self) -> None:
+        self.mode = Mode.ACCESS
         self.fronts.reset()
         self.records = Records()
         self.fabric = self.another()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.drivers.opensm.rigs import FABRIC, host_ports, until
 from tests.drivers.ufm.rigs import Book, Booked
+from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid, parse_guid
 from weftlab.fabric import Faults, fabric_jobs
 from weftlab.layout import Layout, free_ports
@@ -20,6 +21,7 @@ class RealUfmRig:
     """Started once; `clean` before each test."""
 
     by_manager = True
+    mode = Mode.FULL
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="weft-ufm-")

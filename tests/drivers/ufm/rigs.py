@@ -12,6 +12,7 @@ import httpx
 from tests.drivers.opensm.rigs import FABRIC, host_ports
 from weft.drivers.ufm import Ufm as UfmDriver
 from weft.model.fabric import Membership
+from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid, parse_guid
 from weft.model.mark import Mark
 from weft.model.owner import Owner
@@ -125,6 +126,7 @@ class UfmRig:
     """
 
     by_manager = True
+    mode = Mode.FULL
 
     def __init__(
         self,
