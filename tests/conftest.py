@@ -56,8 +56,8 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """The lab, 16 nodes and four on Ethernet: `lab.site_path`, `lab.clouds_yaml`, `lab.layout`, `lab.status()`."""
+    from tests.helpers.ownlab import own_lab
     from weftlab.lab import Lab
-    from weftlab.layout import free_ports
 
     if state := os.environ.get("WEFT_TEST_LAB"):
         running = Lab(Path(state))
@@ -66,15 +66,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         )
         yield running
         return
-    ours = Lab(
-        tmp_path_factory.mktemp("lab"), ports=free_ports(), say=print, fabric="both", tenant_networks=True
-    )
-    ours.up()
-    try:
+    with own_lab(tmp_path_factory.mktemp("lab"), fabric="both", tenant_networks=True) as ours:
         yield ours
-    finally:
-        ours.down()
-        assert ours.layout.taken_ports() == {}
 
 
 @pytest.fixture(scope="session")

@@ -7,19 +7,19 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import openstack
 import openstack.connection
 import pytest
 
-from tests.helpers import forks
+from tests.helpers import forks, waiting
 from weftlab.lab import Lab
 
+T = TypeVar("T")
 PATIENCE = 600.0
 """Seconds that something is waited for: far more than the slowest machine needs."""
 POD = """\
@@ -95,12 +95,9 @@ class Person:
         return self.weft("pod", "create", "-f", str(file), *words)
 
 
-def wait_for(what: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Until it is so; asked again twice a second."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, f"it has not come to be within {seconds:.0f} s"
-        time.sleep(0.5)
+def wait_for(look: Callable[[], T], seconds: float = PATIENCE) -> T:
+    """What `look` gives once that is true; each look costs the lab's services time of the processor."""
+    return waiting.wait_for(look, seconds=seconds, pause=0.3)
 
 
 def assert_clean(operator: Person) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.e2e.people import People, Person, assert_clean, connection
+from tests.helpers.ownlab import own_lab
 from weftlab import environment
 from weftlab.hypervisor import debian
 from weftlab.hypervisor.jobs import upload
 from weftlab.hypervisor.login import Door, Guests, guests_of, make_key
 from weftlab.lab import Lab
-from weftlab.layout import free_ports
 from weftlab.switches.labsite import lab_ovs
 
 pytestmark = [
@@ -36,14 +36,8 @@ CLOUD_CONFIG = "#cloud-config\\nwrite_files: [{path: /etc/told, content: told}]\
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    folder = tmp_path_factory.mktemp("guests")
-    made = Lab(folder, ports=free_ports(), say=print, nodes=4, leaves=2, ipus=0, guests=True)
-    made.up()
-    try:
-        yield made
-    finally:
-        made.down()
-        assert made.layout.taken_ports() == {}
+    with own_lab(tmp_path_factory.mktemp("guests"), nodes=4, leaves=2, ipus=0, guests=True) as lab:
+        yield lab
 
 
 @pytest.fixture

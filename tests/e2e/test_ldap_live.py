@@ -12,9 +12,9 @@ import yaml
 
 from tests.e2e.people import People, Person, assert_clean, connection
 from tests.helpers.customers import DOMAIN, NAME, PROJECT, Domain, exported, give_role
+from tests.helpers.ownlab import own_lab
 from weftlab import ldap
 from weftlab.lab import Lab
-from weftlab.layout import free_ports
 
 pytestmark = [
     pytest.mark.cloud,
@@ -24,14 +24,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    folder = tmp_path_factory.mktemp("ldap")
-    made = Lab(folder, ports=free_ports(), say=print, ldap=True, nodes=8, ipus=0)
-    made.up()
-    try:
-        yield made
-    finally:
-        made.down()
-        assert made.layout.taken_ports() == {}
+    with own_lab(tmp_path_factory.mktemp("ldap"), ldap=True, nodes=8, ipus=0) as lab:
+        yield lab
 
 
 def restart(lab: Lab, *services: str) -> None:

@@ -176,6 +176,21 @@ def plugged(neutron: Connection, network: str, port: str, name: str) -> Any:
     )
 
 
+@contextlib.contextmanager
+def network_of(cloud: Connection) -> Generator[Any]:
+    """On the VLAN; gone in the end, if the test has not deleted it."""
+    made = cloud.network.create_network(
+        name="lab-test-machines",
+        provider_network_type="vlan",
+        provider_physical_network=PHYSICAL_NETWORK,
+        provider_segmentation_id=VLAN,
+    )
+    try:
+        yield made
+    finally:
+        cloud.network.delete_network(made, ignore_missing=True)
+
+
 def wanted(lab: Lab) -> Resource:
     members = tuple(
         Membership(port=p, mode=Mode.ACCESS) for p in sorted(adapter(lab, node) for node in MEMBERS)
@@ -199,13 +214,7 @@ def test_neutron_sets_the_switches_by_wefts_drivers_and_weft_reads_and_proves(
     pairs = {(spaces[0], "10.129.0.2"), (spaces[1], "10.129.0.1")}
     reach, pod = Reach(lab_ovs(lab.layout)), scope()
     with ExitStack() as undo:
-        network = cloud.network.create_network(
-            name="lab-test-machines",
-            provider_network_type="vlan",
-            provider_physical_network=PHYSICAL_NETWORK,
-            provider_segmentation_id=VLAN,
-        )
-        undo.callback(cloud.network.delete_network, network, ignore_missing=True)
+        network = undo.enter_context(network_of(cloud))
         assert fabric.create(pod, [resource], {})["partition"].error is None
         seen = fabric.check(spec_of(resource), fabric.snapshot())
         assert len(seen.problems) == len(MEMBERS), "weft itself sets nothing here"
@@ -241,13 +250,7 @@ def test_a_switch_port_that_is_not_there_binds_no_port_of_neutrons(
     """Neutron says so: never ACTIVE; and no other port is changed for it."""
     cloud = neutron()
     with ExitStack() as undo:
-        network = cloud.network.create_network(
-            name="lab-test-machines",
-            provider_network_type="vlan",
-            provider_physical_network=PHYSICAL_NETWORK,
-            provider_segmentation_id=VLAN,
-        )
-        undo.callback(cloud.network.delete_network, network)
+        network = undo.enter_context(network_of(cloud))
         before = fabric.snapshot().ends
         with contextlib.suppress(openstack.exceptions.HttpException):
             undo.callback(
@@ -267,13 +270,7 @@ def test_a_function_behind_an_embedded_switch_is_bound_by_the_open_vswitch_agent
     own = connection(lab, "weft").connect_as_project("team-a")
     node = lab.site.node_by_name[MEMBERS[0]]
     with ExitStack() as undo:
-        network = own.network.create_network(
-            name="lab-test-vf-lag",
-            provider_network_type="vlan",
-            provider_physical_network=PHYSICAL_NETWORK,
-            provider_segmentation_id=VLAN,
-        )
-        undo.callback(own.network.delete_network, network)
+        network = undo.enter_context(network_of(own))
         subnet = own.network.create_subnet(
             network_id=network.id, ip_version=4, cidr="10.130.0.0/24", gateway_ip=None, enable_dhcp=False
         )

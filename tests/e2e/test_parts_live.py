@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.e2e.people import Answer, People, Person, connection
@@ -31,15 +29,11 @@ def order(person: Person, name: str, count: int = 1, queue: bool = False) -> Ans
     return person.weft("pod", "create", "-f", f"{name}.yaml", "--json")
 
 
-def until(person: Person, name: str, state: str, seconds: float = 180) -> list[str]:
+def until(person: Person, name: str, state: str) -> list[str]:
     """Wait for a state; gives the pod's nodes, one for each server."""
-    deadline = time.monotonic() + seconds
-    while True:
-        pod = person.weft("pod", "show", name, "--json").json
-        if pod["state"] == state:
-            return [n["node"] for n in pod["placed"]]
-        assert time.monotonic() < deadline, f"{name} is {pod['state']}: {pod['reason']}"
-        time.sleep(0.5)
+    waited = person.weft("pod", "wait", name, "--until", state, "--timeout", "180", "--json")
+    assert waited.code == 0, waited.err
+    return [n["node"] for n in waited.json["placed"]]
 
 
 def test_a_flavor_that_nova_has_otherwise_is_refused(lab: Lab, people: People) -> None:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import base64
 import json
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openstack.connection import Connection
 
-from tests.e2e.people import Person, connection
+from tests.e2e.people import Person, connection, wait_for
 from tests.helpers.storagelab import storage_lab as storage_lab
 from weftlab.lab import Lab
 from weftlab.storage.config import CIDR, NETWORK, folder
@@ -100,15 +99,6 @@ def addresses(cloud: Connection, pod: dict[str, Any]) -> list[str]:
     return sorted(p.fixed_ips[0]["ip_address"] for p in ports if p.name.startswith(mark))
 
 
-def awaited(check: Callable[[], bool], seconds: float = 120.0) -> bool:
-    end = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > end:
-            return False
-        time.sleep(1)
-    return True
-
-
 def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
     storage_lab: Lab, tenant: Person, tmp_path: Path
 ) -> None:
@@ -163,10 +153,10 @@ def test_a_tenant_that_opens_locks_and_copies_its_share(storage_lab: Lab, tenant
     everybody = {"access_type": "ip", "access_to": "0.0.0.0/0", "access_level": "rw"}
     call(cloud, "share", "POST", action, {"allow_access": everybody})
     with client(nas, STRANGER) as stranger:
-        assert awaited(lambda: stranger.files(where) is not None)
+        wait_for(lambda: stranger.files(where) is not None)
         operator = Person(storage_lab, "operator", tenant.folder)
         operator.weft("audit", "--repair")
-        assert awaited(lambda: list(rules(cloud, share["id"])) == [address])
+        wait_for(lambda: list(rules(cloud, share["id"])) == [address])
         assert stranger.files(where) is None
     rule = rules(cloud, share["id"])[address]["id"]
     for kind, thing in (("share", share["id"]), ("access_rule", rule)):
@@ -191,10 +181,10 @@ def test_a_tenant_that_deletes_a_rule_and_takes_the_mark(storage_lab: Lab, tenan
     call(cloud, "share", "POST", f"/shares/{share['id']}/action", {"deny_access": {"access_id": rule["id"]}})
     body = {"share": {"display_name": "mine", "display_description": "mine"}}
     call(cloud, "share", "PUT", f"/shares/{share['id']}", body)
-    assert awaited(lambda: not rules(cloud, share["id"]))
+    wait_for(lambda: not rules(cloud, share["id"]))
     Person(storage_lab, "operator", tenant.folder).weft("audit", "--repair")
-    assert awaited(lambda: list(rules(cloud, share["id"])) == [address])
-    assert awaited(lambda: listed(cloud, "share")[0]["description"].startswith("weft site="))
+    wait_for(lambda: list(rules(cloud, share["id"])) == [address])
+    wait_for(lambda: listed(cloud, "share")[0]["description"].startswith("weft site="))
     call(cloud, "share", "POST", f"/shares/{share['id']}/action", {"soft_delete": None})
     assert not listed(cloud, "share"), "it is in the recycle bin, and in no listing"
     assert release(tenant, "rules")["clean"]
@@ -209,12 +199,12 @@ def test_a_tenant_that_detaches_snapshots_and_gives_away_its_volume(storage_lab:
     (volume,) = listed(cloud, "volume")
     server = volume["attachments"][0]["server_id"]
     cloud.compute.delete_volume_attachment(server, volume["id"])
-    assert awaited(lambda: listed(cloud, "volume")[0]["status"] == "available")
+    wait_for(lambda: listed(cloud, "volume")[0]["status"] == "available")
     Person(storage_lab, "operator", tenant.folder).weft("audit", "--repair")
-    assert awaited(lambda: listed(cloud, "volume")[0]["status"] == "in-use")
+    wait_for(lambda: listed(cloud, "volume")[0]["status"] == "in-use")
     call(cloud, "volume", "POST", "/snapshots", {"snapshot": {"volume_id": volume["id"], "force": True}})
     cloud.compute.delete_volume_attachment(server, volume["id"])
-    assert awaited(lambda: listed(cloud, "volume")[0]["status"] == "available")
+    wait_for(lambda: listed(cloud, "volume")[0]["status"] == "available")
     transfer = {"transfer": {"volume_id": volume["id"], "name": "yours"}}
     call(cloud, "volume", "POST", "/os-volume-transfer", transfer)
     assert release(tenant, "volumes")["clean"]
@@ -231,7 +221,7 @@ def test_storage_comes_and_goes_while_the_pod_runs(storage_lab: Lab, tenant: Per
     assert len(listed(cloud, "share")) == 2
     assert [v["status"] for v in listed(cloud, "volume")] == ["in-use", "in-use"]
     order(tenant, "later", 2, SHARE % "", verb="apply")
-    assert awaited(lambda: len(listed(cloud, "share")) == 1 and not listed(cloud, "volume"))
+    wait_for(lambda: len(listed(cloud, "share")) == 1 and not listed(cloud, "volume"))
     assert {s.id for s in cloud.compute.servers()} == servers
     assert release(tenant, "later")["clean"] and not listed(cloud, "share")
 

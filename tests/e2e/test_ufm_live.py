@@ -10,10 +10,10 @@ import pytest
 
 from tests.e2e.ownnetworks import LAST, Cloud, adapters, cloud_of
 from tests.e2e.people import People, assert_clean, connection, wait_for
+from tests.helpers.ownlab import own_lab
 from weft.planning.fabric.functions import adapter_at, guid_of
 from weftlab.fabric.faults import Faults
 from weftlab.lab import Lab
-from weftlab.layout import free_ports
 from weftlab.ufm.control import UfmControl
 
 pytestmark = [
@@ -24,14 +24,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    folder = tmp_path_factory.mktemp("ufm")
-    made = Lab(folder, ports=free_ports(), say=print, fabric_manager="ufm", tenant_networks=True, ipus=0)
-    made.up()
-    try:
-        yield made
-    finally:
-        made.down()
-        assert made.layout.taken_ports() == {}
+    with own_lab(tmp_path_factory.mktemp("ufm"), fabric_manager="ufm", tenant_networks=True, ipus=0) as lab:
+        yield lab
 
 
 def test_from_order_to_receipt(lab: Lab, people: People) -> None:

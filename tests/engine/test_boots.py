@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Collection, Generator
 from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from tests.engine.house import ORDER, QUICK, House
+from tests.helpers.waiting import wait_for
 from weft.engine import bootkeeper
 from weft.engine.bootkeeper import BootKeeper
 from weft.engine.database import Database
@@ -48,14 +48,6 @@ def work(house: House) -> None:
         if not house.worker.run_once():
             return
     raise AssertionError("something is due again and again")
-
-
-def wait_for(true: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it never comes true")
 
 
 def boot(house: House, *pods: PodRecord) -> None:

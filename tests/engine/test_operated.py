@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 
 from tests.engine.house import House
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.test_metal import ORDER as METAL
-from tests.engine.test_metal import members, ports, site, visit
+from tests.engine.test_metal import house as house
+from tests.engine.test_metal import members, ports, visit
 from weft.app.redact import redacted
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
@@ -19,18 +18,6 @@ from weft.model.resources import Kind
 from weft.model.views import AuditLogSearch
 from weft.ports.servers import Action
 from weft.testing.cloud import Fault
-from weft.testing.cloud_state import FakeFlavor
-from weftlab.metal.machines import FLAVOR
-
-
-@pytest.fixture
-def house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[House]:
-    monkeypatch.setattr("tests.engine.house.small_site", site)
-    house = House(database, database_url)
-    house.cloud.offers.flavors[FLAVOR] = FakeFlavor(96, 1_048_576)
-    house.cloud.offers.hosts |= {n.machine: "up" for n in house.site.nodes if n.machine is not None}
-    yield house
-    house.close()
 
 
 def server_on(house: House, pod: PodRecord, node: str) -> str:

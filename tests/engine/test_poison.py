@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from uuid import UUID
 
@@ -13,6 +12,7 @@ import pytest
 import weft.engine.worker as worker_module
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import HandClock, look, make, messages, queue
+from tests.helpers.waiting import wait_for
 from weft.app.metrics import StoreCollector
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
@@ -180,24 +180,14 @@ def test_no_exception_ends_a_thread(house: House, error: Exception, monkeypatch:
         for _ in range(6):
             assert faulty.met.acquire(timeout=60.0)
         now[0] += 10_000.0
-        wait_until(lambda: type(error).__name__ in pulse.checks()["worker"])  # each thread in its own time
-        wait_until(lambda: {n for n, said in pulse.checks().items() if said != "ok"} >= {"worker", "queue"})
+        wait_for(lambda: type(error).__name__ in pulse.checks()["worker"])  # each thread in its own time
+        wait_for(lambda: {n for n, said in pulse.checks().items() if said != "ok"} >= {"worker", "queue"})
         faulty.error = None
         pod = house.order()
-        wait_until(lambda: look(house, pod).state is PodState.READY)
-        wait_until(lambda: pulse.checks()["worker"] == pulse.checks()["queue"] == "ok")
+        wait_for(lambda: look(house, pod).state is PodState.READY)
+        wait_for(lambda: pulse.checks()["worker"] == pulse.checks()["queue"] == "ok")
     finally:
         worker.stop()
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """At most two minutes."""
-    pause = threading.Event()
-    for _ in range(2400):
-        if true():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it never came true")
 
 
 def test_readiness_depends_on_the_threads(house: House) -> None:

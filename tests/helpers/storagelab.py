@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.ownlab import own_lab
 from weftlab.lab import Lab
-from weftlab.layout import free_ports
 
 
 @pytest.fixture(scope="session")
@@ -17,10 +17,5 @@ def storage_lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
     if state := os.environ.get("WEFT_TEST_STORAGE_LAB"):
         yield Lab(Path(state))
         return
-    state = tmp_path_factory.mktemp("storage-lab")
-    ours = Lab(state, ports=free_ports(), nodes=4, computes=4, ipus=0, storage=True, say=print)
-    ours.up()
-    try:
+    with own_lab(tmp_path_factory.mktemp("storage-lab"), nodes=4, computes=4, ipus=0, storage=True) as ours:
         yield ours
-    finally:
-        ours.down()

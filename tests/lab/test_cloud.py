@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,6 +12,7 @@ from openstack import exceptions
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
+from tests.helpers.waiting import wait_for
 from weft.app.sitefile import load_site
 from weftlab.config import compute_nodes
 from weftlab.lab import Lab
@@ -30,15 +30,6 @@ def connect(lab: Lab, name: str) -> Connection:
     """As anybody would, by clouds.yaml."""
     clouds = OpenStackConfig(config_files=[str(lab.clouds_yaml)], load_envvars=False)
     return Connection(config=clouds.get_one(cloud=name))
-
-
-def until(look: Callable[[], Any], seconds: float = 180) -> Any:
-    """What `look` gives once it gives something; the time is far more than the slowest machine needs."""
-    end = time.monotonic() + seconds
-    while not (seen := look()):
-        assert time.monotonic() < end, f"not seen after {seconds} s"
-        time.sleep(0.5)
-    return seen
 
 
 @pytest.fixture
@@ -82,14 +73,14 @@ def server(lab: Lab, weft_for_team_a: Connection) -> Iterator[Any]:
             networks=[{"port": p.id} for p in ports],
             host=HOST,
         )
-        undo.callback(until, lambda: cloud.compute.find_server(made.id) is None)
+        undo.callback(wait_for, lambda: cloud.compute.find_server(made.id) is None, pause=0.5)
         undo.callback(cloud.compute.delete_server, made)
 
         def settled() -> Any:
             seen = cloud.compute.get_server(made)
             return seen if seen.status in ("ACTIVE", "ERROR") else None
 
-        yield until(settled)
+        yield wait_for(settled, pause=0.5)
 
 
 def test_every_service_is_up(lab: Lab) -> None:
@@ -118,7 +109,7 @@ def test_a_server_on_the_host_that_was_asked_for(lab: Lab, weft_for_team_a: Conn
         ports = list(network.ports(device_id=server.id))
         return ports if len(ports) == 3 and {p.status for p in ports} == {"ACTIVE"} else None
 
-    ports = until(all_active)
+    ports = wait_for(all_active, pause=0.5)
     rdma = [p for p in ports if p.binding_vnic_type == "direct-physical"]
     node = lab.site.node_by_name[HOST]
     assert {p.binding_profile["pci_slot"] for p in rdma} == {h.pci for h in node.hcas}

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import weftlab
+from tests.helpers.waiting import wait_for
 from weftlab.processes import look
 from weftlab.switches.openvswitch import Ovs
 
@@ -178,17 +179,10 @@ def test_plugged_ports_hear_nobody_until_neutron_tells_their_vlan(
     assert "other" in heard(ovs, "tap2")
     neutron.vlans["port3"] = 1003
     threading.Thread(target=agent.work, daemon=True).start()
-    awaited(lambda: neutron.up[-1] == "port3")
+    wait_for(lambda: neutron.up[-1] == "port3")
     neutron.vlans["port4"] = 1003
     plug(ovs, "tap4", "port4")
     with plugs.tables() as told:
         agent.seen(next(told))
-    awaited(lambda: neutron.up[-1] == "port4")
+    wait_for(lambda: neutron.up[-1] == "port4")
     assert heard(ovs, "tap3") - {"int-a", "other"} == {"tap4"} and len(neutron.up) == 5
-
-
-def awaited(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.05)

@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.helpers.waiting import wait_for
 from weftlab.checks import file_is_there
 from weftlab.processes import belongings, look, read_records, write_record
 from weftlab.service import Service, Step
@@ -34,16 +34,8 @@ def service(folder: Path, name: str, code: str, **more: Any) -> Service:
     return Service(name, (sys.executable, "-c", code), folder / f"{name}.log", cwd=folder / name, **more)
 
 
-def until(check: Callable[[], bool]) -> None:
-    """Wait for it, far longer than any machine needs."""
-    end = time.monotonic() + 60
-    while not check():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def pid_in(path: Path) -> int:
-    until(lambda: path.exists() and path.read_text().endswith("\n"))
+    wait_for(lambda: path.exists() and path.read_text().endswith("\n"))
     return int(path.read_text())
 
 
@@ -161,7 +153,7 @@ time.sleep(600)
     record = supervisor.record("crashing")
     assert record is not None
     os.kill(record.pid, signal.SIGKILL)
-    until(lambda: not supervisor.alive("crashing"))
+    wait_for(lambda: not supervisor.alive("crashing"))
     process = look(child)
     assert process is not None and process.alive
     assert [s.why for s in supervisor.status([one])] == ["has ended"]
@@ -241,7 +233,7 @@ def test_a_fifo_never_ends(supervisor: Supervisor, tmp_path: Path) -> None:
     code = f"import sys; open({str(out)!r}, 'w').write(sys.stdin.readline()); import time; time.sleep(600)"
     supervisor.run([service(tmp_path, "reader", code, stdin=fifo)])
     fifo.write_text("Unlink\n")
-    until(lambda: out.exists() and out.read_text() == "Unlink\n")
+    wait_for(lambda: out.exists() and out.read_text() == "Unlink\n")
     assert supervisor.alive("reader")
 
 
@@ -260,11 +252,11 @@ time.sleep(600)
 """
     fleet = service(tmp_path, "fleet", code, members=("member",))
     supervisor.run([fleet])
-    until(lambda: supervisor.alive("member"))
+    wait_for(lambda: supervisor.alive("member"))
     record = supervisor.record("member")
     assert record is not None
     os.kill(record.pid, signal.SIGKILL)
-    until(lambda: not supervisor.alive("member"))
+    wait_for(lambda: not supervisor.alive("member"))
     assert [(s.name, s.up) for s in supervisor.status([fleet])] == [("fleet", True), ("member", False)]
 
 
@@ -280,7 +272,7 @@ def test_stopping_ends_a_start_that_is_still_waiting(supervisor: Supervisor, tmp
 
     thread = threading.Thread(target=start)
     thread.start()
-    until(lambda: supervisor.alive("stuck"))
+    wait_for(lambda: supervisor.alive("stuck"))
     supervisor.stop()
     thread.join(60)
     assert [e.name for e in failed] == ["stuck"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from tests.helpers.waiting import wait_for
 from weft.drivers.opensm import OpenSm
 from weft.model.errors import UnknownError
 from weft.model.fabric import ManagerState
@@ -24,7 +23,6 @@ from weftlab.layout import Layout, free_ports
 from weftlab.site import FABRIC, make_site, settings
 from weftlab.supervisor import Supervisor
 
-PATIENCE = 90.0
 FOREIGN = "# the operator's own\nStorage=0x2001, ipoib : 0x{0:016x}=full, 0x{1:016x}=limited ;\n"
 
 
@@ -84,14 +82,15 @@ def seen(rig: Rig, resource: Resource, pod: int = 1) -> Observed | None:
 
 
 def until(what: str, check: Callable[[], object]) -> None:
-    """Wait, within reason, until the answer is true; unknown meanwhile is only a "not yet"."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        with suppress(UnknownError):
-            if check():
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"never: {what}")
+    """Wait until the answer is true; unknown meanwhile is only a "not yet"."""
+
+    def known() -> bool:
+        try:
+            return bool(check())
+        except UnknownError:
+            return False
+
+    wait_for(known, what, pause=0.05)
 
 
 class FakeRig:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tests.drivers.opensm.rigs import FABRIC, FakeRig, host_ports, partition, scope
+from tests.helpers.waiting import wait_for
 from weft.drivers import pace
 from weft.drivers.reading import SharedReading
 from weft.model.agentapi import ChangeResult, PartitionsChange
@@ -56,21 +57,13 @@ class Pods:
         return len(self._fabric._changer._waiting)  # pyright: ignore[reportPrivateUsage]
 
 
-def _until(true: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if true():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("never")
-
-
 def test_all_that_wait_are_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = FakeFabric(FakeRig().site, FABRIC)
     slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
     first = pods.create(0)
     assert slow.begun.wait(LONG)
     others = [pods.create(pod) for pod in (1, 2, 3)]
-    _until(lambda: pods.waiting() == 3)
+    wait_for(lambda: pods.waiting() == 3)
     slow.goes_on.set()
     for made in (first, *others):
         assert made.result(LONG).error is None
@@ -95,7 +88,7 @@ def test_who_lost_its_owner_while_it_waited_changes_nothing_and_the_others_go_on
     first = pods.create(0)
     assert slow.begun.wait(LONG)
     stale, other = pods.create(1, fence), pods.create(2)
-    _until(lambda: pods.waiting() == 2)
+    wait_for(lambda: pods.waiting() == 2)
     lost.set()
     slow.goes_on.set()
     assert first.result(LONG).error is None and other.result(LONG).error is None
@@ -153,7 +146,7 @@ def test_one_that_is_refused_fails_no_other(monkeypatch: pytest.MonkeyPatch) -> 
     first = pods.create(0)
     assert slow.begun.wait(LONG)
     others = [pods.create(pod) for pod in (1, 2, 3)]
-    _until(lambda: pods.waiting() == 3)
+    wait_for(lambda: pods.waiting() == 3)
     slow.goes_on.set()
     assert all(made.result(LONG).error is None for made in (first, others[0], others[2]))
     with pytest.raises(PermanentError, match="nothing was written"):
@@ -168,7 +161,7 @@ def test_a_removal_waits_for_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pods.create(0).result(LONG).error is None
     monkeypatch.setattr(fabric._changer, "_next", time.monotonic() + 600.0)  # pyright: ignore[reportPrivateUsage]
     made = pods.create(1)
-    _until(lambda: pods.waiting() == 1)
+    wait_for(lambda: pods.waiting() == 1)
     assert not made.done()
     fabric.delete(scope(0), [partition(KEY, ())], {})
     assert made.result(LONG).error is None
@@ -194,9 +187,9 @@ def test_many_who_wait_for_a_reading_put_the_next_one_off() -> None:
     shared = SharedReading(read, lambda: now[0])
     with ThreadPoolExecutor(1 + others) as pool:
         first = pool.submit(shared.get)
-        _until(lambda: shared._current is not None)  # pyright: ignore[reportPrivateUsage]
+        wait_for(lambda: shared._current is not None)  # pyright: ignore[reportPrivateUsage]
         joined = [pool.submit(shared.get) for _ in range(others)]
-        _until(lambda: shared._waiting == others)  # pyright: ignore[reportPrivateUsage]
+        wait_for(lambda: shared._waiting == others)  # pyright: ignore[reportPrivateUsage]
         goes_on.set()
         assert first.result(LONG) == 0.0
         assert all(one.result(LONG) >= 0.0 for one in joined)

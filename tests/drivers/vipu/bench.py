@@ -24,6 +24,7 @@ from openvipu.rpc import Tls, channel
 from openvipu.sim.pod import PodConfig, SimulatedPod
 from tests.helpers import forks
 from tests.helpers.paths import EXAMPLES
+from tests.helpers.waiting import wait_for
 from weft.app.sitefile import load_site
 from weft.drivers.vipu import VipuDriver
 from weft.drivers.vipu.channels import At, Channels
@@ -229,7 +230,7 @@ class RealBench(Bench):
         said: list[str] = []
         self._guest = ForkedGuest(self._folder, [self._address.address], str, said.append)
         self._guest.boot(text)
-        until(lambda: any("vipu-admin" in line for line in said))
+        wait_for(lambda: any("vipu-admin" in line for line in said))
         logs = [log.read_text() for log in self._folder.glob("boot.log.*")]
         assert said[-1].endswith("exit code 0"), (said, logs)
 
@@ -255,7 +256,7 @@ class RealBench(Bench):
             channel.ask("create", lambda s: s.CreatePartition, request)
             looked = vipuuser_pb2.GetPartitionStatusRequest(partition_id=name)
             active = vipuuser_pb2.PS_ACTIVE
-            until(
+            wait_for(
                 lambda: (
                     channel.ask("look", lambda s: s.GetPartitionStatus, looked).status.ready_state == active
                 )
@@ -282,14 +283,6 @@ class RealBench(Bench):
 
     def agent_back(self, machine: str) -> None:
         self._pod.heal()
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait until it is so. AssertionError if it never is."""
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, "it never came about"
-        time.sleep(0.05)
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from openvipu.sim.pod import SimulatedPod
-from tests.drivers.vipu.bench import STRANGER, Bench, FakeBench, RealBench, simulated_pod, until
+from tests.drivers.vipu.bench import STRANGER, Bench, FakeBench, RealBench, simulated_pod
+from tests.helpers.waiting import wait_for
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
 from weft.model.owner import Owner
 from weft.model.resources import Marked, Status
@@ -134,7 +135,7 @@ def test_a_machine_that_does_not_answer_is_not_clean(bench: Bench) -> None:
     agent = [r for r in bench.wanted if r.key == f"vipu_agent/{away}"]
     assert bench.driver.delete(bench.scope, agent, {})[agent[0].key].error is not None
     bench.agent_back(away)
-    until(lambda: bench.driver.delete(bench.scope, agent, {})[agent[0].key].error is None)
+    wait_for(lambda: bench.driver.delete(bench.scope, agent, {})[agent[0].key].error is None)
     assert there(bench.driver.find(bench.scope, agent, {})) == {}
 
 

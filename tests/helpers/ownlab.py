@@ -1,0 +1,23 @@
+"""A lab of a test module's own, beside that of the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from weftlab.lab import Lab
+from weftlab.layout import free_ports
+
+
+@contextmanager
+def own_lab(folder: Path, **settings: Any) -> Generator[Lab]:
+    """Up while it is used; down, it leaves no port taken. `settings`: as `weft lab up`."""
+    made = Lab(folder, ports=free_ports(), say=print, **settings)
+    made.up()
+    try:
+        yield made
+    finally:
+        made.down()
+        assert made.layout.taken_ports() == {}

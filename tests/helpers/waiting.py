@@ -1,0 +1,25 @@
+"""Waiting for something to come about, with one patience: far more than the slowest machine needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+PATIENCE = 180.0
+"""Seconds. A test fails by it and is never right by it: what must be quick is counted, or has its own clock."""
+
+
+def wait_for(look: Callable[[], T], what: str = "", seconds: float = PATIENCE, pause: float = 0.02) -> T:
+    """What `look` gives once that is true.
+
+    Args:
+        what: for the failure's sentence.
+        pause: seconds between two looks: longer where a look is dear to what is looked at.
+    """
+    end = time.monotonic() + seconds
+    while not (seen := look()):
+        assert time.monotonic() < end, f"it has not come about within {seconds:.0f} s{what and ': '}{what}"
+        time.sleep(pause)
+    return seen
