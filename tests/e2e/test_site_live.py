@@ -173,7 +173,9 @@ def _used(lab: Lab, operator: Person, network: str) -> None:
     """A tenant's port blocks the end, and is named."""
     tenant = connection(lab, "team-a").network
     port = tenant.create_port(network_id=network, name="theirs-too")
-    late = operator.weft("site", "destroy", "--wait", "--timeout", "20")
+    good(operator.weft("site", "destroy"))
+    wait_for(lambda: "theirs-too" in operator.weft("site", "resources", "--json").json["reason"])
+    late = operator.weft("site", "destroy", "--wait", "--timeout", "2")
     assert late.code == 1 and "theirs-too" in late.out + late.err, late.out + late.err
     assert tenant.find_port("theirs-too") is not None
     tenant.delete_port(port)

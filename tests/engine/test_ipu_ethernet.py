@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.ipuhouse import POD, IpuHouse, order
+from tests.engine.timehouse import HandClock
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
@@ -61,8 +62,8 @@ class SwitchedHouse(IpuHouse):
 
 
 @pytest.fixture
-def house(database: Database, database_url: str) -> Generator[SwitchedHouse]:
-    house = SwitchedHouse(database, database_url)
+def house(database: Database, database_url: str, clock: HandClock) -> Generator[SwitchedHouse]:
+    house = SwitchedHouse(database, database_url, clock)
     house.site = switched(house.site)
     assert check_site(house.site) == []
     house.fake = FakeEthernet(house.site, FABRIC)

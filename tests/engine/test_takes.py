@@ -11,6 +11,7 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from weft.engine import lane as lane_module
+from weft.engine import worker as worker_module
 from weft.engine.database import Database
 from weft.engine.fence import LostError
 from weft.engine.held import Held
@@ -143,6 +144,7 @@ def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
     """A release of it needn't wait for the other's visit, whose cloud hangs."""
     monkeypatch.setattr(lane_module, "AHEAD", 3600.0)
     monkeypatch.setattr(lane_module, "SLOW", 3600.0)
+    monkeypatch.setattr(worker_module, "LONGEST_SLEEP", 0.05)  # nothing else is due, and nobody wakes it
     slow = house.new_worker("slow", replace(house.loop, pods_at_once=1))
     hangs, goes_on = threading.Event(), threading.Event()
     visit = slow._reconciler.visit  # pyright: ignore[reportPrivateUsage]
