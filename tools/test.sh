@@ -1,20 +1,25 @@
 #!/bin/bash
-# Every test but those of the night, in four parts; says what it is doing. All parts run, also after one has failed.
+# Every test but those of the night, in five parts; says what it is doing. All parts run, also after one has failed.
 # `test.sh nightly`: those too.
-# The lab starts and its tests run while the other parts do: they wait for services, the others compute.
-# The lab is taken down at the end, whatever happens.
+# The labs start and their tests run while the other parts do: they wait for services, the others compute.
+# The labs are taken down at the end, whatever happens.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 export PYTHONDONTWRITEBYTECODE= # tests start many processes, which would compile everything that they import
 status=0
 which=" and not nightly"
 [ "${1:-}" = nightly ] && which=""
-lab=$(mktemp -d /tmp/weft-test-XXXXXX)
-chmod 755 "$lab"
+labs=$(mktemp -d /tmp/weft-test-XXXXXX)
+chmod 755 "$labs"
+started=()
 end() {
-    [ -n "${cloud:-}" ] && kill -INT -- "-$cloud" 2>/dev/null && wait "$cloud" 2>/dev/null
-    .venv/bin/weft lab down --state "$lab/lab" >/dev/null
-    rm -rf "$lab"
+    for group in "${started[@]}"; do
+        kill -INT -- "-$group" 2>/dev/null && wait "$group" 2>/dev/null
+    done
+    for lab in whole small; do
+        .venv/bin/weft lab down --state "$labs/$lab" >/dev/null
+    done
+    rm -rf "$labs"
 }
 trap end EXIT
 part() {
@@ -26,30 +31,34 @@ part() {
     echo
     return $code
 }
-on_the_lab() {
-    local ports
+on_a_lab() { # NAME "WHAT IT WAS STARTED WITH" TITLE TESTS…
+    local name=$1 with=$2 title=$3 ports
+    shift 3
     ports=$(.venv/bin/python -c 'from weftlab.layout import free_ports; print(free_ports())')
-    if .venv/bin/weft lab up --fabric both --tenant-networks --state "$lab/lab" --ports "$ports" >"$lab/up.log" 2>&1; then
-        WEFT_TEST_LAB="$lab/lab" part "4 of 4: the lab: a real OpenStack, from order to receipt" -m "cloud$which"
+    # shellcheck disable=SC2086 # words
+    if .venv/bin/weft lab up $with --state "$labs/$name" --ports "$ports" >"$labs/$name.up" 2>&1; then
+        WEFT_TEST_LAB="$labs/$name" part "$title" -m "cloud$which" "$@"
     else
-        echo "== 4 of 4 FAILED: the lab did not start"
-        tail -n 40 "$lab/up.log"
+        echo "== $title: FAILED: its lab did not start"
+        tail -n 40 "$labs/$name.up"
         return 1
     fi
 }
 tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping systemd || exit 1
-echo "== beside the other parts: the lab's OpenStack is started (its packages are installed the first time) and tested"
+echo "== beside the other parts: two labs' OpenStacks are started (their packages are installed the first time) and tested"
 echo
-set -m # a process group of its own, which hears SIGINT
-on_the_lab >"$lab/cloud.log" 2>&1 &
-cloud=$!
+set -m # a process group of its own for each, which hears SIGINT
+on_a_lab whole "--fabric both --tenant-networks" "4 of 5: a lab: whole pods, from order to receipt" tests/e2e >"$labs/whole.log" 2>&1 &
+started+=($!)
+on_a_lab small "--nodes 4 --ipus 0 --without weft" "5 of 5: a small lab: contracts on a real OpenStack" --ignore tests/e2e >"$labs/small.log" 2>&1 &
+started+=($!)
 set +m
-part "1 of 4: pure functions and fakes" -n auto --dist worksteal -m "not database and not fabric and not cloud$which" || status=1
-part "2 of 4: with the embedded PostgreSQL" -n auto --dist worksteal -m "database and not fabric and not cloud$which" || status=1
+part "1 of 5: pure functions and fakes" -n auto --dist worksteal -m "not database and not fabric and not cloud$which" || status=1
+part "2 of 5: with the embedded PostgreSQL" -n auto --dist worksteal -m "database and not fabric and not cloud$which" || status=1
 # Each fabric's tests are in one process (tests/helpers/byrig.py), and mostly wait.
-part "3 of 4: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" -n 3 --dist loadgroup -m "fabric and not cloud$which" || status=1
-wait "$cloud" || status=1
-cloud=
-cat "$lab/cloud.log"
+part "3 of 5: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" -n 3 --dist loadgroup -m "fabric and not cloud$which" || status=1
+for group in "${started[@]}"; do wait "$group" || status=1; done
+started=()
+cat "$labs/whole.log" "$labs/small.log"
 [ $status -eq 0 ] && echo "all tests passed in $SECONDS s" || echo "some tests FAILED ($SECONDS s)"
 exit $status

@@ -377,6 +377,7 @@ def fake_bench() -> Bench:
 
 
 def real_bench(request: pytest.FixtureRequest) -> Bench:
-    from tests.drivers.openstack.real_bench import RealBench  # needs openstacksdk and a running lab
+    from tests.drivers.openstack.real_bench import RealBench, hosts_of  # needs openstacksdk and a running lab
 
-    return RealBench(request.getfixturevalue("lab").clouds_yaml)
+    lab = request.getfixturevalue("lab")
+    return RealBench(lab.clouds_yaml, hosts_of(lab))

@@ -6,7 +6,7 @@ import functools
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,15 @@ from openstack.connection import Connection
 from tests.drivers.openstack.bench import PUBLIC_KEY, Bench, Offer, colons
 from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
 from weft.model.resources import Resource
+from weftlab.lab import Lab
 
 OFFER = Offer("lab", "ibnet", "physnet1", "public", "tiny", "gpu8")
-HOSTS = ("gpu15", "gpu16")
+
+
+def hosts_of(lab: Lab) -> tuple[str, str]:
+    """The lab's last two GPU nodes on InfiniBand: pods get the first ones."""
+    *_, first, second = (n.nova_host for n in lab.site.nodes if n.role == "compute" and n.hcas_on("ib0"))
+    return first, second
 
 
 @functools.cache
@@ -33,18 +39,19 @@ class RealBench(Bench):
 
     Args:
         clouds: the lab's clouds.yaml, with profiles for `operator`, `team-a` and `weft`.
+        hosts: two that nothing runs on.
     """
 
     pause = 2.0  # each look lists everything, and costs the services more than what it waits for
 
-    def __init__(self, clouds: Path, segment: int = 0) -> None:
+    def __init__(self, clouds: Path, hosts: Sequence[str], segment: int = 0) -> None:
         self.clouds = clouds
         self.sessions = Sessions("weft", [clouds])
         self.offer = OFFER
         self.driver = OpenStackDriver(OFFER.cloud, self.sessions)
         self.identity = KeystoneIdentity(self.sessions, remembered=0)
         self.facts = OpenStackFacts(self.sessions, OFFER.external_network)
-        self.hosts = HOSTS
+        self.hosts = hosts
         self.segment = segment or random.randrange(500, 900)  # outside of the lab site's own ranges
         self.set_pod(str(self.tenant.current_project_id))
         self._strangers: list[str] = []
@@ -58,7 +65,7 @@ class RealBench(Bench):
         return _connect(str(self.clouds), "operator")
 
     def other_pod(self, segment: int | None = None) -> Bench:
-        return RealBench(self.clouds, segment or self.segment)
+        return RealBench(self.clouds, self.hosts, segment or self.segment)
 
     def _group(self, name: str, description: str) -> str:
         group: Any = self.tenant.network.create_security_group(name=name, description=description)

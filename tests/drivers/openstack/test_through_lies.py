@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.drivers.openstack.real_bench import hosts_of
 from tests.drivers.openstack.wired import connect
+from tests.helpers.waiting import wait_for
 from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
 from weft.model.mark import outside_name
@@ -35,7 +36,6 @@ from weftlab.liar import LIES, Liar, Route, running
 
 pytestmark = pytest.mark.cloud
 
-HOST = "gpu16"
 SEGMENT = 931
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFoqGQ0mJmTsZLuYlEGwLtxl8V6M0Lp3tm1dJ8D4hQxY"
 HARMLESS = frozenset(
@@ -95,25 +95,25 @@ def lied(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lied]:
         driver = OpenStackDriver("lab", sessions)
         project = str(connect(lab.clouds_yaml, "team-a").current_project_id)
         scope = Scope(f"lied-{uuid.uuid4().hex[:6]}", Owner.pod(str(uuid.uuid4())), "lied", project)
-        things, ids = _graph(scope), dict[str, str]()
+        things, ids = _graph(scope, hosts_of(lab)[1]), dict[str, str]()
         try:
             for key, resource in things.items():
                 outcome = driver.create(scope, [resource], ids)[key]
                 assert outcome.error is None, outcome.error
                 ids[key] = str(outcome.id)
             made = Lied(liar, clouds, driver, scope, things, ids)
-            _until(lambda: made.look("server").status is Status.SETTLED)
+            wait_for(lambda: made.look("server").status is Status.SETTLED, pause=0.3)
             yield made
         finally:
             liar.lift()
             for resource in reversed(things.values()):
                 driver.delete(scope, [resource], ids)
-                _until(lambda r=resource: not driver.find(scope, [r], ids)[r.key].there)
+                wait_for(lambda r=resource: not driver.find(scope, [r], ids)[r.key].there, pause=0.3)
             driver.close()
             sessions.close()
 
 
-def _graph(scope: Scope) -> dict[str, Resource]:
+def _graph(scope: Scope, host: str) -> dict[str, Resource]:
     specs: dict[str, Spec] = {
         "network": NetworkSpec(physical_network="physnet1", segment=SEGMENT, port_security=True),
         "subnet": SubnetSpec(network="network", cidr="10.79.0.0/24", gateway=False, dhcp=False),
@@ -124,10 +124,10 @@ def _graph(scope: Scope) -> dict[str, Resource]:
             address="10.79.0.9",
             vnic_type="normal",
             security_groups=("group",),
-            host=HOST,
+            host=host,
         ),
         "key": KeyPairSpec(public_key=KEY),
-        "server": ServerSpec(host=HOST, flavor="cpu1", image="tiny", key_pair="key", ports=("port",)),
+        "server": ServerSpec(host=host, flavor="cpu1", image="tiny", key_pair="key", ports=("port",)),
     }
     return {
         key: Resource(key=key, name=outside_name(scope.owner.id, key), where="lab", spec=spec)
@@ -140,13 +140,6 @@ def _seen(driver: OpenStackDriver, lied: Lied, key: str) -> bool:
         return driver.find(lied.scope, [lied.things[key]], lied.ids)[key].there
     except UnknownError:
         return False
-
-
-def _until(what: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, f"it didn't happen within {seconds:.0f} s"
-        time.sleep(0.3)
 
 
 @pytest.mark.parametrize("service", ["nova", "neutron"])
@@ -214,7 +207,7 @@ def test_what_was_lied_about_at_the_first_contact_is_asked_again(lied: Lied, ser
                     assert isinstance(error, TemporaryError), f"{error!r} doesn't pass by itself"
             assert lied.liar.told(rule) > 0
         for key in keys:
-            _until(lambda k=key: _seen(driver, lied, k), 30)
+            wait_for(lambda k=key: _seen(driver, lied, k), 30, pause=0.3)
     finally:
         driver.close()
         sessions.close()
