@@ -49,6 +49,15 @@ def servers(house: IpuHouse, **places: int) -> None:
     house.store.activate_site(site.model_copy(update={"nodes": tuple(nodes)}), "test")
 
 
+def test_use_is_counted_in_machines(house: IpuHouse, clock: HandClock) -> None:
+    """Four IPUs are one, whatever Poplar servers the order has."""
+    house.booted(order("bert", 8))
+    clock.forward(hours=1)
+    with house.database.transaction() as tx:
+        used = tx.rows("use_of_projects", at=clock.now(), half_life=1e9)
+    assert [round(float(r["seconds"]) / 3600) for r in used] == [2]
+
+
 def test_ipus_are_promised_for_later(house: IpuHouse, clock: HandClock) -> None:
     """Machines and places are kept from then on and free until then; at its time it starts on them."""
     start = clock.now() + timedelta(hours=2)

@@ -89,6 +89,19 @@ def test_spares_count_for_limits_and_shares(house: House, clock: HandClock) -> N
     assert look(house, waits).reason == "project team-a has 4 of 4 nodes"
 
 
+def test_what_is_used_follows_a_change_of_the_order(house: House, clock: HandClock) -> None:
+    """Of a pod that has nodes, and of an order that waits."""
+    house.ready(spared("grows", 2, 1))
+    queue(house, "waits", 16)
+    house.service.apply_pod(house.request(), "grows", spared("grows", 4, 1))
+    house.service.apply_pod(house.request(), "waits", make("waits", 3, queue=True))
+    house.worker.tend_queue()
+    clock.forward(hours=1)
+    with house.database.transaction() as tx:
+        used = tx.rows("use_of_projects", at=clock.now(), half_life=1e9)
+    assert [round(float(r["seconds"]) / 3600) for r in used] == [5 + 3]
+
+
 def test_a_booking_has_the_spares_too(house: House, clock: HandClock) -> None:
     """For a start that was asked for, and for one of the queue; they are held when it begins."""
     first = house.ready(make("first", 14, duration="8h"))

@@ -46,6 +46,13 @@ def found() -> list[tuple[str, str]]:
     ]
 
 
+def test_only_the_engine_runs_statements() -> None:
+    """The app decides who may do what, and asks the engine for it."""
+    named = re.compile(r"\b(tx|connection|cursor)\.(run|row|rows|execute)\(")
+    files = [p for room in ("app", "api", "cli") for p in sorted((ROOT / room).rglob("*.py"))]
+    assert [p.name for p in files if named.search(p.read_text(encoding="utf-8"))] == []
+
+
 def test_no_word_of_one_fabric_stands_in_engine_and_app() -> None:
     wrong = [f"{f}: {line}" for f, line in found() if not any(x in line for x in ALLOWED.get(f, ()))]
     assert wrong == []

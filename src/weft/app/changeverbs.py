@@ -16,7 +16,7 @@ from weft.app.podverbs import PodVerbs
 from weft.app.verbs import Request
 from weft.app.waitingchanges import WaitingChanges
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
-from weft.engine.changes import overtaken, write_change
+from weft.engine.changes import note_change, overtaken, write_change
 from weft.engine.claim import MOST_TRIES
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, refused
@@ -128,10 +128,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                     order = pod.order.model_copy(update={"lease": lease})
                     found = self._next(pod, order, self._blank(), capacity, ())
                     write_change(tx, pod, found.plan, site, found.lease_end, by)
-                message = f"extended until {when(until.timestamp())} by {by}"
-                tx.run("insert_event", owner_id=pod.id, at=at, type="lease", message=message, key=None)
-                tx.run("touch_queue", at=at)
-                tx.run("notify", owner_id=str(pod.id))
+                note_change(tx, pod.id, "lease", f"extended until {when(until.timestamp())} by {by}")
             return self._view(pod.id)
 
     # -- a pod that has nodes ------------------------------------------------------------------------------------

@@ -8,21 +8,18 @@ from uuid import UUID, uuid4
 from weft.app.orderdesk import OrderDesk
 from weft.app.policy import CHANGES
 from weft.app.verbs import Request
-from weft.engine.capacity import read_capacity
 from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch
-from weft.engine.gather import PlanningInput
 from weft.engine.lookout import Seen
 from weft.engine.records import FoundPod, PodRecord
-from weft.engine.waiting import check_waiting, insert_waiting
+from weft.engine.waiting import order_waiting
 from weft.model.errors import ConflictError
 from weft.model.order import Order
-from weft.model.placement import Part
 from weft.model.plan import Plan
 from weft.model.pod import ENDED, PodState
 from weft.model.receipt import SignedReceipt
 from weft.model.views import FIRST_PAGE, EventView, PodSearch, PodSummary, PodView
-from weft.planning.shapes.plan import NOT_ORDERED, parts_of, takes
+from weft.planning.shapes.plan import NOT_ORDERED
 from weft.planning.shapes.resolve import resolve_cloud
 
 
@@ -73,45 +70,18 @@ class PodVerbs(OrderDesk):
         self._check_exclusive(request, project, order)
         given = self._gather(project, order)
         order = self._checked(request.caller, project, order, given)
-        pod_id = str(uuid4())
+        pod_id, by = str(uuid4()), request.caller.user_name
         if order.queue:
             given.check_possible(pod_id, project, order)
-            self._enqueue(request, project, order, given, pod_id)
         else:
-            self._place(request, project, order, given, pod_id)
+            cloud = resolve_cloud(order, given.site)
+            check_epoch(self._store.database, given.world.clouds[cloud], given.site.name, cloud)
+        window = self._window(order, given.site)
+        if order.queue or window.start > window.now:
+            order_waiting(self._store, given, pod_id, project, by, order, window)
+        else:
+            claim_now(self._store, given, pod_id, project, by, order, window)
         return pod_id
-
-    def _place(self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str) -> None:
-        """Nodes now, or booked for the requested start. Raises `RefusedError`."""
-        cloud = resolve_cloud(order, given.site)
-        check_epoch(self._store.database, given.world.clouds[cloud], given.site.name, cloud)
-        window = self._window(order, given.site)
-        if window.start > window.now:
-            with self._store.database.placing() as tx:
-                check_waiting(tx, project, given.site)
-                capacity = read_capacity(tx)
-                plan = self._plan(pod_id, project, order, given, capacity, window)
-                by = request.caller.user_name
-                insert_waiting(
-                    self._store, tx, pod_id, project, by, order, window, takes(plan), parts_of(plan)
-                )
-            return
-        claim_now(self._store, given, pod_id, project, request.caller.user_name, order, window)
-
-    def _enqueue(
-        self, request: Request, project: str, order: Order, given: PlanningInput, pod_id: str
-    ) -> None:
-        """Into the queue; a requested start is booked at once if possible."""
-        window = self._window(order, given.site)
-        with self._store.database.placing() as tx:
-            check_waiting(tx, project, given.site)
-            nodes, parts = list[str](), tuple[tuple[str, Part], ...]()
-            if window.start > window.now:
-                found = given.plan(pod_id, project, order, read_capacity(tx), window)
-                nodes, parts = (takes(found), parts_of(found)) if isinstance(found, Plan) else ([], ())
-            insert_waiting(
-                self._store, tx, pod_id, project, request.caller.user_name, order, window, nodes, parts
-            )
 
     def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:
         """Live pods, and released ones of the last day, by name; no more than `search.limit`."""

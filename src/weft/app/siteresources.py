@@ -6,7 +6,7 @@ from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.siteowner import Wish, apply_wish, pods_on, site_owner, wish_of
+from weft.engine.siteowner import Wish, apply_wish, last_destroyed, pods_on, site_owner, wish_of
 from weft.engine.siteplan import PlannedSite, SitePlanner, followed
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.pod import Cause, PodState
@@ -89,9 +89,8 @@ class SiteResourceVerbs(Desk):
         """Of what was destroyed last, also if the site was applied again since."""
         self._policy.check("site:plan", request.caller)
         site = self._store.site().site.name
-        with self._store.database.statement() as tx:
-            row = tx.row("newest_site_receipt", site=site)
-        receipt = self._store.receipt(row["id"]) if row is not None else None
+        destroyed = last_destroyed(self._store.database, site)
+        receipt = self._store.receipt(destroyed) if destroyed is not None else None
         if receipt is None:
             raise NotFoundError(f"there is no receipt: nothing of site {site} was destroyed yet")
         return receipt

@@ -10,7 +10,7 @@ from weft.app.show import node_views, site_view
 from weft.app.sitefile import checked, load_site
 from weft.app.verbs import Request
 from weft.engine.audit import Auditor
-from weft.engine.epoch import accept_epoch
+from weft.engine.epoch import accept_database
 from weft.engine.ownerstore import live_owners
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Site
@@ -43,10 +43,7 @@ class SiteVerbs(Desk):
             self._policy.check("audit:repair", request.caller)
             report = self._auditor().check()
             name = self._store.site().site.name
-            for cloud, facts in sorted(self._keeper.world().clouds.items()):
-                accept_epoch(self._store.database, facts, name, cloud)
-            with self._store.database.transaction() as tx:
-                tx.run("touch_queue", at=tx.now())
+            accept_database(self._store.database, self._keeper.world().clouds, name)
             return report
 
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:

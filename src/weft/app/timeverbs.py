@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-
-from psycopg.errors import UniqueViolation
 
 from weft.app.desk import Desk, project_id
 from weft.app.offline import capacity_of, shown_shapes
 from weft.app.verbs import Request
-from weft.engine.capacity import Capacity, read_capacity, seconds_of
-from weft.engine.database import Row
 from weft.engine.gather import gather, health
-from weft.model.errors import ConflictError, InputError, NotFoundError, WeftError
+from weft.engine.reservations import reservations_of, reserve, unreserve
+from weft.model.errors import InputError, NotFoundError, WeftError
 from weft.model.ids import Duration
 from weft.model.order import Level
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
 from weft.model.views import CapacityView
 from weft.planning.fabric.topology import Topology
-from weft.planning.queue.book import when
-from weft.planning.queue.extension import closed_to
 from weft.planning.shapes.shape import all_of
 
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -62,7 +56,7 @@ class TimeVerbs(Desk):
 
     def reservations(self, request: Request) -> list[ReservationView]:
         self._policy.check("reservations:list", request.caller)
-        return [_view(row) for row in self._store.capacity().reservations]
+        return reservations_of(self._store.capacity())
 
     def create_reservation(self, request: Request, reservation: Reservation) -> ReservationView:
         with self._logged(request, "reservation create", reservation.name):
@@ -71,29 +65,7 @@ class TimeVerbs(Desk):
             reservation = reservation.model_copy(update={"project_id": project})
             site = self._store.site().site
             nodes = _nodes_of(reservation, site)
-            with self._store.database.placing() as tx:
-                now = tx.now()
-                start = max(reservation.start or now, now)
-                if reservation.end is not None and reservation.end <= now:
-                    raise InputError("end", reservation.end.isoformat(), "a time in the future")
-                _check_free(site, read_capacity(tx), reservation, nodes, start)
-                try:
-                    tx.run(
-                        "insert_reservation",
-                        name=reservation.name,
-                        project_id=reservation.project_id,
-                        nodes=nodes,
-                        start=start,
-                        end=reservation.end,
-                        reason=reservation.reason,
-                        created_by=request.caller.user_name,
-                        at=now,
-                    )
-                except UniqueViolation:
-                    raise ConflictError(
-                        f"name: reservation {reservation.name!r} already exists; delete it first"
-                    ) from None
-                tx.run("touch_queue", at=now)
+            reserve(self._store.database, site, reservation, nodes, request.caller.user_name)
             return next(r for r in self.reservations(request) if r.name == reservation.name)
 
     def _project_id(self, given: str) -> str:
@@ -113,10 +85,7 @@ class TimeVerbs(Desk):
         with self._logged(request, "reservation delete", name):
             self._policy.check("reservations:change", request.caller)
             found = [r for r in self.reservations(request) if r.name == name]
-            with self._store.database.transaction() as tx:
-                gone = tx.run("delete_reservation", name=name)
-                tx.run("touch_queue", at=tx.now())
-                tx.run("notify", owner_id="")
+            gone = unreserve(self._store.database, name)
             if not gone or not found:
                 raise NotFoundError(f"there is no reservation {name!r}")
             return found[0]
@@ -141,35 +110,3 @@ def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
             known = ", ".join(sorted(name for name, members in leaves.items() if members))
             raise InputError("leaves", leaf, f"leaves of site {site.name} with compute nodes: {known}")
     return sorted({*reservation.nodes, *(n for leaf in reservation.leaves for n in leaves[leaf])})
-
-
-def _check_free(
-    site: Site, capacity: Capacity, reservation: Reservation, nodes: list[str], start: datetime
-) -> None:
-    """Reserved nodes must be available for their project: nobody else may hold or have booked them at that time."""
-    book, wanted = capacity.book(), set(nodes)
-    begin, end = start.timestamp(), seconds_of(reservation.end)
-    for keep in (*book.leases, *book.bookings, *book.reservations):
-        shared = sorted(wanted & set(keep.nodes))
-        if shared and keep.project != reservation.project_id and keep.overlaps(begin, end):
-            until = f"until {when(keep.end)}" if seconds_of(None) != keep.end else "without an end"
-            raise ConflictError(
-                f"nodes: {shared[0]} is taken by {keep.label} of project {keep.project} {until}: choose another node, "
-                "or a later start"
-            )
-    there = [k for k in (*book.leases, *book.bookings) if k.overlaps(begin, end)]
-    if why := closed_to(site, reservation.project_id, nodes, there):
-        raise ConflictError(f"nodes: {why}: choose another node, or a later start")
-
-
-def _view(row: Row) -> ReservationView:
-    return ReservationView(
-        name=row["name"],
-        project_id=row["project_id"],
-        nodes=tuple(row["nodes"]),
-        start=row["start_at"].astimezone(UTC),
-        end=row["end_at"].astimezone(UTC) if row["end_at"] else None,
-        reason=row["reason"],
-        created_by=row["created_by"],
-        created_at=row["created_at"],
-    )

@@ -6,23 +6,13 @@ from dataclasses import replace
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.capacity import read_capacity
-from weft.engine.changes import overtaken, remember
-from weft.engine.database import Tx
-from weft.engine.documents import written
-from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.records import PodRecord
-from weft.engine.waiting import time_of, write_booking
+from weft.engine.waiting import change_waiting
 from weft.model.change import PodChange
-from weft.model.errors import ConflictError, InputError
+from weft.model.errors import InputError
 from weft.model.order import Order
-from weft.model.placement import Part, Refusal
 from weft.model.plan import Plan
-from weft.planning.queue.book import booked, when
-from weft.planning.queue.keep import Keep
-from weft.planning.shapes.orderdiff import asks_no_more, waiting_change
-from weft.planning.shapes.plan import parts_of, takes
-from weft.planning.shapes.resolve import shape_of
+from weft.planning.shapes.orderdiff import waiting_change
 
 
 class WaitingChanges(OrderDesk):
@@ -58,54 +48,5 @@ class WaitingChanges(OrderDesk):
             allowed = "true, since the order is waiting; to order without waiting, release it and order again"
             raise InputError("queue", order.queue, allowed)
         change = PodChange(generation=pod.generation + 1, fields=fields)
-        with self._store.database.placing() as tx:
-            self._write_waiting(tx, request, pod, order, given, window, change)
+        change_waiting(self._store, given, pod, order, window, change, request.caller.user_name)
         return change
-
-    def _write_waiting(
-        self,
-        tx: Tx,
-        request: Request,
-        pod: PodRecord,
-        order: Order,
-        given: PlanningInput,
-        window: Window,
-        change: PodChange,
-    ) -> None:
-        capacity, now, later = read_capacity(tx), tx.now(), window.start > window.now
-        nodes, parts = list[str](), tuple[tuple[str, Part], ...]()
-        if later:
-            found = given.plan(str(pod.id), pod.project_id, order, capacity, window)
-            if isinstance(found, Refusal) and not order.queue:
-                raise refused(found)
-            nodes, parts = (takes(found), parts_of(found)) if isinstance(found, Plan) else ([], ())
-        keeps = asks_no_more(pod.order, order)
-        at = when(window.start)
-        reason = "in the queue"
-        if nodes:
-            reason = f"starts at {at}, {booked([n for n, _ in parts] or nodes, shape_of(order).units)}"
-        start = time_of(window.start)
-        tx.run("first_generation", id=pod.id)
-        row = tx.row(
-            "change_waiting",
-            id=pod.id,
-            base=pod.generation,
-            ordered=written(order),
-            lease_end=time_of(window.end) if nodes else order.lease.end,
-            not_before=start if later else None,
-            fixed=bool(nodes),
-            expected_start=start if nodes else None,
-            reason=reason,
-            keeps_place=keeps,
-            at=now,
-        )
-        if row is None:
-            raise ConflictError(overtaken(tx, pod))
-        if not keeps:
-            tx.run("leave_place", id=pod.id)
-        tx.run("drop_booking", pod_id=pod.id)
-        if nodes:
-            kept = Keep(str(pod.id), pod.project_id, tuple(nodes), window.start, window.end, parts=parts)
-            write_booking(tx, pod.id, kept)
-        what = "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in change.fields)
-        remember(tx, pod.id, change.generation, order, request.caller.user_name, what)

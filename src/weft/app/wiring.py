@@ -36,7 +36,7 @@ from weft.engine.signing import Signer
 from weft.engine.siteowner import applied_site
 from weft.engine.store import Store
 from weft.engine.sweep import Sweeper, SweepSettings
-from weft.engine.tenantkeeper import TenantKeeper, tenant_network
+from weft.engine.tenantkeeper import TenantKeeper, hint_networks_changed, tenant_network
 from weft.engine.wants import Wants
 from weft.engine.worker import Worker
 from weft.engine.world import World
@@ -133,8 +133,7 @@ class Parts:
 
     def tell_tenant_networks(self) -> None:
         """Hint that a cloud's networks changed. Raises `TemporaryError` if the database can't be reached."""
-        with self.store.database.statement() as tx:
-            tx.run("tell_tenant_networks")
+        hint_networks_changed(self.store.database)
 
     def service(self, policy: Policy, worker: Callable[[], Mapping[str, str]] | None = None) -> Service:
         """The verbs. `worker`: state of the worker process, for /readyz."""

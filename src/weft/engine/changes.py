@@ -23,6 +23,7 @@ from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
+from weft.planning.shapes.resolve import shape_of
 
 _CHANGED = "the order was changed"
 """Why a FAILED pod is retried."""
@@ -49,6 +50,7 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
         base=pod.generation,
         generation=plan.generation,
         ordered=written(plan.order),
+        units=shape_of(plan.order).count(plan.order),
         plan=written(stored),
         lease_end=lease_end,
         changed_at=tx.now() if work else None,
@@ -137,8 +139,13 @@ def remember(tx: Tx, pod_id: UUID, generation: int, order: Order, by: str, what:
     tx.run(
         "insert_generation", pod_id=pod_id, generation=generation, ordered=document, at=now, by=by, what=what
     )
-    message = f"generation {generation} by {by}: {what}"
-    tx.run("insert_event", owner_id=pod_id, at=now, type="change", message=message, key=None)
+    note_change(tx, pod_id, "change", f"generation {generation} by {by}: {what}")
+
+
+def note_change(tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
+    """An event about what may let orders in the queue start."""
+    now = tx.now()
+    tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=message, key=None)
     tx.run("touch_queue", at=now)
     tx.run("notify", owner_id=str(pod_id))
 

@@ -74,7 +74,8 @@ class ClaimRows:
     def _row(order: Order, **values: Any) -> dict[str, Any]:
         unset: dict[str, Any] = dict.fromkeys(("placed_at", "not_before", "expected_start"))
         waits = {**unset, "fixed": False, "reason": "", "delay": 0.0}
-        return {**waits, "name": order.name, "ordered": written(order), **values}
+        units = shape_of(order).count(order)
+        return {**waits, "name": order.name, "ordered": written(order), "units": units, **values}
 
     def claim(self, tx: Tx, plan: Plan) -> None:
         """Resources, nodes and numbers of a plan, for a pod that already has a row."""

@@ -7,6 +7,8 @@ has reviewed and accepted the audit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from weft.engine.database import Database, Row
 from weft.model.errors import ConflictError
 from weft.ports.witness import Witness, Witnesses
@@ -36,8 +38,15 @@ def note_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> N
         facts.testify(site, Witness(row["life"], row["number"]))
 
 
-def accept_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
-    """An operator has accepted: from now on this database's count is valid."""
+def accept_database(database: Database, clouds: Mapping[str, Witnesses], site: str) -> None:
+    """An operator has accepted: from now on this database's count is valid, and what waits is looked at again."""
+    for cloud, facts in sorted(clouds.items()):
+        _accept(database, facts, site, cloud)
+    with database.transaction() as tx:
+        tx.run("touch_queue", at=tx.now())
+
+
+def _accept(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
     note = facts.witness(site)
     row = _epoch(database, cloud)
     if note is None or (row and row["life"] == note.life and row["number"] >= note.number):

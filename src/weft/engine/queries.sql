@@ -230,9 +230,9 @@ WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.r
 DELETE FROM quarantine WHERE node = %(node)s;
 
 -- part: pod_row
-INSERT INTO pod (id, site, project_id, name, created_by, created_at, ordered, plan, state, reason, since, lease_end,
+INSERT INTO pod (id, site, project_id, name, created_by, created_at, ordered, units, plan, state, reason, since, lease_end,
     placed_at, not_before, fixed, expected_start, phase, next_at)
-VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(ordered)s, %(plan)s,
+VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_by)s, %(at)s, %(ordered)s, %(units)s, %(plan)s,
     %(state)s, %(reason)s, %(at)s,
     %(lease_end)s, %(placed_at)s, %(not_before)s, %(fixed)s, %(expected_start)s,
     CASE WHEN %(plan)s::jsonb IS NULL THEN 'ordered' ELSE 'building' END, now() + %(delay)s * interval '1 second')
@@ -313,9 +313,8 @@ ON CONFLICT (pod_id) DO UPDATE SET nodes = excluded.nodes, start_at = excluded.s
 DELETE FROM booking WHERE pod_id = %(pod_id)s;
 
 -- name: use_of_projects
--- Node-seconds of each project, spares included, of which those `half_life` seconds old count half: the integral of that decay.
--- Of IPUs, four are a machine and count as a node.
-SELECT project_id, sum(coalesce(machines, nodes + spare) * %(half_life)s / ln(2.0::float8) * (
+-- Unit-seconds of each project, spares included, of which those `half_life` seconds old count half: the integral of that decay.
+SELECT project_id, sum(units * %(half_life)s / ln(2.0::float8) * (
     power(2.0::float8, -least(extract(epoch FROM %(at)s - least(coalesce(released_at, %(at)s), %(at)s)) / %(half_life)s, 900))
     - power(2.0::float8, -least(extract(epoch FROM %(at)s - placed_at) / %(half_life)s, 900))
 )) AS seconds
@@ -1153,7 +1152,7 @@ DELETE FROM site WHERE generation IN (
 
 -- name: change_pod
 -- The next generation of a pod that has nodes. No row: somebody else was faster, or it is on its way out.
-UPDATE pod SET generation = %(generation)s, ordered = %(ordered)s, plan = %(plan)s, lease_end = %(lease_end)s,
+UPDATE pod SET generation = %(generation)s, ordered = %(ordered)s, units = %(units)s, plan = %(plan)s, lease_end = %(lease_end)s,
     lease_warned = lease_warned AND lease_end IS NOT DISTINCT FROM %(lease_end)s,
     changed_at = coalesce(changed_at, %(changed_at)s), failures = 0, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND generation = %(base)s AND wanted = 'present' AND plan IS NOT NULL AND state <> 'RELEASED'
@@ -1161,8 +1160,8 @@ RETURNING *;
 
 -- name: change_waiting
 -- The next generation of an order that waits, or could never be placed. Without its place it is as if it came now.
-UPDATE pod SET generation = generation + 1, ordered = %(ordered)s, lease_end = %(lease_end)s, not_before = %(not_before)s,
-    fixed = %(fixed)s, expected_start = %(expected_start)s, reason = %(reason)s, position = NULL,
+UPDATE pod SET generation = generation + 1, ordered = %(ordered)s, units = %(units)s, lease_end = %(lease_end)s,
+    not_before = %(not_before)s, fixed = %(fixed)s, expected_start = %(expected_start)s, reason = %(reason)s, position = NULL,
     since = CASE WHEN state = 'PENDING' THEN since ELSE %(at)s END, state = 'PENDING', phase = 'ordered',
     conditions = '[]', alarmed = false,
     queued_at = CASE WHEN %(keeps_place)s THEN queued_at ELSE %(at)s END

@@ -59,6 +59,13 @@ def site_owner(tx: Tx, site: str) -> OwnerRecord | None:
     return None if row is None else OwnerRecord.of(row)
 
 
+def last_destroyed(database: Database, site: str) -> UUID | None:
+    """Id of the owner whose resources were destroyed last; None: none was ever."""
+    with database.statement() as tx:
+        row = tx.row("newest_site_receipt", site=site)
+    return None if row is None else row["id"]
+
+
 def wish_of(tx: Tx, owner_id: UUID) -> Wish | None:
     row = tx.row("site_wish", owner_id=owner_id)
     return None if row is None else Wish.of(row)

@@ -132,6 +132,12 @@ class TenantKeeper(Periodic):
                         release_owner(tx, row["owner_id"], why, tx.now())
 
 
+def hint_networks_changed(database: Database) -> None:
+    """Wake the keeper. Raises `TemporaryError` if the database can't be reached."""
+    with database.statement() as tx:
+        tx.run("tell_tenant_networks")
+
+
 def places(site: Site) -> Iterable[tuple[str, str]]:
     """Cloud and fabric, wherever tenants' networks are served: the cloud must have a host on the fabric."""
     for name, fabric in site.fabrics.items():

@@ -1,29 +1,33 @@
-"""Orders that wait: written down, made longer, tried again. What becomes of them is `weft.engine.dispatcher`'s."""
+"""Orders that wait: stored, changed, extended. `weft.engine.dispatcher` starts them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
-from weft.engine.capacity import Capacity, seconds_of
+from weft.engine.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.changes import overtaken, remember
 from weft.engine.database import Tx
 from weft.engine.documents import written
-from weft.engine.gather import Window
+from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.partholds import parts_document
 from weft.engine.records import PodRecord
 from weft.engine.store import Store
+from weft.model.change import PodChange
 from weft.model.errors import ConflictError, InputError
 from weft.model.ids import moment
 from weft.model.order import Order
-from weft.model.placement import Part
+from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
 from weft.planning.queue.book import booked, when
 from weft.planning.queue.extension import why_not_longer
 from weft.planning.queue.keep import Keep
 from weft.planning.shapes.limits import over_limit
+from weft.planning.shapes.orderdiff import asks_no_more
+from weft.planning.shapes.plan import parts_of, takes
 from weft.planning.shapes.resolve import resolve, shape_of
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
@@ -103,47 +107,100 @@ def check_waiting(tx: Tx, project: str, site: Site) -> None:
         )
 
 
-def insert_waiting(
+def order_waiting(
+    store: Store, given: PlanningInput, pod_id: str, project: str, user: str, order: Order, window: Window
+) -> None:
+    """Store an order that starts later: nodes are booked for its start, or it waits in the queue.
+
+    Raises `RefusedError` if it has no place at its start and must not queue, `ConflictError` if too many wait already.
+    """
+    with store.database.placing() as tx:
+        check_waiting(tx, project, given.site)
+        keep = _booking(tx, given, pod_id, project, order, window)
+        now, row = tx.now(), _waiting_row(order, window, keep)
+        store.insert_row(
+            tx,
+            order,
+            id=pod_id,
+            project_id=project,
+            created_by=user,
+            at=now,
+            plan=None,
+            state="PENDING",
+            **row,
+        )
+        if keep is not None:
+            write_booking(tx, pod_id, keep)
+        message = f"PENDING: {row['reason']}"
+        tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=message, key=None)
+        tx.run("touch_queue", at=now)
+        tx.run("notify", owner_id=pod_id)
+
+
+def change_waiting(
     store: Store,
-    tx: Tx,
-    pod_id: str,
-    project: str,
-    user: str,
+    given: PlanningInput,
+    pod: PodRecord,
     order: Order,
     window: Window,
-    nodes: Sequence[str],
-    parts: Sequence[tuple[str, Part]] = (),
+    change: PodChange,
+    by: str,
 ) -> None:
-    """An order that starts later, in the caller's transaction (which holds `lock_capacity`).
+    """Store another order for a pod that still waits: its booking is made again, and it keeps its place in the queue if
+    it asks for no more than before.
 
-    Args:
-        nodes: what is booked for it from the start of its window; none: it waits in the queue.
-        parts: what of them, if it shares them.
+    Raises `RefusedError` if it has no place at its start and must not queue, `ConflictError` if it has begun or was
+    changed since the record was read.
     """
-    now, later = tx.now(), window.start > window.now
-    at = when(window.start)
-    units = shape_of(order).units
-    reason = "in the queue"
-    if nodes:
-        reason = f"starts at {at}, {booked([n for n, _ in parts] or nodes, units)}"
-    store.insert_row(
-        tx,
-        order,
-        id=pod_id,
-        project_id=project,
-        created_by=user,
-        at=now,
-        plan=None,
-        state="PENDING",
-        reason=reason,
-        lease_end=time_of(window.end) if nodes else order.lease.end,
-        not_before=time_of(window.start) if later else None,
-        fixed=bool(nodes),
-        expected_start=time_of(window.start) if nodes else None,
-    )
-    if nodes:
-        kept = Keep(pod_id, project, tuple(nodes), window.start, window.end, parts=tuple(parts))
-        write_booking(tx, pod_id, kept)
-    tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=f"PENDING: {reason}", key=None)
-    tx.run("touch_queue", at=now)
-    tx.run("notify", owner_id=pod_id)
+    keeps = asks_no_more(pod.order, order)
+    with store.database.placing() as tx:
+        keep = _booking(tx, given, str(pod.id), pod.project_id, order, window)
+        tx.run("first_generation", id=pod.id)
+        row = tx.row(
+            "change_waiting",
+            id=pod.id,
+            base=pod.generation,
+            ordered=written(order),
+            units=shape_of(order).count(order),
+            keeps_place=keeps,
+            at=tx.now(),
+            **_waiting_row(order, window, keep),
+        )
+        if row is None:
+            raise ConflictError(overtaken(tx, pod))
+        if not keeps:
+            tx.run("leave_place", id=pod.id)
+        tx.run("drop_booking", pod_id=pod.id)
+        if keep is not None:
+            write_booking(tx, pod.id, keep)
+        what = "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in change.fields)
+        remember(tx, pod.id, change.generation, order, by, what)
+
+
+def _booking(
+    tx: Tx, given: PlanningInput, pod_id: str, project: str, order: Order, window: Window
+) -> Keep | None:
+    """What is booked for an order from the start of its window; None: nothing, it waits in the queue."""
+    if window.start <= window.now:
+        return None
+    plan = given.plan(pod_id, project, order, read_capacity(tx), window)
+    if isinstance(plan, Plan):
+        return Keep(pod_id, project, tuple(takes(plan)), window.start, window.end, parts=parts_of(plan))
+    if not order.queue:
+        raise refused(plan)
+    return None
+
+
+def _waiting_row(order: Order, window: Window, keep: Keep | None) -> dict[str, Any]:
+    """Columns of an order that waits."""
+    start, reason = time_of(window.start), "in the queue"
+    if keep is not None:
+        names = [n for n, _ in keep.parts] or keep.nodes
+        reason = f"starts at {when(window.start)}, {booked(names, shape_of(order).units)}"
+    return {
+        "reason": reason,
+        "lease_end": order.lease.end if keep is None else time_of(window.end),
+        "not_before": start if window.start > window.now else None,
+        "fixed": keep is not None,
+        "expected_start": None if keep is None else start,
+    }

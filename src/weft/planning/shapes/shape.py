@@ -168,6 +168,10 @@ class Shape(Protocol):
         """What a pod's capacity is counted in, for people: `nodes`."""
         ...
 
+    def count(self, order: Order) -> int:
+        """How many of them an order takes, spares included; a project's use is counted in these."""
+        ...
+
     @property
     def changeable(self) -> frozenset[str]:
         """Fields of an order that can be changed on a running pod."""

@@ -77,6 +77,9 @@ class GpuShape:
     def limits(self, plan: Plan) -> Iterator[str]:
         return limits_of(plan)
 
+    def count(self, order: Order) -> int:
+        return order.nodes.count + order.nodes.spare
+
     def is_of(self, order: Order) -> bool:
         return True  # everything that no other shape takes
 

@@ -58,6 +58,9 @@ class IpuShape:
     def limits(self, plan: Plan) -> Iterator[str]:
         yield from ()
 
+    def count(self, order: Order) -> int:
+        return _ipus(order).machines
+
     def is_of(self, order: Order) -> bool:
         return order.ipus is not None
 
