@@ -67,7 +67,7 @@ def test_what_boots_is_met_soon_after(house: House) -> None:
     loop = LoopSettings()
     ages = (0.0, 1.0, 5.0, 30.0, 3600.0)
     assert [loop.poll(age) for age in ages] == [0.3, 0.3, 1.0, 6.0, 10.0]
-    assert [loop.poll(age, boots=True) for age in ages] == [10.0, 10.0, 10.0, 30.0, 30.0]
+    assert [loop.poll(age, boots=True) for age in ages] == [30.0, 30.0, 30.0, 30.0, 60.0]
 
 
 def test_what_broke_is_not_made_again_at_once(house: House, clock: HandClock) -> None:

@@ -233,3 +233,40 @@ def test_those_that_wait_ahead_are_handed_back(end: str, monkeypatch: pytest.Mon
     assert lane.empty
     lane.close()
     assert back == ["back"]
+
+
+def test_all_that_come_back_at_once_go_on_one_after_the_other() -> None:
+    """Each is woken by the place that it gets: with hundreds, waking all at each end took most of the processor."""
+    lane = Lane("visit", 1, aside=4)
+    visits = Visits(lane)
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        visits.begin(name, aside=True)
+        visits.let(name, "work", "is aside")
+    visits.let("a", "answer", "is back")
+    for name, after in zip(names, [*names[1:], None], strict=True):
+        if after is not None:
+            visits.let(after, "answer")
+            assert not visits.gate(after, "is back").wait(0.05)
+        visits.let(name, "rest", "is over")
+        if after is not None:
+            visits.let(after, "is back")
+            assert lane.free == 0
+    assert visits.ended == [False, False, False, True]
+    assert lane.free == 1
+    lane.close()
+
+
+def test_nobody_is_woken_for_a_place_that_another_takes_at_once() -> None:
+    freed: list[int] = []
+    lane = Lane("visit", 1, aside=2, freed=lambda: freed.append(1))
+    visits = Visits(lane)
+    for name in ("a", "b"):
+        visits.begin(name, aside=True)  # "b" waits for a place
+    visits.let("a", "work", "is aside")
+    assert freed == []
+    visits.let("b", "work", "is aside")
+    assert freed == [1]
+    for name in ("a", "b"):
+        visits.let(name, "answer", "is back", "rest", "is over")
+    lane.close()

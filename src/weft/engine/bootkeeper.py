@@ -89,6 +89,5 @@ class BootKeeper(Periodic):
 
     def _wake(self, servers: list[str]) -> None:
         if servers:
-            with self._database.transaction() as tx:
-                for row in tx.rows("wake_built", servers=servers):
-                    tx.run("notify", owner_id=str(row["id"]))
+            with self._database.statement() as tx:
+                tx.run("wake_built", servers=servers)

@@ -27,9 +27,18 @@ def check_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> 
         raise ConflictError(RESTORED)
 
 
-def note_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
-    """Note the database's count. Raises like `check_epoch`, and what a change may raise."""
-    note, row = facts.witness(site), _epoch(database, cloud)
+def note_epoch(
+    database: Database, facts: Witnesses, site: str, cloud: str, claims: Witness | None = None
+) -> None:
+    """Note the database's count. Raises like `check_epoch`, and what a change may raise.
+
+    Args:
+        claims: a count that was read since the claim that is to be known; if the note says the same, it is known.
+    """
+    note = facts.witness(site)
+    if claims is not None and note == claims:
+        return
+    row = _epoch(database, cloud)
     if row is None:
         return  # claims from before they were counted
     if note is not None and (row["life"] != note.life or row["number"] < note.number):

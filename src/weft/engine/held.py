@@ -42,7 +42,7 @@ from weft.model.pod import (
 )
 from weft.model.receipt import ReceiptItem, SignedReceipt
 from weft.model.site import Site
-from weft.ports.witness import Witnesses
+from weft.ports.witness import Witness, Witnesses
 
 WRITTEN_EVERY = 0.25
 """Seconds for which what was seen and decided may wait for more of it; real clouds take longer for most answers."""
@@ -66,12 +66,14 @@ class Held(NumbersHeld):
         gone: it was released, and let go with that.
         way: what the visit knows of the worker's others.
         site_generation: the newest there was when it was taken; None: nobody looked.
+        claims: how many were made in its cloud until then, its own among them; None: nobody looked.
         world, site: what a visit works with; the same from its beginning to its end.
     """
 
     world: World
     site: Site
     site_generation: int | None = None
+    claims: Witness | None = None
     way: Way = Alone()
 
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
@@ -291,7 +293,7 @@ class Held(NumbersHeld):
 
     def note_epoch(self, facts: Witnesses, cloud: str) -> None:
         """Before anything is made outside for the owner, the cloud knows that it was claimed."""
-        note_epoch(self._database, facts, self.owner.scope.site, cloud)
+        note_epoch(self._database, facts, self.owner.scope.site, cloud, self.claims)
 
     # -- the end ------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class Lane:
         places: visits that may go on at the same time.
         aside: visits that may wait aside besides; more of them keep their places.
         threads: None: one for each of them.
-        freed: called when a visit goes aside: another may begin.
+        freed: called when a visit goes aside and another may be handed out.
         first: its visits go before those of this one.
         ahead: whether visits are handed out before there is a place for them.
     """
@@ -78,7 +78,8 @@ class Lane:
         self._places, self._most_aside, self._freed, self._first = places, aside, freed, first
         self._pool = ThreadPoolExecutor(threads or places + aside, thread_name_prefix=name)
         self._condition = threading.Condition()
-        self._taken = self._aside = self._returning = 0
+        self._taken = self._aside = 0
+        self._returning: deque[threading.Lock] = deque()
         self._moved = float("-inf")
         self._waiting: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
         self._freed_at: deque[float] = deque(maxlen=EACH * places if ahead else 0)
@@ -90,7 +91,7 @@ class Lane:
         with self._condition:
             now = time.monotonic()
             ahead = sum(now - freed < AHEAD for freed in self._freed_at)
-            places = max(0, self._places - self._taken - self._returning)
+            places = max(0, self._places - self._taken - len(self._returning))
             return places + ahead - len(self._waiting) if len(self._waiting) <= ahead // 2 else 0
 
     @property
@@ -113,8 +114,11 @@ class Lane:
             self._begin_those_that_wait()
 
     def _begin_those_that_wait(self) -> None:
-        """As far as there are places; who comes back from aside goes first."""
-        while self._waiting and (self._closed or self._taken + self._returning < self._places):
+        """As far as there are places; who comes back from aside goes first, each woken by itself: hundreds may wait."""
+        while self._returning and self._taken < self._places:
+            self._take_again()
+            self._returning.popleft().release()
+        while self._waiting and (self._closed or self._taken < self._places):
             visit, _ = self._waiting.popleft()
             self._taken += 1
             try:
@@ -142,8 +146,9 @@ class Lane:
             self._moved = time.monotonic()
             self._freed_at.append(self._moved)
             self._begin_those_that_wait()
-            self._condition.notify_all()
-            return self._is_empty()
+            if empty := self._is_empty():
+                self._condition.notify_all()
+            return empty
 
     def give_way(self) -> None:
         """Threads of one process share a processor, and what somebody waits for has few steps that each take little."""
@@ -161,17 +166,27 @@ class Lane:
         if not self._goes_aside():
             yield
             return
-        self._freed()
+        if self.free:
+            self._freed()
         try:
             yield
         finally:
-            with self._condition:
-                self._returning += 1
-                self._condition.wait_for(lambda: self._taken < self._places)
-                self._returning -= 1
-                self._aside -= 1
-                self._taken += 1
-                self._moved = time.monotonic()
+            self._come_back()
+
+    def _come_back(self) -> None:
+        with self._condition:
+            if self._taken < self._places:
+                self._take_again()
+                return
+            place = threading.Lock()
+            place.acquire()
+            self._returning.append(place)
+        place.acquire()
+
+    def _take_again(self) -> None:
+        self._aside -= 1
+        self._taken += 1
+        self._moved = time.monotonic()
 
     def _goes_aside(self) -> bool:
         with self._condition:
@@ -181,7 +196,6 @@ class Lane:
             self._taken -= 1
             self._freed_at.append(time.monotonic())
             self._begin_those_that_wait()
-            self._condition.notify_all()
             return True
 
     def close(self) -> None:

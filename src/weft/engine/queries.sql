@@ -662,13 +662,13 @@ WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR 
 GROUP BY 1;
 
 -- name: wake_built
--- Pods that wait for these servers, if they aren't due anyway.
+-- Pods that wait for these servers, if they aren't due anyway; and who follows them is told.
 UPDATE pod p SET woken = woken + 1, next_at = now()
 WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.mend OR p.changed_at IS NOT NULL)
     AND p.next_at > now() AND EXISTS (
         SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = 'server' AND r.state = 'pending'
             AND r.outside_id = ANY(%(servers)s))
-RETURNING p.id;
+RETURNING pg_notify('weft_event', p.id::text);
 
 -- name: end_leases
 -- Pods whose lease has ended become pods to release.
@@ -678,7 +678,7 @@ WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND pla
 -- part: taken
 -- Of any kind, if no worker holds them; the token grows, so an older holder is refused. One that never let go may have a
 -- request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that nothing of it is older than the
--- token.
+-- token; and how many claims were made in its cloud, its own among them.
 taken AS (
     UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
         late_until = CASE WHEN held_until IS NULL THEN late_until
@@ -690,8 +690,8 @@ taken AS (
             ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
     WHERE id IN (SELECT id FROM due WHERE kind <> 'pod')
 )
-SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation
-FROM due LEFT JOIN taken ON taken.id = due.id ORDER BY due.wanted = 'absent' DESC, due.next_at
+SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation, e.life, e.number
+FROM due LEFT JOIN taken ON taken.id = due.id LEFT JOIN epoch e ON e.cloud = taken.plan ->> 'cloud' ORDER BY due.wanted = 'absent' DESC, due.next_at
 
 -- name: take_work
 -- Those of which there is more to do than to look at what is READY, of each sort so many: releases first, since they make

@@ -55,8 +55,8 @@ class LoopSettings:
     first_poll: float = 0.3
     last_poll: float = 10.0
     poll_growth: float = 0.2
-    first_poll_servers: float = 10.0
-    last_poll_servers: float = 30.0
+    first_poll_servers: float = 30.0
+    last_poll_servers: float = 60.0
     poll_growth_servers: float = 1.0
     patience: float = 30.0
     patience_servers: float = 300.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -31,7 +32,6 @@ Edit = Callable[[Section, Base], None]
 """Changes a section in place; may be called again with a newer section."""
 Fence = Callable[[], None]
 """Raises if the edit isn't to be made any more: another worker has its owner by now."""
-_Asked = tuple[Edit, Fence, "Future[Changed]"]
 
 _TRIES = 10
 _TRIES_OF_STANDBYS = 5
@@ -51,13 +51,38 @@ class Changed:
     result: ChangeResult
 
 
+class _InLine:
+    """One that wants to be alone with the fabric.
+
+    Attributes:
+        woken: released when it is its turn, or when somebody else's change has brought its `future` to its end.
+    """
+
+    def __init__(self) -> None:
+        self.future: Future[Changed] = Future()
+        self.woken = threading.Lock()
+        self.woken.acquire()
+
+
+class _Asked(_InLine):
+    """An edit."""
+
+    def __init__(self, edit: Edit, fence: Fence) -> None:
+        super().__init__()
+        self.edit, self.fence = edit, fence
+
+
 class Changer:
-    """Changes one fabric. Thread-safe: edits that wait for each other are combined into one change."""
+    """Changes one fabric. Thread-safe: edits that wait for each other are combined into one change.
+
+    Hundreds may wait: each is woken by itself, once.
+    """
 
     def __init__(self, site: str, agents: Agents, ledger: Ledger) -> None:
         self._site, self._agents, self._ledger = site, agents, ledger
         self._condition = threading.Condition()
         self._changing = False
+        self._line: deque[_InLine] = deque()
         self._waiting: list[_Asked] = []
         self._hurry = False
         self._next = float("-inf")
@@ -73,34 +98,48 @@ class Changer:
             PermanentError: the master's agent refuses the file, or the edit would drop what is desired in the database.
             TemporaryError: others kept changing the file, or the database can't be read.
         """
-        mine: Future[Changed] = Future()
+        mine = _Asked(edit, fence)
         with self._condition:
-            self._waiting.append((edit, fence, mine))
-            self._hurry = self._hurry or not patient
-            self._condition.notify_all()
-        with self._turn(mine.done) as turn:
+            self._waiting.append(mine)
+            if not patient:
+                self._hurry = True
+                self._condition.notify()
+        with self._turn(mine) as turn:
             if turn:
                 with self._condition:
                     self._condition.wait_for(lambda: self._hurry, max(0.0, self._next - time.monotonic()))
                 self._take_all(wait_seconds)
-        return mine.result()
+        return mine.future.result()
 
     @contextmanager
-    def _turn(self, enough: Callable[[], bool] = lambda: False) -> Generator[bool]:
-        """Alone with the fabric; False: it is enough already without that."""
+    def _turn(self, mine: _InLine) -> Generator[bool]:
+        """Alone with the fabric; False: another one has made the change meanwhile."""
         with self._condition:
-            self._condition.wait_for(lambda: enough() or not self._changing)
-            turn = not enough()
-            self._changing = self._changing or turn
-        if not turn:
+            done, first = mine.future.done(), not self._changing
+            if not done and not first:
+                self._line.append(mine)
+            self._changing = self._changing or not done
+        if not done and not first:
+            mine.woken.acquire()
+            done = mine.future.done()
+        if done:
             yield False
             return
         try:
             yield True
         finally:
-            with self._condition:
-                self._changing = False
-                self._condition.notify_all()
+            self._next_turn()
+
+    def _next_turn(self) -> None:
+        """Of the first in the line that still needs one."""
+        with self._condition:
+            done = [one for one in self._line if one.future.done()]
+            self._line = deque(one for one in self._line if not one.future.done())
+            self._changing = bool(self._line)
+            if self._line:
+                done.append(self._line.popleft())
+        for one in done:
+            one.woken.release()
 
     def base(self, files: Files, master: str) -> Base:
         """What weft's section must contain, given files that were just read.
@@ -112,7 +151,7 @@ class Changer:
 
     def level(self) -> Files:
         """Write weft's section wherever it differs; returns the files as they were read before."""
-        with self._turn():
+        with self._turn(_InLine()):
             files = self._agents.files()
             master = self._agents.master(files)
             base = self.base(files, master.name)
@@ -151,12 +190,12 @@ class Changer:
                 for one in left:
                     self._make([one], wait_seconds)
                 return
-            for _, _, future in left:
-                future.set_exception(error)
+            for one in left:
+                one.future.set_exception(error)
             return
         if changed is not None:
-            for _, _, future in left:
-                future.set_result(changed)
+            for one in left:
+                one.future.set_result(changed)
 
     def _apply(self, batch: list[_Asked], wait_seconds: float) -> Changed | None:
         """None: nothing is left of the batch. Whoever lost its owner is told so, and taken out of it, at each attempt:
@@ -169,8 +208,8 @@ class Changer:
             batch[:] = [one for one in batch if _is_still_asked(one)]
             if not batch:
                 return None
-            for edit, _, _ in batch:
-                edit(section, base)
+            for one in batch:
+                one.edit(section, base)
             _check_kept(section, base)
             try:
                 self._standbys(files, master.name, section, attempt)
@@ -252,11 +291,10 @@ def _loss(document: WeftPartitionDocument, master: str) -> str:
 
 
 def _is_still_asked(one: _Asked) -> bool:
-    _, fence, future = one
     try:
-        fence()
+        one.fence()
     except BaseException as error:
-        future.set_exception(error)
+        one.future.set_exception(error)
         return False
     return True
 
