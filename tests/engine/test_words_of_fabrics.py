@@ -20,8 +20,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Sentences in rows of an earlier version.
     "app/sayings/before.py": ("P_Key {id} is on",),
     "app/sayings/forms.py": ("segments say pkey", "segment|pkey"),
-    # Fields of the site, by their names; formats of other tools' files.
-    "app/siteverbs.py": ("h.guid, h.port_id",),
+    # Formats of other tools' files.
     "app/placefiles.py": ("UFM", "from_ufm"),
     "app/explain.py": ("https://ufm.example",),
     "app/portclash.py": ("(UFM)",),

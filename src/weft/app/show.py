@@ -147,14 +147,13 @@ def node_views(site: Site, capacity: Capacity) -> list[NodeView]:
     for fabric in sorted(site.fabrics):
         for node, stand in Topology.of(site, fabric).stands.items():
             leaves.setdefault(node, stand.leaf)
-    nodes = [_node(n, leaves.get(n.name, "-"), n.role == "compute", capacity) for n in site.nodes]
-    return nodes + [_node(m, m.rnic_switch, True, capacity) for m in site.machine_by_name.values()]
+    leaves |= {m.name: m.rnic_switch for m in site.ipu_machines}
+    return [_node(u, leaves.get(u.name, "-"), capacity) for u in site.units.values()]
 
 
-def _node(node: Node | IpuMachine, leaf: str, whole: bool, capacity: Capacity) -> NodeView:
-    """A node or IPU-Machine; `whole`: assigned to pods as a whole."""
+def _node(node: Node | IpuMachine, leaf: str, capacity: Capacity) -> NodeView:
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
-    state, since = "free" if whole else "not-compute", None
+    state, since = "free" if node.is_whole else "not-compute", None
     reasons: list[str] = []
     # All of them are listed; the state is the first that applies.
     if node.maintenance:

@@ -156,11 +156,11 @@ class SiteVerbs(Desk):
         holds = {**hosts, **{row["node"]: row for row in capacity.shared}, **capacity.holds}
         before = self._store.site().site if holds else site
         for node, row in sorted(holds.items()):
-            if node not in site.node_by_name and node not in site.machine_by_name:
+            if node not in site.units:
                 raise ConflictError(
                     f"nodes: {node} is missing, but pod {row['pod']} holds it: release the pod first"
                 )
-            if _wired(before, node) != _wired(site, node):
+            if before.wiring(node) != site.wiring(node):
                 raise ConflictError(
                     f"nodes: {node}'s host or adapters (names, fabrics, ports) are changed, and pod {row['pod']} "
                     "was built with them: release the pod first"
@@ -203,20 +203,9 @@ class SiteVerbs(Desk):
         return fabric
 
     def _known_node(self, node: str) -> None:
-        site = self._store.site().site
-        if node not in site.node_by_name and node not in site.machine_by_name:
+        if node not in self._store.site().site.units:
             raise NotFoundError(f"the site has no node {node!r}")
 
     def _node(self, node: str) -> NodeView:
         views = node_views(self._store.site().site, self._store.capacity())
         return next(v for v in views if v.name == node)
-
-
-def _wired(site: Site, name: str) -> object:
-    """What a pod's graph uses of one node; None for what isn't one."""
-    if machine := site.machine_by_name.get(name):
-        pod = site.ipu_pods.get(machine.ipu_pod)
-        wired = (machine.rnic_mac, machine.rnic_switch, machine.rnic_switch_port)
-        return machine.ipu_pod, pod and pod.data.fabric, *wired
-    node = site.node_by_name.get(name)
-    return node and (node.nova_host, [(h.name, h.fabric, h.guid, h.port_id) for h in node.hcas])

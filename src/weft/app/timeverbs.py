@@ -93,11 +93,9 @@ class TimeVerbs(Desk):
 
 def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
     """The nodes by name and by leaf. Raises `InputError` for what the site doesn't have."""
-    machines = site.machine_by_name
     for node in reservation.nodes:
-        found = site.node_by_name.get(node)
-        if node not in machines and (found is None or found.role != "compute"):
-            also = " and machines" if machines else ""
+        if (found := site.units.get(node)) is None or not found.is_whole:
+            also = " and machines" if site.ipu_machines else ""
             raise InputError("nodes", node, f"compute nodes{also} of site {site.name}")
     leaves: dict[str, list[str]] = {}
     for fabric in sorted(site.fabrics):

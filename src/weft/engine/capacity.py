@@ -103,11 +103,12 @@ class Capacity:
         return shared.union(self.holds) if shared else self.holds.keys()
 
     def health(self, site: Site, down: Mapping[str, str]) -> Occupancy:
-        """What is out of order. A machine that is bound to the pod that holds it is fine."""
-        machines, holds = site.machine_by_name, self.holds
+        """What is out of order. What is bound to the pod that holds it is fine."""
         return Occupancy(
             quarantined={node: row["reason"] for node, row in self.quarantines.items()},
-            down={node: why for node, why in down.items() if not (node in machines and node in holds)},
+            down={
+                node: why for node, why in down.items() if not (site.is_bound(node) and node in self.holds)
+            },
         )
 
     def book(self) -> Book:

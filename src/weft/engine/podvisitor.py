@@ -25,7 +25,6 @@ from weft.model.kinds import Home
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.problem import render
 from weft.model.receipt import Abandoned, Receipt
-from weft.model.resources import Kind
 from weft.ports.resources import Acceptance
 
 _ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
@@ -85,8 +84,8 @@ class PodVisitor(Visitor[HeldPod]):
         return let_go(held, walker, read, self._settings)
 
     def _leave_first(self, held: HeldPod) -> Wait | None:
-        """Adapters of machines that go leave the segment before the cleaning begins, which isn't the tenant's."""
-        going = (r for r in held.resources() if r.kind is Kind.MACHINE and not r.wanted)
+        """Adapters of nodes that are cleaned leave the segment before that begins: what cleans isn't the tenant's."""
+        going = (r for r in held.resources() if r.kind.row.cleaned and not r.wanted)
         if all(r.is_nowhere for r in going) or not has_followers(held.resources()):
             return None
         self._watch_nodes(held, arriving=held.pod.repair)

@@ -32,11 +32,7 @@ class Members:
             for node in pod.held:
                 last.setdefault(node, pod)
         held = self._store.capacity().held
-        free = {
-            name: pod
-            for name, pod in last.items()
-            if name not in held and (name in self._site.node_by_name or name in self._site.machine_by_name)
-        }
+        free = {name: pod for name, pod in last.items() if name not in held and name in self._site.units}
         unread: list[str] = []
         for fabric, wire in outside.wires.items():
             if not isinstance(wire, WeftError):
@@ -59,15 +55,6 @@ class Members:
             if row["others"] and not blind and (row["kind"], row["subject"]) not in self._seen:
                 self._traces.ended(row["id"], row["owner_id"], f"no longer seen: {row['what']}")
 
-    def _ports_of(self, name: str, fabric: str) -> list[tuple[str, str]]:
-        """Name and port of each adapter of a node, or of an IPU-Machine, on a fabric."""
-        node = self._site.node_by_name.get(name)
-        if node is not None:
-            return [(h.name, h.port_id) for h in node.hcas_on(fabric)]
-        machine = self._site.machine_by_name[name]
-        mine = self._site.machine_by_port.get((fabric, machine.port_id)) is machine
-        return [("rnic", machine.port_id)] if mine else []
-
     def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
         found = outside.marked.get(fabric, ())
         none = isinstance(found, WeftError)
@@ -75,7 +62,7 @@ class Members:
         members = self._members(fabric)
         mine, words = self._site.fabrics[fabric].segments, self._site.fabrics[fabric].words
         for name, pod in sorted(free.items()):
-            for adapter, port_id in self._ports_of(name, fabric):
+            for adapter, port_id in self._site.ports_of(name, fabric):
                 port = wire.snapshot.ports.get(port_id)
                 if port is None or port.unread:
                     continue  # no member's port that can't be read was given back; the audit says which these are

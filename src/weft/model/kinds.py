@@ -65,6 +65,8 @@ class Row:
         detachable: what needs it goes on without it once the order doesn't want it any more.
         ends_with: name of a kind that it needs, and that takes it along: where both go, that one is asked alone.
         repaired_unasked: recreated when missing. Otherwise only on an operator's request: a tenant may have deleted it.
+        cleaned: something that isn't the tenant's runs on its node when it is deleted: its adapters leave the segment
+            before that begins.
         data: it holds what a tenant has written: once its pod has served, weft neither replaces nor recreates it.
     """
 
@@ -84,6 +86,7 @@ class Row:
     detachable: bool = False
     ends_with: str = ""
     repaired_unasked: bool = True
+    cleaned: bool = False
     data: bool = False
 
 
@@ -185,6 +188,7 @@ class Kind(AnyKind):
             keeps_node=True,
             lent=True,
             repaired_unasked=False,
+            cleaned=True,
         ),
     )
     PORT = (

@@ -170,6 +170,11 @@ class Node(Document):
         return tuple(h for h in self.hcas if h.fabric == fabric)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is assigned to pods as a whole, and can be reserved."""
+        return self.role == "compute"
+
+    @property
     def numa(self) -> int:
         """How many NUMA nodes it has, as far as is known."""
         return self.numa_nodes or 1 + max((d.numa for d in (*self.accelerators, *self.hcas)), default=0)

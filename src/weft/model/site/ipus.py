@@ -82,6 +82,11 @@ class IpuMachine(Document):
     agent_port: int = Field(default=AGENT_PORT, ge=1, le=65535, description="TCP port of the V-IPU agent.")
 
     @property
+    def is_whole(self) -> bool:
+        """As of nodes: every pod gets whole ones."""
+        return True
+
+    @property
     def port_id(self) -> str:
         """Id under which the fabric's driver knows the RNIC's port, if the data network is a fabric."""
         return f"{self.rnic_switch}/{self.rnic_switch_port}"

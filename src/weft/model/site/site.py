@@ -56,6 +56,7 @@ class Site(Document):
         copied = super().model_copy(update=update, deep=deep)
         for name in (
             "node_by_name",
+            "units",
             "switch_by_name",
             "hca_by_port_guid",
             "port_by_id",
@@ -68,6 +69,32 @@ class Site(Document):
     @cached_property
     def node_by_name(self) -> dict[str, Node]:
         return {n.name: n for n in self.nodes}
+
+    @cached_property
+    def units(self) -> dict[str, Node | IpuMachine]:
+        """Name -> what pods hold: nodes, then IPU-Machines."""
+        return {**self.node_by_name, **self.machine_by_name}
+
+    def ports_of(self, unit: str, fabric: str) -> tuple[tuple[str, str], ...]:
+        """Name and id of each port of a unit on a fabric."""
+        found = self.units[unit]
+        if isinstance(found, Node):
+            return tuple((h.name, h.port_id) for h in found.hcas_on(fabric))
+        mine = self.machine_by_port.get((fabric, found.port_id)) is found
+        return (("rnic", found.port_id),) if mine else ()
+
+    def wiring(self, unit: str) -> object:
+        """What a pod's graph uses of a unit: it can't change while a pod holds it. None: there is no such unit."""
+        found = self.units.get(unit)
+        if isinstance(found, IpuMachine):
+            pod = self.ipu_pods.get(found.ipu_pod)
+            wired = (found.rnic_mac, found.rnic_switch, found.rnic_switch_port)
+            return found.ipu_pod, pod and pod.data.fabric, *wired
+        return found and (found.nova_host, [(h.name, h.fabric, h.guid, h.port_id) for h in found.hcas])
+
+    def is_bound(self, unit: str) -> bool:
+        """Whether a unit is bound to the pod that holds it, so that it can't be had is no fault then."""
+        return unit in self.machine_by_name
 
     @cached_property
     def switch_by_name(self) -> dict[str, Switch]:

@@ -12,7 +12,7 @@ from weft.model.errors import InputError
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import BOOTABLE, Link, Node, Site, SiteNetwork, Switch
 from weft.planning.fabric.topology import NO_BLOCK, NO_FABRIC, Topology, natural
-from weft.planning.shapes.ipu.check import check_ipus
+from weft.planning.shapes.ipu.check import check_ipus, ipu_hints
 from weft.planning.site.bonds import check_bonds
 from weft.planning.site.cables import check_cables
 from weft.planning.site.deployment import check_deployments
@@ -96,19 +96,7 @@ def hints(site: Site) -> tuple[str, ...]:
                 f"leaf {switch.name} is dedicated to project {switch.project}, but no node is connected to it: no "
                 "effect"
             )
-    for name in sorted(site.ipu_pods):
-        if site.ipu_pods[name].gateway.keys_in_clear:
-            whose = (
-                "agents and of controllers"
-                if site.ipu_pods[name].gateway.agents_ca is None
-                else "controllers"
-            )
-            found.append(
-                f"IPU-POD {name} has keys_in_clear: keys of {whose} without TLS can be sniffed on the gateway network"
-            )
-        for role, what in (("poplar", "Poplar servers"), ("controller", "controller nodes")):
-            if not any(n.role == role and n.ipu_pod in (None, name) for n in site.nodes):
-                found.append(f"IPU-POD {name} has no {what}: no IPUs can be ordered there")
+    found += ipu_hints(site)
     for name, cloud in sorted(site.clouds.items()):
         if not cloud.flavors:
             found.append(f"cloud {name} has no flavors: nothing can be ordered there")

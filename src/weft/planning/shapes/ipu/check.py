@@ -21,6 +21,17 @@ KEPT = 32
 Path = tuple[str | int, ...]
 
 
+def ipu_hints(site: Site) -> Iterator[str]:
+    """What isn't wrong, and worth knowing; one sentence each."""
+    for name, pod in sorted(site.ipu_pods.items()):
+        if pod.gateway.keys_in_clear:
+            whose = "agents and of controllers" if pod.gateway.agents_ca is None else "controllers"
+            yield f"IPU-POD {name} has keys_in_clear: keys of {whose} without TLS can be sniffed on the gateway network"
+        for role, what in (("poplar", "Poplar servers"), ("controller", "controller nodes")):
+            if not any(n.role == role and n.ipu_pod in (None, name) for n in site.nodes):
+                yield f"IPU-POD {name} has no {what}: no IPUs can be ordered there"
+
+
 def check_ipus(site: Site) -> list[WrongValue]:
     """Everything that is wrong with IPU-PODs, IPU-Machines and Poplar servers."""
     return [*_pods(site), *_machines(site), *_servers(site)]
