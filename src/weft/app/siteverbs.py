@@ -187,9 +187,10 @@ class SiteVerbs(Desk):
                     f"name: {site.name} is another site than {owner.name}, which is applied: {then}"
                 )
             there = {r.resource.where for r in self._store.resources(owner.id) if not r.is_nowhere}
-            for cloud in sorted(there - site.clouds.keys()):
+            for place in sorted(there - site.clouds.keys() - site.fabrics.keys()):
+                table = "fabrics" if place in self._store.site().site.fabrics else "clouds"
                 raise ConflictError(
-                    f"clouds: {cloud} is missing, but resources of the site are there: {then}"
+                    f"{table}: {place} is missing, but resources of the site are there: {then}"
                 )
 
     @staticmethod

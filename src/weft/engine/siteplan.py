@@ -19,9 +19,9 @@ from weft.model.owner import Owner
 from weft.model.resources import Graph, NetworkSpec, Observed, Resource, SubnetSpec
 from weft.model.siteplan import SiteConflict, SitePlan, SiteStep
 from weft.planning.owners.follow import Known, follow
-from weft.planning.site.changes import adoptable, conflicts, notes, site_steps
+from weft.planning.site.changes import adoptable, conflicts, notes, site_steps, with_former
 from weft.planning.site.graph import site_graph
-from weft.ports.existing import Existing
+from weft.ports.existing import Existing, HasExisting
 from weft.ports.resources import Scope
 
 T = TypeVar("T")
@@ -53,9 +53,9 @@ class SitePlanner:
 
         Raises `ConflictError` while the site's resources are being destroyed, `UnknownError`, `PermanentError`.
         """
-        record, graph = self._record, site_graph(self._record.site)
-        owner = self._owner()
+        record, owner = self._record, self._owner()
         records = {r.key: r for r in self._store.resources(owner.id)} if owner else {}
+        graph = with_former(site_graph(record.site), _known(records.values()))
         scope = owner.scope if owner else _nobody(record.site.name)
         ids = {key: r.outside_id for key, r in records.items() if r.outside_id and not r.is_nowhere}
         there = [r.resource for r in records.values() if not r.is_nowhere]
@@ -143,7 +143,10 @@ class SitePlanner:
         def look(where: str) -> Mapping[str, Sequence[Existing]]:
             self._world.driver(where)  # says what is wrong if the site has no such cloud
             wanted = [r for r in graph.resources if r.where == where]
-            return self._world.clouds[where].alike(wanted, ids)
+            if where in self._world.clouds:
+                return self._world.clouds[where].alike(wanted, ids)
+            fabric = self._world.fabric(where)
+            return fabric.alike(wanted, ids) if isinstance(fabric, HasExisting) else {}
 
         found: dict[str, Sequence[Existing]] = {}
         for part in _at_once(look, places):

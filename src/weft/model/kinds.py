@@ -117,7 +117,7 @@ class Kind(AnyKind):
             many="segments",
             home=Home.FABRIC,
             shown=_fields("number fabric_type"),
-            in_place=_fields("members"),
+            in_place=_fields("members former"),
             settles=True,
         ),
     )

@@ -22,7 +22,7 @@ class SiteStep(Document):
     key: str
     kind: str
     name: str
-    where: str = Field(description="Cloud.")
+    where: str = Field(description="Cloud or fabric.")
     what: str = Field(default="", description="What it is, in a few words.")
     id: str | None = Field(default=None, description="Its id in the cloud, if it is there.")
     fields: tuple[SpecChange, ...] = Field(default=(), description="Fields that differ.")

@@ -51,6 +51,14 @@ class SegmentSpec(Spec):
         default=FabricKind.INFINIBAND, description="How the number is written and what its members can be."
     )
     members: tuple[Membership, ...] = Field(description="Ports, sorted.")
+    shared: bool = Field(
+        default=False,
+        description="Of the site's own networks: ports that weft knows nothing of may be in it, and are left alone.",
+    )
+    former: tuple[str, ...] = Field(
+        default=(),
+        description="With `shared`: ids of ports that were members and must not be in it any more, sorted.",
+    )
 
     def summary(self) -> str:
         # A tenant's plan doesn't name the members (weft.app.shown).

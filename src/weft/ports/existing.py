@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from weft.model.mark import Mark
 from weft.model.resources import Resource
@@ -19,6 +19,8 @@ class Existing:
         own: it is in the project of weft's service user, which may change and remove it.
         same: it is the same thing, by MAC address, name or CIDR; otherwise it is only in the way.
         mark: weft's mark on it.
+        project_id: empty: it is in no cloud, and its name says what it is.
+        then: what to do about it, if that isn't what is done about things in clouds.
     """
 
     id: str
@@ -28,6 +30,7 @@ class Existing:
     own: bool
     same: bool = True
     mark: Mark | None = None
+    then: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +93,13 @@ class ExistingThings(Protocol):
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
         """Ports of all projects on networks of weft's service user, by the networks' ids. Raises `UnknownError`."""
+        ...
+
+
+@runtime_checkable
+class HasExisting(Protocol):
+    """A fabric on which something may be in the way of the site's own segments."""
+
+    def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
+        """As `ExistingThings.alike`. Raises `UnknownError`."""
         ...

@@ -12,7 +12,7 @@ It has nothing to do with OpenSM: it shows that engine, app and API know nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -125,10 +125,13 @@ class _Simulated(EthernetFabric):
         self.switches[switch].config.ports[name] = PortConfig(access, trunk)
 
     def _everywhere(
-        self, batch: Callable[[str, SwitchState], Batch], about: SegmentSpec | None = None
+        self,
+        batch: Callable[[str, SwitchState], Batch],
+        about: SegmentSpec | None = None,
+        own: Sequence[SegmentSpec] = (),
     ) -> None:
         try:
-            super()._everywhere(batch, about)
+            super()._everywhere(batch, about, own)
         finally:
             self.lose_answer = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
 
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling
@@ -13,9 +14,19 @@ from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.hostports import port_troubles
 from weft.drivers.switches.looks import Heard, QosReading, listen, qos_sentences, silent_sentences
 from weft.drivers.switches.names import read_name, vlan_name
+from weft.drivers.switches.own import (
+    InTheWay,
+    Own,
+    check_own,
+    clean_own,
+    edit_for_own,
+    in_the_way,
+    observe_own,
+    removal_of_own,
+)
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.switch import Switch
-from weft.drivers.switches.vlans import Batch, SwitchState
+from weft.drivers.switches.vlans import Batch, SwitchState, joined
 from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
 from weft.model.errors import OutsideError, PermanentError, UnknownError, WeftError
 from weft.model.fabric import (
@@ -31,8 +42,10 @@ from weft.model.fabric import (
 )
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
-from weft.model.resources import Kind, Marked, Observed, Resource, SegmentSpec
+from weft.model.owner import Owner
+from weft.model.resources import Kind, Marked, Observed, Outcome, Resource, SegmentSpec
 from weft.model.site import Site
+from weft.ports.existing import Existing
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
@@ -108,12 +121,18 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return Usage(snapshot.configured.numbers | snapshot.ports_in.keys() | snapshot.carriers.keys())
 
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
+        if segment.shared:
+            return observe_own(Own(segment, vlan_name(mark), ours=True), self._own(snapshot), leaving=False)
         return observe(mark, segment, self._own(snapshot))
 
     def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
+        if segment.shared:
+            return check_own(segment, self._own(snapshot))
         return check(segment, self._own(snapshot))
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
+        if segment.shared:
+            return clean_own(segment, self._own(snapshot))
         return clean(segment, self._own(snapshot), self._accepted_without)
 
     def _accepted_without(self, number: int, end: str) -> bool:
@@ -178,6 +197,92 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             found.append(Marked(Kind.SEGMENT, self._fabric, str(number), name, owner, None, facts))
         return found
 
+    # -- the site's own networks -------------------------------------------------------------------------------
+
+    def find(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Observed]:
+        own = {r.key: one for r in wanted if (one := _own_of(scope, r, ids)) is not None}
+        found = dict(super().find(scope, [r for r in wanted if r.key not in own], ids))
+        if own:
+            seen = self.snapshot(patient=scope.patient)
+            found |= {key: observe_own(one, seen, scope.leaving) for key, one in own.items()}
+        return found
+
+    def create(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        """The site's own are made by one change of each switch."""
+        own = {r.key: one for r in wanted if (one := _own_of(scope, r, ids)) is not None}
+        others = super().create(scope, [r for r in wanted if r.key not in own], ids)
+        return {**others, **self._put_own(scope, own)}
+
+    update = create
+
+    def delete(
+        self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+    ) -> Mapping[str, Outcome]:
+        own = {r.key: one for r in wanted if (one := _own_of(scope, r, ids)) is not None}
+        others = super().delete(scope, [r for r in wanted if r.key not in own], ids)
+
+        def edits(switch: str, state: SwitchState, one: Own) -> Batch:
+            return removal_of_own(switch, state, one, self.cabling)
+
+        return {**others, **self._change_own(scope, own, edits)}
+
+    def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
+        """As `weft.ports.existing.ExistingThings`: what the switches have where the site's own VLANs are to be."""
+        nobody = Scope(self._site.name, Owner("site", str(UUID(int=0))), "", "")
+        new = [one for r in wanted if r.key not in ids and (one := _own_of(nobody, r, ids)) is not None]
+        if not new:
+            return {}
+        seen, keys = self.snapshot(), {segment_of(r).number: r.key for r in wanted}
+        return {
+            keys[one.number]: found
+            for one in new
+            if (found := [_existing(one, way, self._site.name) for way in in_the_way(one, seen)])
+        }
+
+    def _put_own(self, scope: Scope, own: Mapping[str, Own]) -> Mapping[str, Outcome]:
+        if not own:
+            return {}
+        seen, refused = self.snapshot(), dict[str, Outcome]()
+        for key, one in own.items():
+            if way := next(iter(in_the_way(one, seen)), None):
+                asked, of = f"set {one.spec.named}", f"fabric {self._fabric}"
+                refused[key] = Outcome(error=PermanentError(asked, of, f"{way.what} has {way.has}", way.then))
+
+        def edits(switch: str, state: SwitchState, one: Own) -> Batch:
+            return edit_for_own(switch, state, one, self.cabling)
+
+        possible = {key: one for key, one in own.items() if key not in refused}
+        return {**refused, **self._change_own(scope, possible, edits)}
+
+    def _change_own(
+        self, scope: Scope, own: Mapping[str, Own], edits: Callable[[str, SwitchState, Own], Batch]
+    ) -> Mapping[str, Outcome]:
+        """All at once on each switch; if that is refused, one after the other: each has its own answer then."""
+        if not own:
+            return {}
+
+        def together(switch: str, state: SwitchState) -> Batch:
+            batch = Batch()
+            for one in own.values():
+                batch = joined(batch, edits(switch, batch.on(state), one))
+            return batch
+
+        specs = tuple(one.spec for one in own.values())
+        try:
+            self._everywhere(_fenced(scope, together), own=specs)
+        except PermanentError as error:
+            if len(own) == 1:
+                return {key: Outcome(error=error) for key in own}
+            each = [self._change_own(scope, {key: one}, edits) for key, one in own.items()]
+            return {key: outcome for answers in each for key, outcome in answers.items()}
+        finally:
+            self._reading.changed()  # also without an answer: it may have been done
+        return {key: Outcome(one.spec.text) for key, one in own.items()}
+
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _put(self, scope: Scope, resource: Resource) -> None:
@@ -218,13 +323,15 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
                 raise self._taken(number, "it is somebody else's by now")
         self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling))
 
-    def _everywhere(self, batch: Edits, about: SegmentSpec | None = None) -> None:
+    def _everywhere(
+        self, batch: Edits, about: SegmentSpec | None = None, own: Sequence[SegmentSpec] = ()
+    ) -> None:
         """On every switch at once. One without an answer makes the outcome unknown; a refusal is reported first, and
         before it whatever the fence said."""
 
         def one(session: Switch) -> Exception | None:
             try:
-                session.change(lambda state: batch(session.name, state), about)
+                session.change(lambda state: batch(session.name, state), about, own)
             except Exception as error:  # raised below, once none of the others is under way any more
                 return error
             return None
@@ -267,3 +374,18 @@ def _fenced(scope: Scope, edits: Edits) -> Edits:
         return batch
 
     return fenced
+
+
+def _own_of(scope: Scope, resource: Resource, ids: Mapping[str, str]) -> Own | None:
+    """A VLAN of the site's own networks; None: it is a pod's."""
+    spec = segment_of(resource)
+    if not spec.shared:
+        return None
+    return Own(spec, vlan_name(scope.mark(resource.key)), ids.get(resource.key) == spec.text)
+
+
+def _existing(own: Own, way: InTheWay, site: str) -> Existing:
+    mark = Mark(site, way.owner, "") if way.owner is not None else None
+    return Existing(
+        own.spec.text, way.what, "", way.has, own=way.adoptable, same=way.adoptable, mark=mark, then=way.then
+    )

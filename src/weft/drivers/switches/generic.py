@@ -122,7 +122,9 @@ class Generic:
                 state = _with(state, number, {})
         return state
 
-    def change(self, edit: Edit, about: SegmentSpec | None = None) -> SwitchState:
+    def change(
+        self, edit: Edit, about: SegmentSpec | None = None, own: Sequence[SegmentSpec] = ()
+    ) -> SwitchState:
         """Send all that a VLAN must have here, and take it off every port that weft had put it on.
 
         Raises `UnknownError` if the switch doesn't accept it.

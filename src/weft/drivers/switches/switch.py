@@ -49,11 +49,14 @@ class Switch(Protocol):
 
     def read(self) -> SwitchState: ...
 
-    def change(self, edit: Edit, about: SegmentSpec | None = None) -> SwitchState:
+    def change(
+        self, edit: Edit, about: SegmentSpec | None = None, own: Sequence[SegmentSpec] = ()
+    ) -> SwitchState:
         """Make what `edit` says, read it back and save it; an empty batch changes nothing.
 
         Args:
             about: the segment that it is about, for switches that can't be read back.
+            own: segments of the site's own, whose VLANs and ports may be changed besides those for pods.
         """
         ...
 
@@ -80,10 +83,16 @@ class Limits:
     ports: frozenset[str]
     parking: int
 
-    def check(self, batch: Batch, name: str) -> None:
-        """Raises `PermanentError` if the batch would change anything else."""
-        wrong = [str(n) for n in sorted(batch.numbers) if n not in self.vlans]
-        wrong += sorted(batch.ports.keys() - self.ports)
+    def check(self, batch: Batch, name: str, own: Sequence[SegmentSpec] = ()) -> None:
+        """Raises `PermanentError` if the batch would change anything else.
+
+        Args:
+            own: segments of the site's own, whose VLANs and ports are weft's too.
+        """
+        numbers = {s.number for s in own}
+        ends = {end for s in own for end in (*s.ports, *s.former)}
+        wrong = [str(n) for n in sorted(batch.numbers - numbers) if n not in self.vlans]
+        wrong += sorted(p for p in batch.ports.keys() - self.ports if f"{name}/{p}" not in ends)
         if wrong:
             said, then = (
                 f"{', '.join(wrong)} isn't weft's to change",
@@ -164,13 +173,19 @@ class Session(ABC):
             self._doubt = None
         return replace(state, unsaved=self._unsaved)
 
-    def change(self, edit: Edit, about: SegmentSpec | None = None, save: bool = False) -> SwitchState:
+    def change(
+        self,
+        edit: Edit,
+        about: SegmentSpec | None = None,
+        own: Sequence[SegmentSpec] = (),
+        save: bool = False,
+    ) -> SwitchState:
         """As `Switch.change`. Args: save: also if nothing is to be changed."""
         with self._changing:
             before = self._fresh(self._read_vlans)
             batch = edit(before)
             if batch:
-                self.limits.check(batch, self.name)
+                self.limits.check(batch, self.name, own)
                 before = self._made(batch, before)
             if batch or save or self._unsaved:
                 self._keep()

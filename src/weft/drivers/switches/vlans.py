@@ -114,6 +114,22 @@ class Batch:
         return all(p in state.ports and e.done(state.ports[p]) for p, e in self.ports.items())
 
 
+def joined(first: Batch, second: Batch) -> Batch:
+    """One batch that does what the second does after the first."""
+    define = {n: name for n, name in first.define.items() if n not in second.forget}
+    forget = (first.forget - second.define.keys()) | second.forget
+    ports = dict(first.ports)
+    for port, edit in second.ports.items():
+        was = ports.get(port, PortEdit())
+        ports[port] = PortEdit(
+            was.untagged if edit.untagged == KEEP else edit.untagged,
+            (was.add - edit.remove) | edit.add,
+            (was.remove - edit.add) | edit.remove,
+            was.trunk or edit.trunk,
+        )
+    return Batch({**define, **second.define}, forget, ports)
+
+
 def inverse(batch: Batch, before: SwitchState) -> Batch:
     """The batch that undoes this one; it removes only VLANs that weren't there before."""
     ports: dict[str, PortEdit] = {}

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.site.ipus import Address
+from weft.model.site.switching import SwitchPort
 
 SubnetRole = Literal[
     "bmc",
@@ -79,6 +80,17 @@ class SiteNetwork(Document):
     physical_network: Name = Field(description="Name of the physical network in Neutron.")
     vlan: int | None = Field(
         default=None, ge=1, le=4094, description="VLAN id. Default: untagged (a flat network)."
+    )
+    fabric: Name | None = Field(
+        default=None,
+        description="Ethernet fabric on whose switches the VLAN is weft's: `weft site apply` defines it, and puts "
+        "into it the ports of all hardware on this network that is cabled to one of them. Default: ports are recorded, "
+        "and nothing is configured.",
+    )
+    trunks: tuple[SwitchPort, ...] = Field(
+        default=(),
+        description="With `fabric`: ports of its switches that carry the VLAN with its tag, such as those of the "
+        "cloud's own hosts and routers. What else they carry stays.",
     )
     mtu: int = Field(default=1500, ge=1280, le=9216, description="Largest IP packet in bytes.")
     shared_with: tuple[ProjectId, ...] = Field(

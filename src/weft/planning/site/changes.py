@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from weft.model.change import SpecChange
 from weft.model.owner import Owner
-from weft.model.resources import Graph, NetworkSpec, Observed, Resource
+from weft.model.resources import Graph, NetworkSpec, Observed, Resource, SegmentSpec
 from weft.model.siteplan import SiteAction, SiteConflict, SiteStep
 from weft.planning.owners.follow import Known, follow
 from weft.ports.existing import Existing
 
+NO_MEMBER = "no member"
 FIXED = frozenset(
     {
         "type",
@@ -92,7 +93,7 @@ def conflicts(
             continue
         for one in existing.get(key, ()):
             # Anybody may write a mark on a thing of its own.
-            if one.own and one.mark is not None and one.mark.owner == owner:
+            if (one.own or not one.project_id) and one.mark is not None and one.mark.owner == owner:
                 continue
             yield SiteConflict(
                 key=key,
@@ -119,16 +120,20 @@ def notes(graph: Graph, projects: Mapping[str, Mapping[str, str]]) -> Iterator[s
 
 
 def _then(one: Existing, could: bool) -> str:
-    if one.mark is not None and one.own:
+    if one.mark is not None and (one.own or not one.project_id):
         return f"it is weft's own, of {one.mark.owner} of site {one.mark.site}: release that first"
     if could:
         return "adopt it with --adopt, or remove it"
+    if one.then:
+        return one.then
     if one.same and not one.own:
         return "it is in another project than that of weft's service user, so weft can't adopt it: remove it"
     return "remove it, or describe another"
 
 
 def _named(resource: Resource, one: Existing) -> str:
+    if not one.project_id:
+        return one.name
     name = f" {one.name!r}" if one.name else ""
     return f"{resource.kind.row.one}{name} {one.id} of project {one.project_id}"
 
@@ -155,11 +160,39 @@ def _step(
 def _specs(before: Resource, after: Resource | None) -> tuple[SpecChange, ...]:
     if after is None:
         return ()
+    if isinstance(before.spec, SegmentSpec) and isinstance(after.spec, SegmentSpec):
+        return tuple(_members(after.key, before.spec, after.spec))
     return tuple(
         SpecChange(key=after.key, field=name, was=_text(was), becomes=_text(value))
         for name, value in after.spec
         if (was := getattr(before.spec, name, None)) != value
     )
+
+
+def _members(key: str, before: SegmentSpec, after: SegmentSpec) -> Iterator[SpecChange]:
+    """Number and ports, one by one."""
+    if before.number != after.number:
+        yield SpecChange(key=key, field="number", was=before.text, becomes=after.text)
+    was, now = ({m.port: str(m.mode) for m in spec.members} for spec in (before, after))
+    for port in sorted(was.keys() | now.keys()):
+        if was.get(port) != now.get(port):
+            had, has = was.get(port, NO_MEMBER), now.get(port, NO_MEMBER)
+            yield SpecChange(key=key, field=f"port {port}", was=had, becomes=has)
+
+
+def with_former(graph: Graph, rows: Mapping[str, Known]) -> Graph:
+    """The graph, in which the site's own segments name the ports that were in them, too: whoever takes a port off must
+    know that it is there by weft's doing."""
+
+    def one(resource: Resource) -> Resource:
+        spec, row = resource.spec, rows.get(resource.key)
+        was = row.resource.spec if row is not None and not row.nowhere else None
+        if not isinstance(spec, SegmentSpec) or not isinstance(was, SegmentSpec) or was.number != spec.number:
+            return resource
+        former = tuple(sorted((was.ports | set(was.former)) - spec.ports))
+        return resource.model_copy(update={"spec": spec.model_copy(update={"former": former})})
+
+    return graph.model_copy(update={"resources": tuple(one(r) for r in graph.resources)})
 
 
 def _differences(key: str, found: Observed | None) -> tuple[SpecChange, ...]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
+from weft.model.fabric import Membership
+from weft.model.fabrictypes import Mode
 from weft.model.ids import Mac
 from weft.model.resources import (
     Egress,
@@ -21,6 +23,7 @@ from weft.model.resources import (
     Resource,
     RouterSpec,
     SecurityGroupSpec,
+    SegmentSpec,
     Spec,
     SubnetSpec,
 )
@@ -47,6 +50,7 @@ def _resources(site: Site) -> Iterator[Resource]:
     yield from _groups(site)
     for leg in legs(site):
         yield leg.resource(site)
+    yield from _segments(site)
 
 
 # -- networks ------------------------------------------------------------------------------------------------------
@@ -107,6 +111,7 @@ class Leg:
     Attributes:
         key: of its port, such as `port/m1/bmc`.
         network: name in the site.
+        plug: switch port that it is cabled to, as switch/port; None: the site doesn't say.
     """
 
     key: str
@@ -115,6 +120,7 @@ class Leg:
     mac: Mac
     address: IPv4Address
     host_name: str
+    plug: str | None = None
 
     def resource(self, site: Site) -> Resource:
         """Its port: unbound, since binding is the cloud's own services', and not filtered: nothing could."""
@@ -141,15 +147,53 @@ def legs(site: Site) -> Iterator[Leg]:
     """
     for one in site.interfaces:
         key = f"port/{one.device}/{one.name}"
-        yield Leg(key, one.device, one.network, one.mac, one.address, one.host_name)
+        plug = _plug(one.switch, one.port)
+        yield Leg(key, one.device, one.network, one.mac, one.address, one.host_name, plug)
     for machine in site.ipu_machines:
         pod = site.ipu_pods.get(machine.ipu_pod)
         for name in ("bmc", "gw", "rnic"):
             mac, address = getattr(machine, f"{name}_mac"), getattr(machine, f"{name}_address")
             network = network_at(site, pod.cloud if pod else None, address)
             if network is not None:
-                host_name = f"{machine.name}-{name}".lower()
-                yield Leg(f"port/{machine.name}/{name}", machine.name, network, mac, address, host_name)
+                key, host_name = f"port/{machine.name}/{name}", f"{machine.name}-{name}".lower()
+                port = machine.rnic_switch_port if name == "rnic" else getattr(machine, f"{name}_port")
+                plug = _plug(getattr(machine, f"{name}_switch"), port)
+                if name == "rnic" and pod is not None and pod.data.fabric is not None:
+                    plug = None  # its pods have that
+                yield Leg(key, machine.name, network, mac, address, host_name, plug)
+
+
+def _plug(switch: str | None, port: str | None) -> str | None:
+    return f"{switch}/{port}" if switch and port else None
+
+
+# -- switch ports --------------------------------------------------------------------------------------------------
+
+
+def _segments(site: Site) -> Iterator[Resource]:
+    """The VLAN of each network whose `fabric` says that it is weft's on switches, with exactly its ports."""
+    cabled = list(legs(site)) if any(n.fabric for n in site.networks.values()) else []
+    for name, network in site.networks.items():
+        if network.fabric is None or network.vlan is None:
+            continue
+        fabric = site.fabrics[network.fabric]
+        switches = {s.name for s in site.switches if s.fabric == network.fabric}
+        ports = {
+            leg.plug for leg in cabled if leg.network == name and leg.plug and switch_of(leg.plug) in switches
+        }
+        members = [Membership(port=port, mode=Mode.ACCESS) for port in ports]
+        members += [Membership(port=port, mode=Mode.TRUNK) for port in network.trunks]
+        spec = SegmentSpec(
+            number=network.vlan,
+            fabric_type=fabric.type,
+            members=tuple(sorted(members, key=lambda m: m.port)),
+            shared=True,
+        )
+        yield _made(f"segment/{name}", name, network.fabric, spec)
+
+
+def switch_of(plug: str) -> str:
+    return plug.partition("/")[0]
 
 
 # -- security groups -----------------------------------------------------------------------------------------------

@@ -1,0 +1,373 @@
+"""Switch ports of a site's own networks: planned, set, kept, adopted and taken back by the site's loop, on simulated
+switches behind weft's own driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.sitehouse import SiteHouse
+from tests.helpers.ownports import TRUNK, interfaces, own_ports
+from weft.app.sitefile import checked
+from weft.drivers.switches.names import vlan_name
+from weft.engine.database import Database
+from weft.engine.ledger import FabricLedger
+from weft.model.errors import ConflictError, UnknownError
+from weft.model.mark import Mark
+from weft.model.owner import Owner
+from weft.model.pod import PodState
+from weft.model.site import Site
+from weft.model.views import Finding
+from weft.planning.site.plantext import site_plan_text
+from weft.testing.ethernet import FakeEthernet, PortConfig
+from weftlab.switches.labsite import FABRIC
+
+GATEWAYS, STORAGE = 13, 12
+ACCESS = {"tor01/Ethernet31": 13, "tor01/Ethernet32": 13, "tor02/Ethernet31": 13, "tor01/Ethernet33": 12}
+FOREIGN = "tor01/Ethernet39"
+
+
+class PortsHouse(SiteHouse):
+    """Two networks on two simulated leaves."""
+
+    def __init__(self, database: Database, url: str) -> None:
+        super().__init__(database, url)
+        self.activate(own_ports())
+        words = self.site.fabrics[FABRIC].words
+        self.fake = FakeEthernet(self.site, FABRIC, ledger=FabricLedger(database, FABRIC, words))
+        for switch in self.fake.switches.values():
+            switch.config.ports |= {f"Ethernet{n}": PortConfig() for n in range(30, 41)}
+        resources = {"lab": self.world.resources["lab"], FABRIC: self.fake}
+        self.world = replace(self.world, resources=resources, fabrics={FABRIC: self.fake})
+
+    def activate(self, site: Site) -> None:
+        super().activate(site)
+        if hasattr(self, "fake"):  # a new site has new drivers; these switches stay what they are
+            self.fake._site = site
+
+    def port(self, end: str) -> PortConfig:
+        switch, _, name = end.partition("/")
+        return self.fake.switches[switch].config.ports[name]
+
+    def access(self) -> dict[str, int]:
+        ends = {f"{s}/{p}": c for s, one in self.fake.switches.items() for p, c in one.config.ports.items()}
+        return {end: c.access for end, c in ends.items() if c.access is not None}
+
+    def findings(self) -> list[Finding]:
+        """Of the audit, but for hosts: the simulated cloud has none of this lab's."""
+        return [f for f in self.service.audit(self.operator).findings if f.kind != "node"]
+
+    def vlans(self) -> dict[str, set[int]]:
+        return {s: set(one.config.vlans) for s, one in self.fake.switches.items() if one.config.vlans}
+
+    def segment_steps(self, adopt: bool = False) -> dict[str, list[tuple[str, str, str]]]:
+        """`action key` -> field, was, becomes."""
+        return {
+            f"{s.action} {s.key}": [(f.field, f.was, f.becomes) for f in s.fields]
+            for s in self.plan(adopt).steps
+            if s.kind == "segment"
+        }
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[PortsHouse]:
+    house = PortsHouse(database, database_url)
+    yield house
+    house.close()
+
+
+def test_from_plan_to_receipt(house: PortsHouse) -> None:
+    """Exactly the described ports, each network's VLAN on the switches that need it; a second apply does nothing; taken
+    back, each port is read without it."""
+    assert house.segment_steps().keys() == {"create segment/gateways", "create segment/storage"}
+    assert "VLAN 13, 3 members" in site_plan_text(house.plan())
+    assert house.access() == {} and house.vlans() == {}
+    house.applied()
+    assert house.access() == ACCESS and house.port(TRUNK).trunk == {STORAGE}
+    assert house.vlans() == {"tor01": {12, 13}, "tor02": {12, 13}}
+    revisions = {s: one.config.revision for s, one in house.fake.switches.items()}
+    assert revisions == {"tor01": 1, "tor02": 1, "agg01": 0}, "one change of each switch"
+    assert house.ask().nothing and house.findings() == []
+    house.destroyed()
+    receipt = house.service.site_receipt(house.operator).receipt
+    assert receipt.clean
+    read = {(i.plane, i.subject): i.result for i in receipt.items}
+    assert {read["switch port", end] for end in (*ACCESS, TRUNK)} == {"clean"}
+    assert read["switch", "VLAN 13"] == "clean"
+    assert house.access() == {} and house.port(TRUNK).trunk == set() and house.vlans() == {}
+
+
+def test_drift_is_planned_told_and_mended(house: PortsHouse) -> None:
+    house.applied()
+    house.fake.put("tor01/Ethernet31", 12)
+    house.port("tor02/Ethernet31").access = None
+    house.port("tor01/Ethernet32").trunk = {77}
+    house.fake.switches["tor02"].config.vlans[13] = "by-hand"
+    told = house.segment_steps()
+    assert set(told["change segment/gateways"]) == {
+        ("port tor01/Ethernet31", "in VLAN 12", "access"),
+        ("port tor02/Ethernet31", "no member", "access"),
+        ("port tor01/Ethernet32", "access with VLAN 77 besides", "access"),
+        ("name on tor02", "by-hand", "weft's"),
+    }
+    findings = house.findings()
+    assert any("tor02/Ethernet31" in f.what for f in findings)
+    house.visits(3)
+    assert house.access() == ACCESS and house.port("tor01/Ethernet32").trunk == set()
+    assert house.plan().nothing
+
+
+def test_foreign_ports_are_left_alone_told_and_hold_the_end(house: PortsHouse) -> None:
+    """A port that weft knows nothing of, in the VLAN by somebody's hand: its VLAN isn't taken away under it."""
+    house.applied()
+    house.fake.put(FOREIGN, GATEWAYS)
+    assert house.plan().nothing
+    house.visits(2)
+    assert house.port(FOREIGN).access == GATEWAYS and house.site_owner().state is PodState.READY
+    [found] = house.findings()
+    assert found.id == FOREIGN and "VLAN 13" in found.what
+    house.service.destroy_site(house.operator)
+    owner = house.visits(3)
+    assert owner.state is PodState.RELEASING and FOREIGN in owner.reason
+    assert house.access()["tor01/Ethernet31"] == GATEWAYS, "nothing of that switch is changed meanwhile"
+    house.fake.put(FOREIGN, None)
+    house.visit(house.site_owner(), PodState.RELEASED)
+    assert house.service.site_receipt(house.operator).receipt.clean and house.access() == {}
+
+
+def test_a_row_that_goes_is_taken_off_its_port_and_one_that_moves_follows(house: PortsHouse) -> None:
+    house.applied()
+    rows = tuple(i for i in interfaces(m2_bmc="Ethernet36") if (i.device, i.name) != ("m1", "gw"))
+    house.activate(checked(house.site.model_copy(update={"interfaces": rows})))
+    assert house.segment_steps() == {
+        "change segment/gateways": [
+            ("port tor01/Ethernet32", "access", "no member"),
+            ("port tor02/Ethernet31", "access", "no member"),
+            ("port tor02/Ethernet36", "no member", "access"),
+        ]
+    }
+    house.applied()
+    assert house.access() == {"tor01/Ethernet31": 13, "tor02/Ethernet36": 13, "tor01/Ethernet33": 12}
+    assert house.plan().nothing and house.ask().nothing
+
+
+def test_another_vlan_is_a_new_segment(house: PortsHouse) -> None:
+    house.applied()
+    house.change(gateways={"vlan": 14})
+    assert "recreate segment/gateways" in house.segment_steps()
+    house.applied()
+    assert house.access() == {end: 14 if n == GATEWAYS else n for end, n in ACCESS.items()}
+    assert house.vlans() == {"tor01": {12, 14}, "tor02": {12, 14}} and house.plan().nothing
+
+
+def test_a_network_that_moves_between_ports_of_another_does_not_flap(house: PortsHouse) -> None:
+    """A port of one network becomes another's: one takes it, the other doesn't take it away again."""
+    house.applied()
+    rows = tuple(
+        i.model_copy(update={"port": "Ethernet32"})
+        if i.device == "nas1"
+        else i.model_copy(update={"port": "Ethernet33"})
+        if i.name == "gw"
+        else i
+        for i in interfaces()
+    )
+    house.activate(checked(house.site.model_copy(update={"interfaces": rows})))
+    house.applied()
+    assert house.access() == {**ACCESS, "tor01/Ethernet32": 12, "tor01/Ethernet33": 13}
+    house.visits(2)
+    assert house.plan().nothing and house.findings() == []
+
+
+# -- what others have made --------------------------------------------------------------------------------------
+
+
+def by_hand(house: PortsHouse) -> None:
+    """What an operator has made before: the VLAN under a name, and some of its ports in it."""
+    for switch in ("tor01", "tor02"):
+        house.fake.switches[switch].config.vlans[GATEWAYS] = "ipu-gw"
+    house.fake.put("tor01/Ethernet31", GATEWAYS)
+
+
+def test_a_vlan_that_somebody_named_is_in_the_way_or_adopted(house: PortsHouse) -> None:
+    by_hand(house)
+    [conflict] = house.plan().conflicts
+    assert conflict.key == "segment/gateways" and conflict.adoptable
+    assert conflict.what == (
+        "VLAN 13 has the name 'ipu-gw' on tor01, tor02: adopt it with --adopt, or remove it"
+    )
+    with pytest.raises(ConflictError, match="ipu-gw"):
+        house.ask()
+    assert house.access() == {"tor01/Ethernet31": GATEWAYS}
+    told = house.segment_steps(adopt=True)["adopt segment/gateways"]
+    assert ("port tor02/Ethernet31", "no member", "access") in told
+    assert not [field for field, _, _ in told if field == "port tor01/Ethernet31"]
+    house.applied(adopt=True)
+    assert house.access() == ACCESS
+    mark = Mark("lab", house.site_owner().owner, "segment/gateways")
+    assert house.fake.switches["tor01"].config.vlans[GATEWAYS] == vlan_name(mark)
+    house.destroyed()
+    assert house.vlans() == {} and house.access() == {}
+
+
+def test_a_port_in_anothers_vlan_is_in_the_way(house: PortsHouse) -> None:
+    """Also with --adopt: only its operator knows whether what it has may go."""
+    house.fake.put("tor01/Ethernet31", 20)
+    house.port("tor01/Ethernet33").trunk = {20, 21}
+    for adopt in (False, True):
+        said = sorted(c.what for c in house.plan(adopt).conflicts)
+        assert said == [
+            "port tor01/Ethernet31 has VLAN 20, which isn't this network's: take it out of that, or correct the site",
+            "port tor01/Ethernet33 has VLAN 20, 21 with a tag: take it out of that, or correct the site",
+        ]
+        with pytest.raises(ConflictError, match="2 things in the way"):
+            house.ask(adopt)
+    assert house.access() == {"tor01/Ethernet31": 20}
+
+
+def test_a_trunk_of_every_vlan_is_no_port_of_hardware(house: PortsHouse) -> None:
+    """It may be the way to the rest of the site."""
+    config = house.port("tor02/Ethernet31")
+    config.access, config.trunk = 1, set(range(1, 4095))
+    [conflict] = house.plan().conflicts
+    assert "every VLAN, as a trunk" in conflict.what
+
+
+def test_a_native_vlan_on_a_trunk_is_in_the_way(house: PortsHouse) -> None:
+    house.fake.put(TRUNK, STORAGE)
+    [conflict] = house.plan().conflicts
+    assert f"port {TRUNK} has 12 as its VLAN without a tag" in conflict.what
+
+
+def test_a_trunk_keeps_what_else_it_carries(house: PortsHouse) -> None:
+    house.port(TRUNK).trunk = {20, 21}
+    house.port(TRUNK).access = 5
+    house.applied()
+    assert house.port(TRUNK) == PortConfig(5, {STORAGE, 20, 21})
+    house.destroyed()
+    assert house.port(TRUNK) == PortConfig(5, {20, 21})
+
+
+def test_a_trunk_that_carries_everything_stays_so(house: PortsHouse) -> None:
+    every = set(range(1, 4095))
+    house.port(TRUNK).trunk = set(every)
+    house.applied()
+    assert house.port(TRUNK).trunk == every
+    house.destroyed()
+    assert house.port(TRUNK).trunk == every
+
+
+def test_a_pods_vlan_name_is_never_adopted(house: PortsHouse) -> None:
+    mark = Mark("lab", Owner.pod("00000001-0000-4000-8000-000000000001"), "segment")
+    house.fake.switches["tor01"].config.vlans[GATEWAYS] = vlan_name(mark)
+    [conflict] = house.plan(adopt=True).conflicts
+    assert "release that first" in conflict.what and not conflict.adoptable
+
+
+def test_a_port_that_the_switch_does_not_have_is_in_the_way(house: PortsHouse) -> None:
+    del house.fake.switches["tor01"].config.ports["Ethernet31"]
+    [conflict] = house.plan().conflicts
+    assert "tor01 has no port Ethernet31" in conflict.what
+
+
+# -- silence, loss, death ---------------------------------------------------------------------------------------
+
+
+def test_a_silent_switch_is_unknown(house: PortsHouse) -> None:
+    """Neither planned over, nor mended, nor clean."""
+    house.applied()
+    house.fake.switches["tor02"].reachable = False
+    with pytest.raises(UnknownError, match="tor02"):
+        house.plan()
+    house.visits(2)
+    assert house.site_owner().state is not PodState.READY
+    findings = house.findings()
+    assert "unknown" in {f.category for f in findings} and "missing" not in {f.category for f in findings}
+    house.service.destroy_site(house.operator)
+    owner = house.visits(3)
+    assert owner.state is PodState.RELEASING and "tor02" in owner.reason
+    house.fake.switches["tor02"].reachable = True
+    house.visit(house.site_owner(), PodState.RELEASED)
+    assert house.service.site_receipt(house.operator).receipt.clean and house.access() == {}
+
+
+def test_a_switch_that_answers_with_the_past_signs_nothing(house: PortsHouse) -> None:
+    house.applied()
+    house.fake.switches["tor01"].freeze()
+    house.service.destroy_site(house.operator)
+    assert house.visits(3).state is PodState.RELEASING
+    house.fake.switches["tor01"].thaw()
+    house.visit(house.site_owner(), PodState.RELEASED)
+
+
+def test_a_lost_answer_is_found_again(house: PortsHouse) -> None:
+    house.fake.lose_answer = True
+    house.applied()
+    assert house.access() == ACCESS and house.plan().nothing
+
+
+def test_killed_in_the_middle(house: PortsHouse) -> None:
+    """After the first switch was changed: the next worker goes on with what is there."""
+
+    class DiedError(BaseException):
+        pass
+
+    house.ask()
+    switch, send = house.fake.switches["tor02"], FakeEthernet._everywhere
+
+    def die(*args: object, **more: object) -> None:
+        switch.reachable = False
+        try:
+            send(house.fake, *args, **more)  # type: ignore[arg-type]
+        finally:
+            switch.reachable = True
+            raise DiedError
+
+    house.fake._everywhere = die  # type: ignore[method-assign]
+    with pytest.raises(DiedError):
+        house.visit(house.site_owner())
+    del house.fake._everywhere
+    assert set(house.access()) == {e for e in ACCESS if e.startswith("tor01")}
+    house.run_out()
+    house.settle()
+    assert house.access() == ACCESS and house.plan().nothing
+
+
+def test_the_fabric_stays_described_while_something_is_there(house: PortsHouse) -> None:
+    house.applied()
+    document = house.site.model_dump(mode="json")
+    plain = {n: {**net, "fabric": None, "trunks": []} for n, net in document["networks"].items()}
+    renamed = json.loads(json.dumps(document).replace(f'"{FABRIC}"', '"other"'))
+    with pytest.raises(ConflictError, match="fabrics: roce is missing, but resources of the site are there"):
+        house.service.activate_site(house.operator, renamed)
+    house.service.activate_site(house.operator, {**document, "networks": plain})
+    assert house.access() == ACCESS, "nothing changes before it is applied"
+    house.site = house.store.site().site
+    assert set(house.segment_steps()) == {"remove segment/storage", "remove segment/gateways"}
+    house.applied()
+    assert house.access() == {} and house.vlans() == {}
+
+
+def test_destroyed_though_no_row_names_the_ports_any_more(house: PortsHouse) -> None:
+    """The site's file has moved on; what was applied is taken back all the same."""
+    house.applied()
+    document = house.site.model_dump(mode="json")
+    house.service.activate_site(house.operator, {**document, "networks": {}, "interfaces": [], "devices": []})
+    house.destroyed()
+    assert house.access() == {} and house.service.site_receipt(house.operator).receipt.clean
+
+
+def test_another_hand_after_the_end_is_left_alone(house: PortsHouse) -> None:
+    """The VLAN is the operator's again."""
+    from weft.engine.sweep import Sweeper, SweepSettings
+
+    house.applied()
+    house.destroyed()
+    by_hand(house)
+    world, site = (lambda: house.world), (lambda: house.site)
+    Sweeper(house.store, world, site, house.clock, SweepSettings(pause=0.0)).sweep()
+    assert house.access() == {"tor01/Ethernet31": GATEWAYS}
+    assert house.fake.switches["tor01"].config.vlans == {GATEWAYS: "ipu-gw"}
+    assert house.port("tor02/Ethernet31").access is None
