@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.people import Answer, People, Person, connection, wait_for
+from tests.helpers.dhcpagent import dhcp_agent
 from tests.helpers.sitenetworks import GATEWAYS, STORAGE
 from tests.helpers.terraform import Json, terraform
 from weft.app.sitefile import checked, load_site
@@ -319,3 +320,31 @@ def test_terraform_imports_what_weft_has_made(lab: Lab, operator: Person) -> Non
     good(operator.weft("site", "destroy", "--wait"))
     done, _ = exported(operator, "--live")
     assert "removed: " in good(done).out, "nothing is there, and nothing is imported"
+
+
+def test_names_of_hardware_resolve(lab: Lab, operator: Person) -> None:
+    """By the dnsmasq of the real neutron-dhcp-agent, with each device's name; and a name that a tenant takes, too."""
+    cloud = connection(lab, "operator")
+    good(operator.weft("site", "apply", "--wait"))
+    networks = {n.name: n.id for n in cloud.network.networks() if n.name in ("site-gw", "site-storage")}
+    wanted = {f"{i.device}-{i.name}": str(i.address) for i in interfaces()}
+    with dhcp_agent(lab, cloud) as names:
+        wait_for(lambda: all(names.serves(n) for n in networks.values()))
+        gateways, storage = networks["site-gw"], networks["site-storage"]
+        hardware = {n: a for n, a in wanted.items() if not n.startswith("nas")}
+        asked = [f"{name}.lab.example" for name in hardware]
+        wait_for(lambda: all(names.resolved(gateways, asked).values()))
+        assert names.resolved(gateways, asked) == {f"{n}.lab.example": [a] for n, a in hardware.items()}
+        assert names.resolved(gateways, list(hardware)) == {n: [a] for n, a in hardware.items()}
+        filer = ["nas1-eth0.lab.example"]
+        wait_for(lambda: names.resolved(storage, filer)[filer[0]] == ["10.212.0.5"])
+        assert names.resolved(gateways, ["m99-bmc.lab.example"]) == {"m99-bmc.lab.example": []}
+        good(operator.weft("audit"))
+        tenant = connection(lab, "team-a").network
+        port = tenant.create_port(network_id=storage, name="theirs", dns_name="nas1-eth0")
+        wait_for(lambda: len(names.resolved(storage, filer)[filer[0]]) == 2)
+        assert "nas1-eth0" in operator.weft("audit").out
+        tenant.delete_port(port)
+        wait_for(lambda: names.resolved(storage, filer)[filer[0]] == ["10.212.0.5"])
+    good(operator.weft("site", "destroy", "--wait"))
+    assert operator.weft("site", "receipt", "--json").json["receipt"]["clean"] is True

@@ -37,6 +37,8 @@ NO_COMPUTE = "this lab runs no nova-compute for it"
 """Why nodes beyond `--computes` can't be ordered: they are in the fabric only."""
 PHYSICAL_NETWORK = "rocenet"
 PORTS = 40
+HARDWARE = 2
+"""Hosts on the last ports of each leaf that are no node's adapters: BMCs, for networks of the site's own."""
 MOST_SWITCHES = 18
 """So many have a TCP port in `layout.PORT_OFFSETS`."""
 KINDS: Mapping[str, tuple[Speaks, ...]] = {
@@ -95,7 +97,10 @@ def host_name(node: str, adapter: str) -> str:
 
 
 def lab_plan(settings: Settings) -> FabricPlan:
-    """Every leaf is cabled to every spine; all adapters of a node are on one leaf, neighbours together."""
+    """Every leaf is cabled to every spine; all adapters of a node are on one leaf, neighbours together.
+
+    On the last ports of each leaf is `hardware`, in no VLAN and not in the lab's site.
+    """
     tree = tree_of(settings)
     if tree is None:
         raise ValueError("this lab has no Ethernet fabric")
@@ -118,7 +123,16 @@ def lab_plan(settings: Settings) -> FabricPlan:
         for h in range(tree.hcas):
             hosts.append(HostPlan(host_name(_node(index), f"mlx5_{h}"), len(hosts) + 1, (end(leaf),)))
     cables = [Cable(end(leaf), end(spine)) for leaf in leaves for spine in spines]
+    for name in leaves:
+        for n in range(HARDWARE):
+            last = End(name, PORTS - HARDWARE + 1 + n)
+            hosts.append(HostPlan(hardware(name, n + 1), len(hosts) + 1, (last,)))
     return FabricPlan(tuple(switches), tuple(cables), tuple(hosts))
+
+
+def hardware(leaf: str, number: int) -> str:
+    """Name of the namespace that is a BMC on a leaf."""
+    return f"{leaf}-bmc{number}"
 
 
 def _node(index: int) -> str:
@@ -133,7 +147,7 @@ def lab_nodes(settings: Settings, plan: FabricPlan, cloud: str) -> tuple[Node, .
     """Rows of the table of nodes: eight A100s each, so that no order means nodes of both fabrics."""
     hosts = {h.name: h for h in plan.hosts}
     found: list[Node] = []
-    for index in range(len(hosts) // (tree_of(settings) or BESIDE).hcas):
+    for index in range((tree_of(settings) or BESIDE).nodes):
         name = _node(index)
         mine = [h for h in plan.hosts if h.name.startswith(f"{name}-")]
         adapters = tuple(
