@@ -145,7 +145,6 @@ def _rack(leaf: str) -> str:
 
 def lab_nodes(settings: Settings, plan: FabricPlan, cloud: str) -> tuple[Node, ...]:
     """Rows of the table of nodes: eight A100s each, so that no order means nodes of both fabrics."""
-    hosts = {h.name: h for h in plan.hosts}
     found: list[Node] = []
     for index in range((tree_of(settings) or BESIDE).nodes):
         name = _node(index)
