@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.drivers.switches.switchlab import SwitchLab
+from weft.drivers.switches import turn
 from weftlab.switches import leaf_spine
 
 
@@ -18,6 +20,14 @@ def running_switches() -> Iterator[SwitchLab]:
         yield lab
     finally:
         lab.close()
+
+
+@pytest.fixture(autouse=True)
+def folder_of_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Each test's own: switches of the same name in other tests, in other processes too, aren't its."""
+    folder = tmp_path / "weft-switches"
+    monkeypatch.setattr(turn, "folder_of_turns", lambda: folder)
+    return folder
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class SshSwitch:
     """Sessions until `close`; `known_hosts` has its key.
 
     Attributes:
-        sessions: how many there were; `at_once`: how many at most at one time.
+        sessions: how many there were.
         refuse: sessions end before the shell answers.
     """
 
@@ -72,7 +72,7 @@ class SshSwitch:
         self.known_hosts = folder / "known_hosts"
         line = f"[127.0.0.1]:{self.port} {self._key.get_name()} {self._key.get_base64()}\n"
         self.known_hosts.write_text(line)
-        self.sessions, self.at_once, self._now, self.refuse = 0, 0, 0, False
+        self.sessions, self.refuse = 0, False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -94,12 +94,8 @@ class SshSwitch:
             channel = transport.accept(20)
             if channel is None or not door.shell.wait(20) or self.refuse:
                 return
-            self.sessions, self._now = self.sessions + 1, self._now + 1
-            self.at_once = max(self.at_once, self._now)
-            try:
-                self._shell(channel)
-            finally:
-                self._now -= 1
+            self.sessions += 1
+            self._shell(channel)
         except (paramiko.SSHException, EOFError, OSError):
             pass
         finally:

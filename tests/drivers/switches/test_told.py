@@ -75,7 +75,7 @@ class Device:
 class Told:
     """A fabric of switches that are all told, none read."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, turns: Path) -> None:
         plan = leaf_spine()
         urls = {s.name: "unix:/nowhere/db.sock" for s in plan.switches}
         document = ethernet_site(plan, urls, None, None).model_dump(mode="json")
@@ -86,7 +86,7 @@ class Told:
         self.records = Records()
         self.fabric = open_fabric(self.site, FABRIC, self.records)
         self.driver = Recorded(self.fabric, self.records)
-        self.turns = folder / f"weft-switches-{os.getuid()}"
+        self.turns = turns
 
     def port(self, host: str) -> str:
         return self.site.node_by_name[host].hcas[0].port_id
@@ -101,9 +101,8 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    told = Told(tmp_path)
+def told(folder_of_turns: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    told = Told(folder_of_turns)
 
     def made(device: GenericDevice) -> tuple[Device, tuple[type[Exception], ...]]:
         return told.devices[device.name], (RefusedError,)

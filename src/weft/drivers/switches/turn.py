@@ -38,9 +38,14 @@ def turn(lock: threading.Lock, switch: str) -> Generator[None]:
         lock.release()
 
 
+def folder_of_turns() -> Path:
+    """With a file for each switch, by name: who has it locked has the turn."""
+    return Path(tempfile.gettempdir()) / f"weft-switches-{os.getuid()}"
+
+
 @contextmanager
 def _among_processes(switch: str) -> Generator[None]:
-    folder = Path(tempfile.gettempdir()) / f"weft-switches-{os.getuid()}"
+    folder = folder_of_turns()
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         if (
