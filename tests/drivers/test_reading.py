@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from tests.drivers.opensm.rigs import FABRIC, FakeRig
+from tests.helpers.waiting import wait_for
 from weft.drivers.reading import SharedReading
 from weft.model.agentapi import Tables
 from weft.model.errors import UnknownError
 from weft.testing.fabric import FakeFabric
 
 
+def asking(shared: SharedReading[Any]) -> int:
+    """How many wait for a reading."""
+    return shared._waiting  # pyright: ignore[reportPrivateUsage]
+
+
 def test_fifty_at_once_are_one_or_two_readings() -> None:
     """B7: fifty visits at the same moment read the fabric's tables twice at most."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
-    reads: list[float] = []
-    asking = threading.Semaphore(0)
+    reads: list[Tables] = []
 
     def slow(tables: Tables) -> Tables:
-        reads.append(time.monotonic())
+        reads.append(tables)
         if len(reads) == 1:
-            assert all(asking.acquire(timeout=60) for _ in range(50))
-        time.sleep(0.2)  # who said that it asks is a step away from it
+            wait_for(lambda: asking(fabric._reading) == 49)  # pyright: ignore[reportPrivateUsage]
         return tables
 
     fabric.manager("sm1").eyes = slow
@@ -33,7 +37,6 @@ def test_fifty_at_once_are_one_or_two_readings() -> None:
 
     def visit() -> float:
         start.wait()
-        asking.release()
         return fabric.snapshot().began
 
     with ThreadPoolExecutor(50) as pool:
@@ -56,7 +59,7 @@ def test_who_asks_while_one_is_under_way_gets_the_next() -> None:
         first = pool.submit(shared.get)
         begun.wait(60)
         second = pool.submit(shared.get)
-        time.sleep(0.02)
+        wait_for(lambda: asking(shared) == 1)
         release.set()
         assert (first.result(), second.result()) == (0, 1)
 
@@ -68,7 +71,7 @@ def test_a_failed_reading_is_unknown_for_everybody_who_waited() -> None:
     def read(began: float) -> str:
         calls.append(began)
         if len(calls) == 2:
-            time.sleep(0.05)
+            wait_for(lambda: asking(shared) == 7)
             raise UnknownError("read", "the fabric", "no answer")
         return f"reading {len(calls)}"
 
@@ -84,7 +87,7 @@ def test_a_failed_reading_is_unknown_for_everybody_who_waited() -> None:
         asked = [pool.submit(ask) for _ in range(8)]
         errors = [f.exception() for f in asked]
     failed = [e for e in errors if isinstance(e, UnknownError)]
-    assert failed and len(calls) <= 3  # those who came after it had begun share the one after it
+    assert len(failed) == 1 and len(calls) == 3  # those who came after it had begun share the one after it
     with pytest.raises(UnknownError):
         SharedReading(lambda began: (_ for _ in ()).throw(UnknownError("a", "b", "c"))).get()
     assert shared.get() == f"reading {len(calls)}"

@@ -224,7 +224,7 @@ def test_a_status_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch) -> N
     def meanwhile() -> None:
         asking = threading.Thread(target=lambda: seen.append(watch.watch.look()), daemon=True)
         asking.start()
-        asking.join(10)  # for ever, if it waited for this reading
+        asking.join(60)  # for ever, if it waited for this reading
 
     wire.meanwhile = meanwhile
     wire.values[7, 1] = {"PortRcvErrors": 2}

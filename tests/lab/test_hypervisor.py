@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Generator
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -15,6 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.helpers.waiting import wait_for
 from weftlab import environment
 from weftlab.hypervisor import config, debian, image
 from weftlab.hypervisor import jobs as hypervisor
@@ -236,10 +236,7 @@ def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_la
         assert door.awaited("10.64.1.11", "hostname") == "guest-3"
     assert len(machine.of_mine()) == 3
     machine.supervisor.stop()
-    end = time.monotonic() + 5
-    while machine.of_mine() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert machine.of_mine() == []
+    wait_for(lambda: machine.of_mine() == [], "none of its processes is left")
 
 
 @pytest.mark.nightly(reason="its image is made in a minute, and it boots in two to four")

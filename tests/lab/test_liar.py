@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.helpers.waiting import wait_for
 from weftlab import liarcli
 from weftlab.layout import free_ports
 from weftlab.liar import LIES, Liar, LiarError, Route, running
@@ -308,7 +309,7 @@ def test_the_program(service: Service) -> None:
     with subprocess.Popen([sys.executable, "-m", "weftlab.liar", *words]) as process:
         try:
             liar = Liar(f"http://127.0.0.1:{base}")
-            _until(lambda: liar.rules() == [])
+            wait_for(lambda: _answers(liar), "the liar answers")
             liar.tell("error500")
             connection = http.client.HTTPConnection("127.0.0.1", base + 1, timeout=60)
             connection.request("GET", "/things")
@@ -316,7 +317,7 @@ def test_the_program(service: Service) -> None:
             connection.close()
         finally:
             process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 def test_as_typed(liar: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,11 +340,8 @@ def test_as_typed(liar: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(liar).status_code == 200
 
 
-def _until(what: Callable[[], bool]) -> None:
-    for _ in range(200):
-        try:
-            assert what()
-            return
-        except LiarError:
-            time.sleep(0.05)
-    pytest.fail("the liar didn't start")
+def _answers(liar: Liar) -> bool:
+    try:
+        return liar.rules() == []
+    except LiarError:
+        return False

@@ -171,7 +171,7 @@ def _spy() -> Iterator[list[bytes]]:
         thread.start()
         yield heard
         listener.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(60)
 
 
 def test_a_controller_without_tls_needs_the_sites_word() -> None:
