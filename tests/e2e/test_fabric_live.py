@@ -62,7 +62,7 @@ def _take_over(master: Callable[[], str], faults: Faults) -> str:
         old = master()
         faults.stop(f"opensm-{old}")
         with suppress(AssertionError):
-            wait_for(lambda old=old: master() not in ("", old))
+            wait_for(lambda old=old: master() not in ("", old), seconds=60)
             return old
         faults.repair()
     raise AssertionError("no standby takes over")

@@ -95,7 +95,7 @@ def test_a_fabric_that_hangs_is_mended(real: RealRig) -> None:
     real.faults.repair(patience=1.0)
     until("it is settled again", lambda: (s := seen(real, wanted)) and s.status is Status.SETTLED)
     real.stop("opensm-sm2")
-    real.faults.repair()
+    real.faults.repair(patience=1.0)
     assert real.driver.status().problems == ()
 
 
