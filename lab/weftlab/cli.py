@@ -54,6 +54,12 @@ def add_commands(subparsers: Any) -> None:
     )
     up.add_argument("--metal", type=int, default=0, metavar="N", help="bare-metal machines in a real Ironic")
     up.add_argument(
+        "--machines-by",
+        choices=["nova", "ironic"],
+        default="nova",
+        help="who deploys the machines: Nova, by its ironic driver (default), or Ironic alone, asked by weft",
+    )
+    up.add_argument(
         "--guests",
         action="store_true",
         help="servers of GPU nodes on InfiniBand run: small guests by Nova's libvirt driver, on the management network",
@@ -135,6 +141,7 @@ def _up(args: argparse.Namespace) -> int:
         liar=bool(args.liar),
         tenant_networks=args.tenant_networks,
         metal=args.metal,
+        machines_by=args.machines_by,
         guests=args.guests,
         storage=args.storage,
         ldap=args.ldap,

@@ -161,7 +161,7 @@ def overlays(layout: Layout, site: Site) -> dict[str, str]:
 
 def hosts(site: Site) -> tuple[str, ...]:
     own = tuple(n.nova_host for n in config.compute_nodes(site))
-    return (*own, metal.HOST) if has_machines(site) else own
+    return (*own, metal.HOST) if metal.novas_machines(site) else own
 
 
 def _plan_path(layout: Layout) -> Path:

@@ -1,8 +1,8 @@
 """`make demo`: the main job on a real OpenStack and a real subnet manager, from nothing to the receipt.
 
 `make demo DEMO=ipu` is the same for an order of IPUs (`weftlab.ipudemo`), `DEMO=roce` for pods on Ethernet switches
-(`weftlab.rocedemo`), `DEMO=metal` for bare-metal machines (`weftlab.metaldemo`), `DEMO=site` from a list of hardware
-to a site (`weftlab.sitedemo`).
+(`weftlab.rocedemo`), `DEMO=metal` for bare-metal machines (`weftlab.metaldemo`), `DEMO=ironic` for the same without
+Nova, `DEMO=site` from a list of hardware to a site (`weftlab.sitedemo`).
 
 Every line that begins with `$` is a command that you could type yourself.
 """
@@ -29,6 +29,7 @@ DEMOS: dict[str, type[Demo]] = {
     "ipu": IpuDemo,
     "roce": RoceDemo,
     "metal": MetalDemo,
+    "ironic": MetalDemo,
     "site": SiteDemo,
 }
 LABS: dict[str, tuple[dict[str, Any], str]] = {
@@ -42,6 +43,10 @@ LABS: dict[str, tuple[dict[str, Any], str]] = {
     "metal": (
         {"nodes": 4, "computes": 1, "ipus": 0, "metal": 2},
         "OpenSM over a simulated fabric, Ironic with two machines behind a Redfish emulator",
+    ),
+    "ironic": (
+        {"nodes": 4, "computes": 1, "ipus": 0, "metal": 2, "machines_by": "ironic"},
+        "OpenSM over a simulated fabric, Ironic with two machines that Nova knows nothing of",
     ),
     "site": (
         {"nodes": 4, "computes": 1, "ipus": 64},

@@ -77,6 +77,7 @@ class Settings:
         switches: what those speak: `eos`, `nvue`, `sonic`, `ovs`, or `mixed`, each something else.
         tenant_networks: Neutron has `mlnx_sdn_assist`, which tells weft of tenants' own networks.
         metal: bare-metal machines in Ironic.
+        machines_by: who deploys them: `nova`, by its ironic driver, or `ironic` alone.
         guests: servers of GPU nodes run, as small guests.
         storage: Cinder, and Manila with a filer.
         ldap: a customer's directory, and a Keystone that can read it.
@@ -97,6 +98,7 @@ class Settings:
     switches: str = "mixed"
     tenant_networks: bool = False
     metal: int = 0
+    machines_by: str = "nova"
     guests: bool = False
     storage: bool = False
     ldap: bool = False

@@ -157,6 +157,7 @@ def _cloud(gpus: set[str], settings: Settings) -> Cloud:
     }
     return Cloud(
         profile="weft",
+        machines_by="ironic" if settings.machines_by == "ironic" else "nova",
         bios_settings=metal.BIOS_SETTINGS if machines else {},
         firmware=metal.FIRMWARE if machines else {},
         management=ManagementNetwork(

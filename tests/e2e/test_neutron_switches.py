@@ -1,164 +1,51 @@
-"""Ethernet ports on the lab's real Neutron: switched by networking-generic-switch with weft's drivers, and VF-LAG.
-
-A second process of Neutron's API runs beside the lab's, on the same database, with the mechanism driver
-`genericswitch` and one section a switch, as docs/fabric-ethernet.md has them. What it needs is installed as documented:
-`pip install weft[generic-switch]`.
-"""
+"""Ethernet ports on the lab's real Neutron: switched by networking-generic-switch with weft's drivers, and VF-LAG."""
 
 from __future__ import annotations
 
-import configparser
 import contextlib
-import os
-import socket
-import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import httpx
 import openstack
 import pytest
 from openstack.connection import Connection
 
-from tests.drivers.switches.rigs import Records, scope
+from tests.drivers.switches.rigs import scope
 from tests.e2e.people import connection, wait_for
+from tests.e2e.switchedneutron import VLAN, adapter, operator_of, read_switches, switched_neutron
 from weft.drivers.openstack.base import Call
 from weft.drivers.openstack.port import Ports
-from weft.drivers.switches import EthernetFabric, open_fabric
+from weft.drivers.switches import EthernetFabric
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.resources import Resource, SegmentSpec, Status
-from weft.model.site import Site, Switching
 from weft.model.specs import PortSpec
-from weftlab import config, environment
-from weftlab.cloud import overlays
+from weftlab import config
 from weftlab.lab import Lab
 from weftlab.switches.hosts import Reach
 from weftlab.switches.labsite import FABRIC, PHYSICAL_NETWORK, host_name, lab_ovs
 
 pytestmark = pytest.mark.cloud
 
-VLAN = 1801
-"""Outside of the lab's range: the lab's own weft has nothing to do with it."""
-PROJECT = Path(__file__).parents[2]
 MEMBERS = ("roce01", "roce03")
 """On both leaves, which are an Arista's and a Cumulus Linux's interface."""
 
 
-def switching_of(site: Site) -> Switching:
-    found = site.fabrics[FABRIC].manager.switching
-    assert found is not None
-    return found
-
-
-def configured(lab: Lab, folder: Path) -> None:
-    """Neutron's own configuration, with the driver and a section for each switch."""
-    neutron = configparser.ConfigParser(strict=False, interpolation=None)
-    neutron.read(lab.layout.etc / "neutron" / "neutron.conf")
-    neutron["ml2"]["mechanism_drivers"] += ",genericswitch"
-    neutron["DEFAULT"]["log_file"] = "neutron-switches.log"
-    neutron["DEFAULT"]["log_dir"] = str(folder)
-    switching = switching_of(lab.site)
-    for number, switch in enumerate(switching.switches, 1):
-        ends = [end for k in switching.links for end in (k.a, k.b)]
-        links = [e.partition("/")[2] for e in ends if e.startswith(f"{switch.name}/")]
-        neutron[f"genericswitch:{switch.name}"] = {
-            "device_type": "weft",
-            "weft_interface": switch.interface,
-            "weft_url": switch.url,
-            "weft_credentials": str(switching.credentials),
-            "weft_ca": str(switching.ca),
-            "ngs_mac_address": f"02:00:00:00:ff:{number:02x}",
-            "ngs_physical_networks": PHYSICAL_NETWORK,
-            "ngs_trunk_ports": ",".join(links),
-            "ngs_port_default_vlan": str(switching.parking),
-        }
-    with (folder / "neutron.conf").open("w") as file:
-        neutron.write(file)
-
-
 @pytest.fixture(scope="module")
-def installed(lab: Lab) -> Generator[Path]:
-    """What the documentation says to install in Neutron's environment, in a folder beside it."""
-    with tempfile.TemporaryDirectory(prefix="weft-ngs-") as folder:
-        _install(lab, Path(folder))
-        yield Path(folder)
-
-
-def _install(lab: Lab, target: Path) -> None:
-    python = environment.environment_path(lab.layout.cache) / "bin" / "python"
-    # Not in a folder whose pyproject.toml overrides what packages need.
-    command = [environment.uv(), "--directory", str(target), "pip", "install", "-q", "--python", str(python)]
-    command += ["--target", str(target)]
-    command += ["-c", str(environment.PINS), f"weft[generic-switch] @ {PROJECT.as_uri()}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.fixture(scope="module")
-def neutron(
-    lab: Lab, installed: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Generator[Callable[[], Connection]]:
+def neutron(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Generator[Callable[[], Connection]]:
     """Connections of an administrator to the Neutron that sets switches."""
-    folder = tmp_path_factory.mktemp("neutron")
-    configured(lab, folder)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    env = environment.environment_path(lab.layout.cache)
-    paths = [str(installed), overlays(lab.layout, lab.site).get("PYTHONPATH", "")]
-    own = {"OS_NEUTRON_CONFIG_DIR": str(folder), "OS_NEUTRON_CONFIG_FILES": str(folder / "neutron.conf")}
-    own |= {"PYTHONPATH": ":".join(filter(None, paths)), "PYTHONWARNINGS": "ignore"}
-    argv = [str(env / "bin" / "uwsgi"), "--http-socket", f"127.0.0.1:{port}", "--module"]
-    argv += ["neutron.wsgi.api:application", "--home", str(env), "--threads", "4", "--enable-threads"]
-    argv += ["--need-app", "--die-on-term", "--buffer-size", "65535", "--disable-logging"]
-    argv += ["--add-header", "Connection: close"]
-    with (folder / "uwsgi.log").open("wb") as log:
-        process = subprocess.Popen(argv, env={**os.environ, **own}, stdout=log, stderr=log, cwd=folder)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_for(lambda: process.poll() is not None or answers(url), 180)
-        assert process.poll() is None, (folder / "uwsgi.log").read_text()[-3000:]
-
-        def connect() -> Connection:
-            known = openstack.config.OpenStackConfig(config_files=[str(lab.clouds_yaml)])
-            return Connection(config=known.get_one("operator", network_endpoint_override=f"{url}/v2.0"))
-
-        yield connect
-    finally:
-        process.kill()
-        process.wait()
-
-
-def answers(url: str) -> bool:
-    try:
-        return httpx.get(url, timeout=5).status_code < 500
-    except httpx.HTTPError:
-        return False
+    with switched_neutron(lab, tmp_path_factory.mktemp("neutron")) as url:
+        yield lambda: operator_of(lab, url)
 
 
 @pytest.fixture
 def fabric(lab: Lab) -> Generator[EthernetFabric]:
-    """weft's driver of the lab's fabric, as a site has it where Neutron sets the VLANs."""
-    document = lab.site.model_dump(mode="json")
-    described = document["fabrics"][FABRIC]
-    described["manager"]["switching"]["configured_by"] = "neutron"
-    described["segments"] = {"first": VLAN, "last": VLAN + 1}
-    driver = open_fabric(Site.model_validate(document), FABRIC, Records())
-    yield driver
-    driver.close()
-
-
-def adapter(lab: Lab, node: str) -> str:
-    """Switch port of the first adapter of a node."""
-    port = lab.site.node_by_name[node].hcas_on(FABRIC)[0].switch_port
-    assert port is not None
-    return port
+    with read_switches(lab) as driver:
+        yield driver
 
 
 def plugged(neutron: Connection, network: str, port: str, name: str) -> Any:

@@ -22,8 +22,10 @@ from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
-from weft.model.resources import Kind, Observed, Outcome, Resource, Status
+from weft.model.quota import needed_quota
+from weft.model.resources import Kind, Observed, Outcome, PortSpec, Resource, ServerSpec, Status
 from weft.model.site import Site
+from weft.planning.fabric.addressing import mac_of_guid
 from weft.planning.place.filters import of_kind
 from weft.ports.resources import Scope
 from weft.testing.cloud import FakeCloud, Fault
@@ -92,7 +94,10 @@ def test_a_pod_gets_machines_and_gives_them_back(house: House) -> None:
     assert len(machines) == 2 and not house.cloud.things() and not house.store.capacity().holds
 
 
-def test_a_tenants_client_reads_the_plan_without_the_machines_ids(house: House) -> None:
+@pytest.mark.parametrize("by", ["nova", "ironic"])
+def test_a_tenants_client_reads_the_plan_without_the_machines_ids(house: House, by: str) -> None:
+    if by == "ironic":
+        house.service.activate_site(house.operator, by_ironic(house.site))
     told = shown(house.service.plan_pod(house.request(), ORDER)).model_dump_json()
     assert Plan.model_validate_json(told).placement.nodes
     assert not any(n.machine in told for n in house.site.nodes if n.machine is not None)
@@ -186,6 +191,39 @@ def test_a_site_may_not_give_a_live_pods_node_another_machine(house: House) -> N
     assert house.store.site().generation == 1
     free = next(n.name for n in house.site.nodes if n.machine and n.name not in pod.nodes)
     assert house.service.activate_site(house.operator, changed(free)).generation == 2
+
+
+def by_ironic(site_: Site) -> dict[str, object]:
+    document = site_.model_dump(mode="json")
+    document["clouds"]["lab"]["machines_by"] = "ironic"
+    return document
+
+
+def test_who_deploys_machines_may_not_change_under_a_live_pod(house: House) -> None:
+    """Its servers have ids of Nova's, and what Ironic says of them has others."""
+    pod = house.ready(ORDER)
+    with pytest.raises(
+        ConflictError, match=r"machines_by of the cloud of .* is nova, .* release the pod first"
+    ):
+        house.service.activate_site(house.operator, by_ironic(house.site))
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert house.service.activate_site(house.operator, by_ironic(house.site)).generation == 2
+    pod = house.ready(ORDER.model_copy(update={"name": "second"}))
+    with pytest.raises(ConflictError, match="is ironic"):
+        house.service.activate_site(house.operator, house.site.model_dump(mode="json"))
+
+
+def test_straight_through_ironic_no_quota_counts_and_each_port_is_at_its_adapter(house: House) -> None:
+    house.service.activate_site(house.operator, by_ironic(house.site))
+    plan = house.service.plan_pod(house.request(), ORDER)
+    servers = [r.spec for r in plan.graph.resources if isinstance(r.spec, ServerSpec)]
+    assert [s.by for s in servers] == ["ironic", "ironic"]
+    needed = needed_quota(plan.graph, vcpus=96, ram=1024)
+    assert not needed.keys() & {"servers", "cores", "RAM (MiB)"} and needed["ports"] == 4
+    macs = {r.spec.mac for r in plan.graph.resources if isinstance(r.spec, PortSpec)} - {None}
+    there = {mac_of_guid(guid) for guid in ports(house, tuple(n.node for n in plan.placement.nodes))}
+    assert macs == there
 
 
 def test_machines_and_other_nodes_are_never_taken_for_each_other(house: House) -> None:

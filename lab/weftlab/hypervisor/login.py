@@ -27,6 +27,8 @@ OPTIONS = (
 )
 PATIENCE = 90.0
 """Seconds until a guest that was just started lets somebody in, on a busy machine."""
+LONGEST = 60.0
+"""Seconds of one command: SSH's own limits are of the connection, and of a guest that says nothing at all."""
 PING = 3
 """Seconds for the answer to a ping."""
 
@@ -74,7 +76,7 @@ class Door:
             yield
 
     def run(self, address: str, command: str) -> subprocess.CompletedProcess[str]:
-        """One command as root on a guest; exit code 255: nobody let us in."""
+        """One command as root on a guest; exit code 255: nobody let us in, or it didn't end in time."""
         options = [word for option in OPTIONS for word in ("-o", option)]
         return self._inside(["ssh", "-i", str(self._key), "-q", *options, f"root@{address}", command])
 
@@ -109,10 +111,14 @@ class Door:
 
     def _inside(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         space = self._ovs.space(DOOR)
-        return subprocess.run(
-            ["nsenter", f"--net={space}", *argv],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        try:
+            return subprocess.run(
+                ["nsenter", f"--net={space}", *argv],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=LONGEST,
+            )
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(argv, 255, "", f"no end after {LONGEST:.0f} s")

@@ -25,7 +25,7 @@ INTERFACES = {
     "network": "neutron",
     "power": "redfish",
     "raid": "no-raid",
-    "rescue": "no-rescue",
+    "rescue": "fake",
     "storage": "noop",
     "vendor": "no-vendor",
 }
@@ -76,7 +76,7 @@ def ironic(layout: Layout) -> Sections:
 def _others(layout: Layout) -> Sections:
     """How Ironic signs in to the other services, and its networks in Neutron."""
     own = config.login(layout, USER) | {"auth_type": "password"}
-    networks = ("cleaning", "provisioning", "inspection")
+    networks = ("cleaning", "provisioning", "inspection", "rescuing")
     return {
         "keystone_authtoken": {
             **own,

@@ -43,7 +43,7 @@ def write_secret(layout: Layout) -> None:
 
 
 def accounts(layout: Layout) -> None:
-    """Ironic's user, its place in the catalog, its cleaning network, and the flavor of its machines."""
+    """Ironic's user, and its place in the catalog."""
     cloud = connect(layout)
     identity: Any = cloud.identity
     roles = {r.name: r for r in identity.roles()}
@@ -62,10 +62,9 @@ def accounts(layout: Layout) -> None:
             identity.create_endpoint(service_id=made.id, interface=interface, region_id=REGION, url=url)
 
 
-def cloud_parts(layout: Layout) -> None:
-    """In Neutron and Nova."""
-    cloud = connect(layout)
-    network: Any = cloud.network
+def cleaning_network(layout: Layout) -> None:
+    """In Neutron."""
+    network: Any = connect(layout).network
     found = network.find_network(CLEANING_NETWORK) or network.create_network(
         name=CLEANING_NETWORK,
         provider_network_type="vlan",
@@ -74,13 +73,16 @@ def cloud_parts(layout: Layout) -> None:
     )
     if not list(network.subnets(network_id=found.id)):
         network.create_subnet(network_id=found.id, ip_version=4, cidr="10.77.0.0/24", gateway_ip=None)
-    compute: Any = cloud.compute
+
+
+def flavor(layout: Layout) -> None:
+    """In Nova, which takes the whole machine by its resource class; the amounts are for people and quotas."""
+    compute: Any = connect(layout).compute
     if not compute.find_flavor(FLAVOR):
-        # Nova takes the whole machine by its resource class; the amounts are for people and quotas.
-        flavor = compute.create_flavor(name=FLAVOR, vcpus=96, ram=1024 * 1024, disk=1)
+        made = compute.create_flavor(name=FLAVOR, vcpus=96, ram=1024 * 1024, disk=1)
         amounts = dict.fromkeys(("resources:VCPU", "resources:MEMORY_MB", "resources:DISK_GB"), "0")
         own = "resources:CUSTOM_" + RESOURCE_CLASS.upper().replace("-", "_")
-        compute.create_flavor_extra_specs(flavor, {own: "1", **amounts})
+        compute.create_flavor_extra_specs(made, {own: "1", **amounts})
 
 
 def system(layout: Layout) -> Connection:

@@ -12,7 +12,7 @@ from weftlab.environment import Say
 from weftlab.layout import Layout
 from weftlab.metal import config as metal
 from weftlab.metal import enroll
-from weftlab.metal.machines import HOST, machines
+from weftlab.metal.machines import HOST, machines, novas_machines
 from weftlab.service import Job, Service, Step, wait_until
 
 PINS = Path(__file__).with_name("constraints.txt")
@@ -102,7 +102,7 @@ def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...]) -> tuple[Job
     return (
         Step("schema of ironic", lambda: database.run(layout, "ironic", schema, env), after=filled),
         Step("accounts of ironic", lambda: enroll.accounts(layout), after=(*filled, "keystone")),
-        Step("network of ironic", lambda: enroll.cloud_parts(layout), after=("policies",)),
+        Step("network of ironic", lambda: enroll.cleaning_network(layout), after=("policies",)),
         Service(
             name="ironic",
             argv=(str(env / "bin" / "ironic"), *conf),
@@ -135,6 +135,13 @@ def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...]) -> tuple[Job
             lambda: enroll.machines_step(layout, site),
             after=("ironic", "network of ironic", "neutron-rpc"),
         ),
+        *(_in_nova(layout, site) if novas_machines(site) else ()),
+    )
+
+
+def _in_nova(layout: Layout, site: Site) -> tuple[Job, ...]:
+    return (
+        Step("flavor of machines", lambda: enroll.flavor(layout), after=("policies",)),
         Step(
             "machines in Nova",
             lambda: wait_until(enroll.offered(layout, site), enroll.PATIENCE),

@@ -56,6 +56,11 @@ def nodes(count: int, racks: int, cloud: str, hca: Callable[[str, int, int, int]
     ]
 
 
+def novas_machines(site: Site) -> bool:
+    """Whether a nova-compute has them."""
+    return any(site.clouds[str(n.cloud)].machines_by == "nova" for n in machines(site))
+
+
 def machines(site: Site) -> tuple[Node, ...]:
     return tuple(n for n in site.nodes if n.machine is not None)
 

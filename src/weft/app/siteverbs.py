@@ -165,6 +165,11 @@ class SiteVerbs(Desk):
                     f"nodes: {node}'s host or adapters (names, fabrics, ports) are changed, and pod {row['pod']} "
                     "was built with them: release the pod first"
                 )
+            if (was := _deployed_by(before, node)) and was != _deployed_by(site, node):
+                raise ConflictError(
+                    f"clouds: machines_by of the cloud of {node} is {was}, and pod {row['pod']} was built so: "
+                    "release the pod first"
+                )
         self._check_applied(site)
         for home in self._store.homes():
             for kind, name, known in (
@@ -210,3 +215,11 @@ class SiteVerbs(Desk):
     def _node(self, node: str) -> NodeView:
         views = node_views(self._store.site().site, self._store.capacity())
         return next(v for v in views if v.name == node)
+
+
+def _deployed_by(site: Site, name: str) -> str:
+    """Who deploys the machine; empty: it is none."""
+    node = site.node_by_name.get(name)
+    if node is None or node.machine is None or node.cloud is None:
+        return ""
+    return site.clouds[node.cloud].machines_by

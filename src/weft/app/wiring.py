@@ -71,7 +71,13 @@ def build_world(
         resources={**clouds, **fabrics, **machines},
         fabrics=fabrics,
         clouds={
-            name: OpenStackFacts(own, site.clouds[name].external_network, bare[name], site.name)
+            name: OpenStackFacts(
+                own,
+                site.clouds[name].external_network,
+                bare[name],
+                site.name,
+                site.clouds[name].machines_by == "ironic",
+            )
             for name, own in sessions.items()
         },
         machines=machines,

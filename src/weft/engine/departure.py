@@ -10,7 +10,7 @@ from weft.engine.occupancy import whole_nodes
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.site import Site
-from weft.ports.occupants import Ended, Ending
+from weft.ports.occupants import Ended, Ending, OnHost
 
 Result = Literal["clean", "not clean", "unknown"]
 
@@ -26,7 +26,7 @@ class HostReading:
 
 @dataclass(frozen=True, slots=True)
 class GuestReading:
-    """What Nova's record of actions says about the end of one server."""
+    """What Nova's record of actions, or Ironic's of the machine, says about the end of one server."""
 
     record: ResourceRecord
     result: Result
@@ -49,7 +49,9 @@ def read_guests(
             groups.setdefault((record.resource.where, owner), {})[record.outside_id] = record
     for (cloud, project), mine in sorted(groups.items(), key=lambda g: g[0]):
         for server, ending in world.clouds[cloud].endings(project, mine).items():
-            yield GuestReading(mine[server], _result(ending, mine[server]), f"Nova's record: {ending.text}")
+            yield GuestReading(
+                mine[server], _result(ending, mine[server]), f"{ending.by}'s record: {ending.text}"
+            )
 
 
 def read_hosts(
@@ -74,12 +76,16 @@ def read_hosts(
         elif one.unknown:
             yield HostReading(node.name, "unknown", one.unknown)
         else:
-            said = f"no server on {node.nova_host} by Nova, of all projects, and no allocation by Placement"
-            if shares:
-                said = (
-                    f"no server of the pod on {node.nova_host} by Nova, and no allocation of one by Placement"
-                )
-            yield HostReading(node.name, "clean", said)
+            yield HostReading(node.name, "clean", _nothing(one, node.nova_host, shares))
+
+
+def _nothing(seen: OnHost, host: str, shares: bool) -> str:
+    """What was read of a host without remains of the pod."""
+    if seen.by == "Ironic":
+        return f"no instance on machine {host} by Ironic"
+    if shares:
+        return f"no server of the pod on {host} by Nova, and no allocation of one by Placement"
+    return f"no server on {host} by Nova, of all projects, and no allocation by Placement"
 
 
 def _is_held(pod: PodRecord, record: ResourceRecord, holding: Collection[str]) -> bool:

@@ -156,9 +156,12 @@ def _judge(seen: OnHost, server: ResourceRecord | None, own: set[str], arriving:
         return "", ""
     if seen.busy:
         return AGAIN, seen.busy
-    if any(o.nova for o in seen.occupants):
+    if any(o.runs for o in seen.occupants):
         return "", ""
-    return AWAY, f"Nova doesn't show server {server.outside_id} on it"
+    return (
+        AWAY,
+        f"{'Ironic' if seen.by == 'Ironic' else 'Nova'} doesn't show server {server.outside_id} on it",
+    )
 
 
 def _judge_shared(

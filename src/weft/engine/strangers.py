@@ -105,7 +105,7 @@ class Members:
                 one = seen[node.nova_host]
                 if one.unknown:
                     unread.append(f"what is on {node.name}: {one.unknown}")
-                self._check_host(node, [o.id for o in one.occupants if o.nova], free[node.name], cloud)
+                self._check_host(node, [o.id for o in one.occupants if o.runs], free[node.name], cloud)
         return unread
 
     def _check_host(self, node: Node, servers: list[str], pod: PodRecord, cloud: str) -> None:

@@ -17,7 +17,7 @@ def needed_quota(graph: Graph, vcpus: int, ram: int) -> dict[str, int]:
         if resource.owner == "site":
             continue  # in the project of weft's service user
         row = resource.kind.row
-        own = [(row.quota, 1)] if row.quota else []
+        own = [(row.quota, 1)] if row.quota and resource.spec.is_counted else []
         for name, amount in (*own, *resource.spec.quota(vcpus, ram).items()):
             if amount:
                 needed[name] = needed.get(name, 0) + amount

@@ -37,6 +37,11 @@ class Spec(Document):
         return {}
 
     @property
+    def is_counted(self) -> bool:
+        """Whether a quota of its kind's own (`Row.quota`) counts it."""
+        return True
+
+    @property
     def stays(self) -> bool:
         """Whether it stays outside, without weft's mark, when its owner is released."""
         return False
@@ -362,7 +367,11 @@ class ServerSpec(Spec):
     host: str = Field(
         description="Nova host: requested, and checked by the scheduler's own claims; of bare metal the hypervisor."
     )
-    bare_metal: bool = Field(default=False, description="A whole machine, by Nova's driver of Ironic.")
+    bare_metal: bool = Field(default=False, description="A whole machine.")
+    by: Literal["nova", "ironic"] = Field(
+        default="nova",
+        description="Who deploys it: Nova, of machines with its driver of Ironic; or Ironic alone.",
+    )
     flavor: str
     image: str
     key_pair: str | None = Field(default=None, description="Key of the key pair; null: no key.")
@@ -381,8 +390,12 @@ class ServerSpec(Spec):
     def summary(self) -> str:
         return f"{self.flavor} on host {self.host}, image {self.image}"
 
+    @property
+    def is_counted(self) -> bool:
+        return self.by == "nova"  # Ironic counts nothing
+
     def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
-        return {"cores": vcpus, "RAM (MiB)": ram}
+        return {"cores": vcpus, "RAM (MiB)": ram} if self.is_counted else {}
 
 
 class VipuSpec(Spec):

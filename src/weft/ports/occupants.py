@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +18,25 @@ class Occupant:
         name: chosen by its owner; proves nothing, and only operators may see it.
         nova: Nova says that it is on the host, deleted ones that can still be restored included.
         placement: Placement has an allocation of the host's resources for it.
+        ironic: Ironic says that it is on the machine, which Nova doesn't have.
     """
 
     id: str
     name: str = ""
     nova: bool = False
     placement: bool = False
+    ironic: bool = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether the service that runs servers there says that it is there."""
+        return self.nova or self.ironic
 
     def text(self) -> str:
         """For operators."""
-        said = [who for who, says in (("Nova", self.nova), ("Placement", self.placement)) if says]
-        what = f"server {self.id}" if self.nova else f"an allocation of {self.id}"
+        sayers = (("Nova", self.nova), ("Placement", self.placement), ("Ironic", self.ironic))
+        said = [who for who, says in sayers if says]
+        what = f"server {self.id}" if self.runs else f"an allocation of {self.id}"
         return f"{what}{f' {self.name!r}' if self.name else ''} (by {' and '.join(said)})"
 
 
@@ -42,12 +50,14 @@ class OnHost:
         down: why its nova-compute is considered down; empty: it is up.
         busy: bare metal: what is done with the machine, so that something other than its server runs on it; empty:
             nothing is.
+        by: services that were asked, for receipts.
     """
 
     occupants: tuple[Occupant, ...] = ()
     unknown: str = ""
     down: str = ""
     busy: str = ""
+    by: Literal["Nova and Placement", "Ironic"] = "Nova and Placement"
 
 
 class Ended(StrEnum):
@@ -72,11 +82,13 @@ class Ending:
     Attributes:
         text: what was read, as a sentence without its subject.
         at: when it was taken off its host.
+        by: whose record it is.
     """
 
     how: Ended
     text: str
     at: datetime | None = None
+    by: Literal["Nova", "Ironic"] = "Nova"
 
 
 class Occupants(Protocol):

@@ -13,6 +13,7 @@ import requests
 import yaml
 
 from weftlab import config, environment
+from weftlab.config import Sections
 from weftlab.layout import Layout, default_cache, free_ports
 from weftlab.metal import config as metal
 from weftlab.metal import enroll
@@ -69,8 +70,8 @@ class RealIronic:
 
 
 @contextmanager
-def real_ironic(folder: Path) -> Iterator[RealIronic]:
-    """Ready to enroll its one machine."""
+def real_ironic(folder: Path, more: Sections | None = None) -> Iterator[RealIronic]:
+    """Ready to enroll its one machine. Args: more: instead of what its configuration has."""
     chosen = settings(nodes=4, computes=1, ipus=0, metal=1, ports=free_ports())
     layout = Layout(folder, default_cache(), chosen.ports)
     site = make_site(chosen, layout)
@@ -83,6 +84,8 @@ def real_ironic(folder: Path) -> Iterator[RealIronic]:
     # On SQLite a conductor notes its heartbeat only when it starts.
     sections["conductor"]["heartbeat_timeout"] = 3600
     sections["database"] = {"connection": f"sqlite:///{layout.data}/ironic/ironic.sqlite"}
+    for name, own in (more or {}).items():
+        sections[name] = {**sections.get(name, {}), **own}
     conf = layout.etc / "ironic" / "ironic.conf"
     conf.write_text(config.render(sections))
     for name in ("log", "work"):

@@ -92,7 +92,7 @@ class TinyCloud:
         row = next((r for r in rows if r["id"] == rest[0] and seer not in self.missing_for), None)
         if row is None:
             return self.absent(service, rest[0])
-        return Reply(200, {collection.replace("-", "_").rstrip("s"): row})
+        return Reply(200, {collection.replace("-", "_").removeprefix("os_").rstrip("s"): row})
 
     @staticmethod
     def absent(service: str, thing_id: str) -> Reply:

@@ -48,8 +48,11 @@ class TinyIronic(TinyCloud):
         findings: node -> what an inspection will find.
         inspections: node -> what its last inspection has found.
         hardware: `firmware` and `bios` of every node.
+        attached: node -> ids of the Neutron ports that are attached.
+        provisioned: what was sent with each change of a provision state.
         max_limit: rows of a page of nodes at most.
         asides: (pattern of method and path, what happens right before it is answered), each once.
+        losing: methods and paths of which one answer is lost, after it took effect.
     """
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
@@ -59,8 +62,11 @@ class TinyIronic(TinyCloud):
     findings: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     inspections: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     hardware: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    attached: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    provisioned: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     max_limit: int = 1000
     asides: list[tuple[str, Callable[[], None]]] = field(default_factory=list[tuple[str, Callable[[], None]]])
+    losing: list[str] = field(default_factory=list[str])
 
     def reset(self) -> None:
         """One machine that was cleaned and is free."""
@@ -72,6 +78,8 @@ class TinyIronic(TinyCloud):
                 "extra": {},
                 "provision_state": "available",
                 "instance_uuid": None,
+                "instance_info": {},
+                "reservation": None,
                 "maintenance": False,
                 "maintenance_reason": None,
                 "fault": None,
@@ -84,6 +92,7 @@ class TinyIronic(TinyCloud):
         self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
         self.conductors = [{"hostname": "ironic1", "alive": True}]
         self.max_limit, self.asides = 1000, []
+        self.attached, self.provisioned, self.losing = {}, [], []
         self.ports, self.findings, self.inspections, self.hardware = [], {}, {}, {}
 
     def clean(self, node: str, at: str) -> None:
@@ -95,6 +104,10 @@ class TinyIronic(TinyCloud):
         for aside in [a for a in self.asides if re.fullmatch(a[0], f"{method} {path}")][:1]:
             self.asides.remove(aside)
             aside[1]()
+        if f"{method} {path}" in self.losing:
+            self.losing.remove(f"{method} {path}")
+            self.answer(method, path, query, seer, body)
+            return Reply(502, "bad gateway", "text/html", own=False)
         told = TinyCloud.answer(self, method, path, query, seer, body)
         if not path.startswith("/baremetal/") or told in [reply for _, reply in self.lies]:
             return told
@@ -105,6 +118,8 @@ class TinyIronic(TinyCloud):
             return self._enroll(body)
         if parts == ["nodes"]:
             return Reply(200, self._page(query))
+        if parts == ["ports"] and method == "GET":
+            return Reply(200, {"ports": [p for p in self.ports if p["node_uuid"] == query["node"][0]]})
         if parts == ["ports"]:
             if body["address"] in [p["address"] for p in self.ports]:
                 return Reply(409, {"error_message": "A port with this MAC address already exists."})
@@ -127,12 +142,48 @@ class TinyIronic(TinyCloud):
             node["traits"] = body["traits"]
             return Reply(204)
         if parts[2:] == ["states", "provision"]:
+            self.provisioned.append(body)
             return self._move(node, body["target"])
-        for change in body if method == "PATCH" else ():
-            key = change["path"].removeprefix("/extra/")
-            node["extra"] = {k: v for k, v in node["extra"].items() if k != key}
+        if parts[2:] == ["states", "power"]:
+            node["power_state"] = "power on"
+            return Reply(202)
+        if parts[2:3] == ["vifs"]:
+            return self._vifs(parts[1], method, parts[3:], body)
+        if method == "PATCH":
+            return self._patch(node, body)
+        return Reply(200, dict(node))
+
+    def _vifs(self, node: str, method: str, vif: list[str], body: Any) -> Reply:
+        held = self.attached.setdefault(node, [])
+        if method == "GET":
+            return Reply(200, {"vifs": [{"id": one} for one in held]})
+        if method == "POST" and body["id"] in held:
+            return Reply(409, {"error_message": f"VIF {body['id']} is already attached"})
+        if method == "POST":
+            held.append(body["id"])
+        else:
+            held.remove(vif[0])
+        return Reply(204)
+
+    @staticmethod
+    def _patch(node: dict[str, Any], changes: list[dict[str, Any]]) -> Reply:
+        """409 as `conductor.manager.update_node` says it, and as a lock does."""
+        paths = {change["path"] for change in changes if change["op"] == "add"}
+        if node.get("reservation"):
+            return Reply(
+                409, {"error_message": f"Node {node['uuid']} is locked by host {node['reservation']}"}
+            )
+        if "/instance_uuid" in paths and node["instance_uuid"]:
+            said = f"Node {node['uuid']} is associated with instance {node['instance_uuid']}."
+            return Reply(409, {"error_message": said})
+        for change in changes:
+            _, name, *key = change["path"].split("/")
+            if not key:
+                node[name] = change.get("value")
+                continue
+            node[name] = {k: v for k, v in node[name].items() if k != key[0]}
             if change["op"] == "add":
-                node["extra"][key] = change["value"]
+                node[name][key[0]] = change["value"]
         return Reply(200, dict(node))
 
     def _enroll(self, body: dict[str, Any]) -> Reply:
@@ -155,9 +206,33 @@ class TinyIronic(TinyCloud):
             return Reply(409, {"error_message": f"Node {node['uuid']} is locked"})
         if verb == "inspect":
             self.inspections[node["uuid"]] = self.findings[node["uuid"]]
+        if verb in ("active", "deleted"):
+            allowed = {"active": ("available",), "deleted": ("active", "deploy failed", "error")}[verb]
+            if node["provision_state"] not in allowed:
+                said = f'The requested action "{verb}" can not be performed on node in state {node["provision_state"]}'
+                return Reply(400, {"error_message": said})
+            node["provision_state"] = {"active": "deploying", "deleted": "deleting"}[verb]
+            return Reply(202)
         state = {"manage": "manageable", "inspect": "manageable", "provide": "available"}[verb]
         node.update(provision_state=state, power_state="power off")
         return Reply(202)
+
+    def deployed(self, node: str) -> None:
+        """The deployment has ended well."""
+        self.nodes[node].update(
+            provision_state="active", power_state="power on", provision_updated_at="2026-11-22T20:00:01+00:00"
+        )
+        self.history[node] += deployed()
+
+    def torn_down(self, node: str) -> None:
+        """Cleaning begins: Ironic has taken off all that the instance left on the node."""
+        self.nodes[node].update(
+            provision_state="cleaning",
+            instance_uuid=None,
+            instance_info={},
+            provision_updated_at="2026-11-22T21:00:01+00:00",
+        )
+        self.attached[node] = []
 
     def _page(self, query: dict[str, list[str]]) -> dict[str, Any]:
         """As Ironic pages: a full page has a next one, which may be empty."""

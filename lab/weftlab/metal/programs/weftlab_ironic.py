@@ -2,16 +2,18 @@
 """Ironic's plug-in of the lab: real Redfish power, and a deploy interface for machines that boot no agent.
 
 Networks, power and the order of everything are as with Ironic's agent. A machine's disk is a folder below
-$WEFTLAB_MACHINES: deploying writes the image's reference and the config drive into it, cleaning empties it and looks.
-A file `broken` in it makes cleaning fail, as a disk does that can't be erased.
+$WEFTLAB_MACHINES: deploying writes the image's reference and the config drive's ISO into it, cleaning empties it and
+looks. A file `broken` in it makes cleaning fail, as a disk does that can't be erased.
 """
 
+import base64
+import gzip
 import json
 import os
 from pathlib import Path
 
 from ironic.common import exception, states
-from ironic.conductor import task_manager
+from ironic.conductor import configdrive_utils, task_manager
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base, redfish
 from ironic.drivers.modules import fake, inspect_utils
@@ -40,7 +42,9 @@ class LabDeploy(fake.FakeDeploy):
     def deploy(self, task):
         info = task.node.instance_info
         (disk(task.node) / "image").write_text(str(info.get("image_source")))
-        (disk(task.node) / "config-drive").write_text(str(info.get("configdrive") or ""))
+        drive = configdrive_utils.get_configdrive_image(task.node)
+        iso = gzip.decompress(base64.b64decode(drive)) if drive else b""
+        (disk(task.node) / "config-drive").write_bytes(iso)
         conductor_utils.node_power_action(task, states.POWER_OFF)
         with conductor_utils.power_state_for_network_configuration(task):
             task.driver.network.remove_provisioning_network(task)
@@ -109,6 +113,10 @@ class LabHardware(redfish.RedfishHardware):
     @property
     def supported_inspect_interfaces(self):
         return [LabInspect]
+
+    @property
+    def supported_rescue_interfaces(self):
+        return [fake.FakeRescue]
 
     @property
     def supported_boot_interfaces(self):

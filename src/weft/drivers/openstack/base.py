@@ -87,6 +87,14 @@ class KindDriver(ABC):
     """Whether the audit lists it with each project's token (`project_rows`): listing all at once takes an
     administrator."""
 
+    def serves(self, resource: Resource) -> bool:
+        """Whether this driver makes the resource: servers have two."""
+        return resource.kind is self.kind
+
+    def knows(self, thing_id: str) -> bool:
+        """Whether a thing of its kind with this id is this driver's."""
+        return True
+
     @abstractmethod
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         """Everything of this kind that might be the pod's, marked or not, in one listing."""

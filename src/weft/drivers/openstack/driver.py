@@ -13,6 +13,7 @@ from weft.drivers.openstack.cinder import VolumeAttachments, Volumes
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.machine import Machines
 from weft.drivers.openstack.manila import SHARES, ShareAccess
+from weft.drivers.openstack.metal import MetalServers
 from weft.drivers.openstack.network import Networks, Subnets
 from weft.drivers.openstack.nova import KeyPairs, Servers
 from weft.drivers.openstack.port import FloatingIPs, Ports
@@ -26,24 +27,22 @@ from weft.model.site import Storage
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import PartlyListedError, Scope
 
-KINDS: Mapping[AnyKind, KindDriver] = {
-    kind.kind: kind
-    for kind in (
-        VolumeAttachments(),
-        Servers(),
-        FloatingIPs(),
-        ShareAccess(),
-        SHARES,
-        Volumes(),
-        Routers(),
-        Ports(),
-        Machines(),
-        Subnets(),
-        Networks(),
-        SecurityGroups(),
-        KeyPairs(),
-    )
-}
+DRIVERS: tuple[KindDriver, ...] = (
+    VolumeAttachments(),
+    Servers(),
+    MetalServers(),
+    FloatingIPs(),
+    ShareAccess(),
+    SHARES,
+    Volumes(),
+    Routers(),
+    Ports(),
+    Machines(),
+    Subnets(),
+    Networks(),
+    SecurityGroups(),
+    KeyPairs(),
+)
 """In the order in which they can be removed."""
 
 T = TypeVar("T")
@@ -81,14 +80,18 @@ class OpenStackDriver:
             Kind.SHARE: storage is None or not storage.shares,
             Kind.VOLUME: storage is None or not storage.volumes,
         }
-        self._searched = [kind for kind in KINDS.values() if not missing.get(kind.kind, False)]
+        self._searched = [
+            kind
+            for kind in DRIVERS
+            if not missing.get(kind.kind, False) and (machines or not isinstance(kind, MetalServers))
+        ]
         # Work on a kind may wait for its requests, requests wait for nothing: two pools can't deadlock.
         self._by_kind = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-kinds")
         self._requests = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-requests")
 
     @property
     def kinds(self) -> frozenset[AnyKind]:
-        return frozenset(KINDS)
+        return frozenset(kind.kind for kind in DRIVERS)
 
     def close(self) -> None:
         self._by_kind.shutdown(wait=False, cancel_futures=True)
@@ -163,8 +166,8 @@ class OpenStackDriver:
         own = self._sessions.own()
         # An audit that sees nothing at all must not report that nothing is left.
         eye = self._call(Scope(site, Owner("site", ""), "", ""), {}, "site")
-        for kind in (Kind.SERVER, Kind.PORT):
-            KINDS[kind].control(eye)
+        for kind in (kind for kind in DRIVERS if isinstance(kind, Servers | Ports)):
+            kind.control(eye)
         found: list[Marked] = []
         unread: dict[str, WeftError] = {}
         looks = [(kind, project) for kind in self._searched for project in self._eyes(kind)]
@@ -181,8 +184,8 @@ class OpenStackDriver:
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
         outcomes: dict[str, Outcome] = {}
-        for kind in KINDS.values():
-            batch = [t for t in things if t.kind is kind.kind]
+        for kind in DRIVERS:
+            batch = [t for t in things if t.kind is kind.kind and kind.knows(t.id)]
             for thing, outcome in zip(batch, self._requests.map(self._remove, batch), strict=True):
                 outcomes[thing.id] = outcome
         return outcomes
@@ -194,7 +197,7 @@ class OpenStackDriver:
         return [self._sessions.project(project) for project in sorted(self._sessions.served())]
 
     def _remove(self, thing: Marked) -> Outcome:
-        kind = KINDS[thing.kind]
+        kind = next(kind for kind in DRIVERS if kind.kind is thing.kind and kind.knows(thing.id))
         own = self._sessions.own()
         project = self._sessions.project(thing.project_id) if thing.project_id else own
         try:
@@ -237,8 +240,8 @@ class OpenStackDriver:
         batches: list[tuple[Call, KindDriver, list[Resource]]] = []
         for owner in sorted({r.owner for r in wanted}):
             call = self._call(scope, ids, owner)
-            for kind in KINDS.values():
-                batch = [r for r in wanted if r.kind is kind.kind and r.owner == owner]
+            for kind in DRIVERS:
+                batch = [r for r in wanted if kind.serves(r) and r.owner == owner]
                 if batch:
                     batches.append((call, kind, batch))
 

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from weft.drivers.openstack.existing import OpenStackExisting
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.machine import machine_states, uses
+from weft.drivers.openstack.metalfacts import unfit_machines
 from weft.drivers.openstack.networks import OpenStackNetworks
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.servers import OpenStackServers
@@ -61,6 +62,7 @@ class OpenStackFacts(
         external_network: name of the network for routers' gateways; None if the site has none.
         machines: ids of the site's bare-metal machines in the cloud.
         site: name of the site, which is in the marks of its machines.
+        by_ironic: Ironic deploys them, and Nova has none of them.
     """
 
     def __init__(
@@ -69,12 +71,13 @@ class OpenStackFacts(
         external_network: str | None = None,
         machines: Collection[str] = (),
         site: str = "",
+        by_ironic: bool = False,
     ) -> None:
-        OpenStackOccupants.__init__(self, sessions)
+        OpenStackOccupants.__init__(self, sessions, by_ironic=machines if by_ironic else ())
         OpenStackNetworks.__init__(self, sessions)
         OpenStackTenantNetworks.__init__(self, sessions)
         OpenStackWitness.__init__(self, sessions)
-        OpenStackServers.__init__(self, sessions)
+        OpenStackServers.__init__(self, sessions, machines if by_ironic else ())
         OpenStackExisting.__init__(self, sessions)
         OpenStackStorage.__init__(self, sessions)
         self._external = external_network
@@ -86,9 +89,10 @@ class OpenStackFacts(
         image = self._lookups.image(project, order.nodes.image)
         if image is None:
             raise InputError("nodes.image", order.nodes.image, "the project has no active image of that name")
-        found = self._check_flavor(project, order, flavor, counted, image)
-        if why := too_small(image, flavor, int(found["ram"]), int(found["disk"])):
-            raise InputError("nodes.image", order.nodes.image, why)
+        if not (self._by_ironic and order.nodes.kind == "bare_metal"):  # their flavors are the site's alone
+            found = self._check_flavor(project, order, flavor, counted, image)
+            if why := too_small(image, flavor, int(found["ram"]), int(found["disk"])):
+                raise InputError("nodes.image", order.nodes.image, why)
         wants_router = order.network.router or order.access.floating_ip != "none"
         if not wants_router:
             return
@@ -103,15 +107,21 @@ class OpenStackFacts(
     def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:
         project, own = self._sessions.project(project_id), self._sessions.own()
         found, offered = self._lookups.image(project, image), self._lookups.flavor(project, flavor)
-        if found is None or offered is None:
+        if found is None:
             return {}  # `check_order` reports it
+        reasons: dict[str, str | None] = {}
+        if self._by_ironic and (of_image := HostNeeds.of(found, {})):
+            reasons |= unfit_machines(own, self._by_ironic, of_image)
+        if offered is None:
+            return {host: why for host, why in reasons.items() if why}
         needs = HostNeeds.of(found, offered.get("extra_specs", {}))
         if not needs:
             return {}
         having = {t: self._lookups.providers(own, t) for t in sorted(needs.required | needs.forbidden)}
-        reasons = {
+        reasons |= {
             one.host: needs.lacks([t for t in having if provider in having[t]], one.architecture)
             for provider, one in self._lookups.hypervisors(own).items()
+            if one.host not in self._by_ironic
         }
         return {host: why for host, why in reasons.items() if why}
 

@@ -1,8 +1,9 @@
 """Bare-metal machines as Ironic has them: taken by a mark, given back only with the record of a cleaning.
 
-Nova deploys them (`weft.drivers.openstack.nova`); what Nova calls deleted is a machine whose cleaning has just begun.
-So each machine is a resource of its own, which servers need: it is there as long as it carries the pod's mark, and the
-mark is only taken off a machine whose cleaning was read.
+Nova deploys them (`weft.drivers.openstack.nova`), or weft asks Ironic for it (`weft.drivers.openstack.metal`); a server
+that is called deleted has a machine whose cleaning has just begun. So each machine is a resource of its own, which
+servers need: it is there as long as it carries the pod's mark, and the mark is only taken off a machine whose cleaning
+was read.
 
 Sources: Ironic's api-ref (nodes, node history from microversion 1.78), `ironic.common.states`.
 """
@@ -82,13 +83,7 @@ class Machines(KindDriver):
         return replace(row, id=thing_id, mark=None)  # another's mark isn't this one's to take off
 
     def control(self, call: Call) -> str:
-        """A conductor that is alive: without one, what Ironic says of machines is what it was."""
-        asked = "list Ironic's conductors"
-        rows = call.own.baremetal.listing(asked, "/v1/conductors", "conductors")
-        alive = sorted(str(row.get("hostname")) for row in rows if row.get("alive") is True)
-        if not alive:
-            raise call.own.baremetal.unseen(asked, "Ironic shows none that is alive")
-        return f"conductor {alive[0]} is alive"
+        return alive_conductor(call.own)
 
     def proof(self, call: Call, resource: Resource, told: str) -> str:
         """Why it isn't the pod's: the machine's cleaning, if it was the pod's before."""
@@ -110,7 +105,7 @@ class Machines(KindDriver):
 
     def status(self, row: Row) -> tuple[Status, str]:
         """Maintenance, and a power state that nobody knows, end again: it is waited for, and nothing replaced."""
-        status, why = _progress(row)
+        status, why = progress(row)
         if status is Status.SETTLED and (why := _hindrance(row.raw) or ""):
             return Status.PENDING, why
         return status, why
@@ -151,7 +146,7 @@ class Machines(KindDriver):
         Raises `NotYetError` while it is deployed, deleted or cleaned; `TemporaryError` if only a person gets on.
         """
         machine, asked = str(row.raw["uuid"]), f"give back machine {row.name}"
-        status, why = _progress(row)
+        status, why = progress(row)
         if status is Status.PENDING or (row.raw.get("instance_uuid") and status is Status.SETTLED):
             raise NotYetError(asked, "Ironic", why or f"it is {row.raw['provision_state']} still")
         cleaned = unfit(row.raw) or _cleaned(project, row.raw)
@@ -164,6 +159,16 @@ class Machines(KindDriver):
         if _row(read_node(project, machine)).mark != row.mark:
             raise TemporaryError(asked, "Ironic", "its mark has changed meanwhile")
         _patch(project, asked, machine, {"op": "remove", "path": f"/extra/{MARK}"})
+
+
+def alive_conductor(own: Project) -> str:
+    """Which one is: without any, what Ironic says of machines is what it was. Raises `UnknownError`."""
+    asked = "list Ironic's conductors"
+    rows = own.baremetal.listing(asked, "/v1/conductors", "conductors")
+    alive = sorted(str(row.get("hostname")) for row in rows if row.get("alive") is True)
+    if not alive:
+        raise own.baremetal.unseen(asked, "Ironic shows none that is alive")
+    return f"conductor {alive[0]} is alive"
 
 
 def unfit(node: Json) -> str | None:
@@ -183,7 +188,7 @@ def _hindrance(node: Json) -> str | None:
     return None if node.get("power_state") else "its power state is unknown"
 
 
-def _progress(row: Row) -> tuple[Status, str]:
+def progress(row: Row) -> tuple[Status, str]:
     """Where it is in Ironic's own order of things."""
     raw, state = row.raw, str(row.raw["provision_state"])
     if state == GONE:
@@ -222,18 +227,19 @@ def use_of(own: Project, machine: str) -> str:
     if node["provision_state"] == GONE:
         # As for a user that may not see it any more: nothing says that its server doesn't run.
         raise UnknownError(f"read what is done with machine {machine}", "Ironic", "it is not in Ironic")
-    return _use(node)
+    return use_of_node(node)
 
 
 def uses(own: Project, machines: Collection[str]) -> Mapping[str, str]:
     """The same of all machines with which something is done."""
     params = {"fields": "uuid,provision_state"}
     listed = own.baremetal.listing("list what is done with machines", "/v1/nodes", "nodes", params)
-    found = {str(node.get("uuid")): _use(node) for node in listed}
+    found = {str(node.get("uuid")): use_of_node(node) for node in listed}
     return {machine: use for machine in machines if (use := found.get(machine))}
 
 
-def _use(node: Json) -> str:
+def use_of_node(node: Json) -> str:
+    """The same of a node that was read."""
     state = node.get("provision_state")
     return "" if state in AT_REST else f"Ironic has it in state {state}"
 
@@ -306,10 +312,15 @@ def _patch(own: Project, asked: str, machine: str, change: Mapping[str, str]) ->
     return dict(answer.body)
 
 
-def _row(node: Json) -> Row:
+def mark_of(node: Json) -> Mark | None:
+    """Of whom the machine is."""
     extra: object = node.get("extra")
     text = cast(Json, extra).get(MARK) if isinstance(extra, dict) else None
-    mark = Mark.parse(text) if isinstance(text, str) else None
+    return Mark.parse(text) if isinstance(text, str) else None
+
+
+def _row(node: Json) -> Row:
+    mark = mark_of(node)
     return Row(
         id=f"{node['uuid']}@{mark.owner.id if mark and mark.owner else ''}",
         name=str(node.get("name") or node["uuid"]),

@@ -8,14 +8,12 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.machine import unoffered
-from weft.drivers.openstack.manila import export_location
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.generate.podtls import text_of
-from weft.model.errors import NotYetError, PermanentError, UnknownError
+from weft.drivers.openstack.userdata import user_data
+from weft.model.errors import NotYetError, UnknownError
 from weft.model.mark import Mark, owner_tag
 from weft.model.owner import Owner
-from weft.model.podkeys import place
 from weft.model.resources import KeyPairSpec, Kind, Outcome, Resource, ServerSpec, Status
 
 PENDING = frozenset(
@@ -43,6 +41,12 @@ class Servers(KindDriver):
 
     kind = Kind.SERVER
     updatable = frozenset({"mark"})
+
+    def serves(self, resource: Resource) -> bool:
+        return isinstance(resource.spec, ServerSpec) and resource.spec.by == "nova"
+
+    def knows(self, thing_id: str) -> bool:
+        return "@" not in thing_id  # those are Ironic's (`weft.drivers.openstack.metal`)
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         # Tags only narrow the listing, and a tenant can remove them: if an id isn't known, all are listed.
@@ -180,10 +184,7 @@ class Servers(KindDriver):
         }
         if spec.key_pair is not None:
             body["key_name"] = call.id_of(spec.key_pair)
-        if spec.user_data is not None:
-            text = _with_storage(call, spec.user_data, spec.storage)
-            if spec.secrets:
-                text = _with_keys(call, resource.name, text, spec.secrets)
+        if (text := user_data(call, resource.name, spec)) is not None:
             body["user_data"] = base64.b64encode(text.encode()).decode()
         return body
 
@@ -263,27 +264,6 @@ class KeyPairs(KindDriver):
 
 def _is_bare(resource: Resource) -> bool:
     return isinstance(resource.spec, ServerSpec) and resource.spec.bare_metal
-
-
-def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:
-    """User data with the pod's keys substituted; only those that the server may have."""
-    keys = call.keys
-    if keys is None:
-        then = "run it with weft serve or weft worker"
-        raise PermanentError(f"create server {name}", "weft", "its keys are not available here", then)
-    for secret in secrets:
-        text = text.replace(place(secret), text_of(keys, call.scope.owner.id, secret))
-    return text
-
-
-def _with_storage(call: Call, text: str, storage: Sequence[str]) -> str:
-    """User data with the shares' export locations, and the volumes' ids."""
-    for key in storage:
-        if place(key) in text:
-            thing = call.ids.get(key, key)
-            there = thing if key.startswith("volume/") else export_location(call.project, thing)
-            text = text.replace(place(key), there)
-    return text
 
 
 def compute_control(project: Project) -> str:

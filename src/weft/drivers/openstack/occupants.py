@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION, place_of
 from weft.drivers.openstack.machine import use_of
+from weft.drivers.openstack.metalfacts import how_it_ended, on_machine, on_machines
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import OutsideError, UnknownError
@@ -38,10 +39,14 @@ _TOLD = "compute_power_update"
 
 
 class OpenStackOccupants:
-    """`Occupants`. Thread-safe."""
+    """`Occupants`. Thread-safe.
 
-    def __init__(self, sessions: Sessions, requests: int = 8) -> None:
-        self._sessions = sessions
+    Args:
+        by_ironic: machines of which Nova knows nothing (`weft.drivers.openstack.metalfacts`).
+    """
+
+    def __init__(self, sessions: Sessions, requests: int = 8, by_ironic: Collection[str] = ()) -> None:
+        self._sessions, self._by_ironic = sessions, frozenset(by_ironic)
         self._asking = ThreadPoolExecutor(requests, thread_name_prefix="occupants")
         self._renewal = threading.Lock()
         self._listed: tuple[float, Mapping[str, OnHost]] | None = None
@@ -70,7 +75,7 @@ class OpenStackOccupants:
         if not wanted:
             return {}
         try:
-            if not self._ids.keys() >= set(wanted):
+            if not self._ids.keys() | self._by_ironic >= set(wanted):
                 self._list_ids()
         except UNREADABLE as error:
             return dict.fromkeys(wanted, OnHost(unknown=_sentence(error)))
@@ -82,6 +87,8 @@ class OpenStackOccupants:
 
         def one(server: str) -> Ending:
             try:
+                if "@" in server:
+                    return how_it_ended(self._sessions.own(), server)
                 return _ending(project, server)
             except UNREADABLE as error:
                 return Ending(Ended.UNKNOWN, _sentence(error))
@@ -106,6 +113,10 @@ class OpenStackOccupants:
             host = place_of(row)
             servers = {o.id: o for o in (*(found[host].occupants if host in found else ()), *_servers(row))}
             found[host] = OnHost(tuple(servers[i] for i in sorted(servers)), down=_down(row))
+        for machine in self._by_ironic:
+            found.pop(machine, None)  # a Nova that has it, too, has nothing to say of it
+        if self._by_ironic:
+            found |= on_machines(self._sessions.own(), self._by_ironic)
         self._listed = (started, found)
 
     def _list_ids(self) -> None:
@@ -123,6 +134,11 @@ class OpenStackOccupants:
     # -- looking at one ---------------------------------------------------------------------------------------------
 
     def _on_host(self, host: str) -> OnHost:
+        if host in self._by_ironic:
+            try:
+                return on_machine(self._sessions.own(), host)
+            except UNREADABLE as error:
+                return OnHost(unknown=_sentence(error), by="Ironic")
         ids = self._ids.get(host)
         if not ids:
             return OnHost(

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from weft.drivers.openstack.errors import Answer
+from weft.drivers.openstack.metalfacts import act_on_machine, booted, console_of_machine
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
 from weft.model.errors import ConflictError, TemporaryError
@@ -27,12 +28,18 @@ REFUSED = (400, 404, 409, 501)
 
 
 class OpenStackServers:
-    """`Servers`. Thread-safe."""
+    """`Servers`. Thread-safe.
 
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    Args:
+        by_ironic: machines of which Nova knows nothing (`weft.drivers.openstack.metalfacts`).
+    """
+
+    def __init__(self, sessions: Sessions, by_ironic: Collection[str] = ()) -> None:
+        self._sessions, self._by_ironic = sessions, frozenset(by_ironic)
 
     def act(self, project_id: str, server: str, action: Action) -> str | None:
+        if "@" in server:
+            return act_on_machine(self._sessions.own(), server, action)
         asked, compute = f"{action} server {server}", self._sessions.project(project_id).compute
         path = f"/servers/{server}/action"
         answer = compute.ask(asked, "POST", path, json=BODIES[action], ok=REFUSED)
@@ -41,6 +48,8 @@ class OpenStackServers:
         return str(password) if action is Action.RESCUE and password else None
 
     def console(self, project_id: str, server: str, serial: bool) -> ConsoleView:
+        if "@" in server:
+            return console_of_machine(self._sessions.own(), server)
         asked, compute = f"open a console of server {server}", self._sessions.project(project_id).compute
         kind = {"protocol": "serial", "type": "serial"} if serial else {"protocol": "vnc", "type": "novnc"}
         path = f"/servers/{server}/remote-consoles"
@@ -55,7 +64,10 @@ class OpenStackServers:
         params = {"all_tenants": "1", "tags": "weft", "changes-since": since.isoformat()}
         compute = self._sessions.own().compute
         rows = compute.listing("list servers that changed", "/servers/detail", "servers", params)
-        return frozenset(str(row.get("id")) for row in rows if row.get("status") != "BUILD")
+        found = frozenset(str(row.get("id")) for row in rows if row.get("status") != "BUILD")
+        if not self._by_ironic:
+            return found
+        return found | frozenset(booted(self._sessions.own(), self._by_ironic, since))
 
 
 def _check(asked: str, answer: Answer) -> None:

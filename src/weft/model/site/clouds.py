@@ -116,6 +116,12 @@ class Cloud(Document):
         default=None, description="Profile in clouds.yaml, if it differs from the cloud's name."
     )
     management: ManagementNetwork = Field(description="Management networks of pods.")
+    machines_by: Literal["nova", "ironic"] = Field(
+        default="nova",
+        description="Bare metal: who deploys a pod's machines. nova: Nova's ironic driver, so that the tenant has a "
+        "server in Nova. ironic: weft asks Ironic itself, for clouds whose Nova has no such driver. Can't be changed "
+        "while a pod holds a machine.",
+    )
     cleaning_steps: tuple[CleaningStep, ...] = Field(
         default=(),
         description="Bare metal: steps that Ironic's cleaning must have run besides one that erases disks, as "

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
+from weft.model.fabrictypes import FabricKind
 from weft.model.kinds import Home
 from weft.model.order import Order
 from weft.model.placement import Placement
@@ -22,8 +24,9 @@ from weft.model.resources import (
     ServerSpec,
     SubnetSpec,
 )
-from weft.model.site import Site
+from weft.model.site import Hca, Site
 from weft.model.spaces import SEGMENT as SPACE
+from weft.planning.fabric.addressing import mac_of_guid
 from weft.planning.fabric.segments import management_address, rdma_address
 from weft.planning.shapes.gpu.members import members, memberships
 from weft.planning.shapes.graph import (
@@ -65,14 +68,15 @@ def podgraph(
     if not segmented:  # whatever adapters there are, Neutron has no ports for them
         inside = tuple(replace(m, hcas=()) for m in inside)
     storage = PodStorage(order, site.clouds[cloud].storage, inside)
+    by = site.clouds[cloud].machines_by
     wanted: list[Wanted] = [
         *(_rdma(inside, allotment, site, fabric, order) if segmented else ()),
         *management(order, allotment, site, cloud),
         *access(order),
         *_machines(inside),
-        *_ports(inside, allotment),
+        *_ports(inside, allotment, segmented and by == "ironic" and site.fabrics[fabric].type),
         *storage.wanted(),
-        *_servers(inside, order, flavor, segmented and not _follows(order, site, fabric), storage),
+        *_servers(inside, order, flavor, segmented and not _follows(order, site, fabric), storage, by),
         *outside(inside, order, cloud, site.clouds[cloud]),
     ]
     homes = {Home.CLOUD: cloud, Home.FABRIC: fabric}
@@ -128,7 +132,11 @@ def _server(member: Member) -> str:
     return f"server/{member.name}"
 
 
-def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
+def _ports(
+    inside: Sequence[Member], allotment: Allotment, pinned: FabricKind | Literal[False]
+) -> Iterator[Wanted]:
+    """Args: pinned: type of the fabric where each port of a machine must be at its own adapter. Nova's driver can't say
+    so to Ironic, which takes any adapter of the physical network, and gives the port its MAC address."""
     rails = allotment.rails or max(len(m.hcas) for m in inside)
     for m in inside:
         bare = m.node.machine is not None
@@ -149,7 +157,7 @@ def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
                 network=RDMA_NETWORK,
                 subnet=RDMA_SUBNET,
                 address=rdma_address(allotment.rdma_cidr, m.index, number, rails),
-                mac=macs[number] if macs else None,
+                mac=macs[number] if macs else _own_mac(m.hcas[number], pinned) if bare and pinned else None,
                 vnic_type="baremetal" if bare else "direct" if macs else "direct-physical",
                 function=m.functions[number] if macs else None,
                 switchdev=bool(macs) and m.hcas[number].eswitch == "switchdev",
@@ -158,8 +166,20 @@ def _ports(inside: Sequence[Member], allotment: Allotment) -> Iterator[Wanted]:
             yield Wanted(key, rdma, (RDMA_NETWORK, RDMA_SUBNET), m.node.name)
 
 
+def _own_mac(hca: Hca, fabric: FabricKind) -> str | None:
+    """As Ironic has the adapter's port."""
+    if hca.mac is None and fabric is FabricKind.INFINIBAND:
+        return mac_of_guid(hca.port_guid)
+    return hca.mac
+
+
 def _servers(
-    inside: Sequence[Member], order: Order, flavor: str, after_segment: bool, storage: PodStorage
+    inside: Sequence[Member],
+    order: Order,
+    flavor: str,
+    after_segment: bool,
+    storage: PodStorage,
+    machines_by: Literal["nova", "ironic"],
 ) -> Iterator[Wanted]:
     """Args: after_segment: a server must never see the fabric outside of its own segment."""
     has_key = order.access.ssh_key is not None or order.access.key_pair is not None
@@ -170,6 +190,7 @@ def _servers(
         server = ServerSpec(
             host=m.node.nova_host,
             bare_metal=_bare_metal(order),
+            by=machines_by if _bare_metal(order) else "nova",
             flavor=flavor,
             image=order.nodes.image,
             key_pair=KEY_PAIR if has_key else None,

@@ -1,4 +1,4 @@
-"""What tenants of GPU nodes can't have with the adapters that they ordered."""
+"""What tenants of GPU nodes can't have with the machines and adapters that they ordered."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from weft.model.fabrictypes import FabricKind
 from weft.model.plan import Plan
-from weft.model.resources import SegmentSpec
+from weft.model.resources import SegmentSpec, ServerSpec
 
 
 def limits_of(plan: Plan) -> Iterator[str]:
     """What can't be had with what was ordered. Neutron's "SR-IOV", "Trunking" and Nova's "SR-IOV live migration"."""
+    if any(isinstance(r.spec, ServerSpec) and r.spec.by == "ironic" for r in plan.graph.resources):
+        yield "Machines deployed by Ironic itself: Nova shows no servers of them, and no quota of Nova's counts them."
+        yield "What they are and do is read and asked for with weft (`weft pod show`, `reboot`, `rescue`, `console`)."
     segment = next((r.spec for r in plan.graph.resources if isinstance(r.spec, SegmentSpec)), None)
     if segment is None:
         return

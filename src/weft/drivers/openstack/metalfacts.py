@@ -1,0 +1,168 @@
+"""What Ironic says of machines that it deploys without Nova: what is on them, and how their servers ended.
+
+Source: Ironic's api-ref (nodes, node states); ironic 39, `conductor.manager._do_node_tear_down`: the instance is taken
+off a node by its teardown, before cleaning begins.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from weft.drivers.openstack.errors import Answer
+from weft.drivers.openstack.machine import GONE, ON_ITS_WAY, alive_conductor, read_node, use_of_node
+from weft.drivers.openstack.metal import NAME, info_of, instance_of, server_id
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
+from weft.model.errors import ConflictError, TemporaryError
+from weft.model.hostneeds import HostNeeds
+from weft.model.views import ConsoleView
+from weft.ports.occupants import Ended, Ending, Occupant, OnHost
+from weft.ports.servers import Action
+
+POWER = {Action.REBOOT: "soft rebooting", Action.RESET: "rebooting"}
+REFUSED = (400, 404, 409, 501)
+"""Statuses with which Ironic says that this machine can't, or can't now."""
+
+
+def on_machine(own: Project, machine: str) -> OnHost:
+    """What is on one now. Raises `UnknownError`."""
+    node = read_node(own, machine)
+    if node["provision_state"] == GONE:
+        return OnHost(unknown="it is not in Ironic", by="Ironic")
+    alive_conductor(own)
+    return _seen(node)
+
+
+def on_machines(own: Project, machines: Collection[str]) -> Mapping[str, OnHost]:
+    """The same of all of them, by one listing; those that Ironic doesn't list are missing."""
+    params = {"fields": "uuid,provision_state,instance_uuid,instance_info"}
+    listed = own.baremetal.listing("list what is on machines", "/v1/nodes", "nodes", params)
+    return {str(node["uuid"]): _seen(node) for node in listed if node["uuid"] in machines}
+
+
+def how_it_ended(own: Project, server: str) -> Ending:
+    """How a server of `weft.drivers.openstack.metal` ended. Raises `UnknownError`."""
+    instance, _, machine = server.partition("@")
+    node = read_node(own, machine)
+    state, now = str(node["provision_state"]), instance_of(node)
+    if state == GONE:
+        return Ending(Ended.UNKNOWN, f"machine {machine} is not in Ironic", by="Ironic")
+    if now == instance:
+        return Ending(Ended.NOT_DESTROYED, f"it is on machine {machine} still, which is {state}", by="Ironic")
+    if now is None and state in {"active", "rescue", *_LIKE_ACTIVE}:
+        said = f"machine {machine} is {state} without an instance: nobody has torn it down"
+        return Ending(Ended.NOT_DESTROYED, said, by="Ironic")
+    has = f"instance {now}" if now else "no instance"
+    said = f"machine {machine} was taken from it: it is {state}, with {has}"
+    at = None if now else _moment(node.get("provision_updated_at"))
+    return Ending(Ended.DESTROYED, said, at, by="Ironic")
+
+
+_LIKE_ACTIVE = frozenset({"deploying", "wait call-back", "deploy hold", "deploy failed", "deleting", "error"})
+"""Where what an instance left may run or be on the disks, if its id was taken off by hand."""
+
+
+def unfit_machines(own: Project, machines: Collection[str], needs: HostNeeds) -> Mapping[str, str]:
+    """Machine -> what an image needs that it lacks."""
+    listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
+    reasons = {
+        str(node["uuid"]): needs.lacks(
+            node.get("traits") or (), str((node.get("properties") or {}).get("cpu_arch") or "")
+        )
+        for node in listed
+        if node["uuid"] in machines
+    }
+    return {machine: why for machine, why in reasons.items() if why}
+
+
+def booted(own: Project, machines: Collection[str], since: datetime) -> Collection[str]:
+    """Ids of servers whose machines changed since then, and on which nothing is done any more."""
+    params = {"fields": "uuid,provision_state,instance_uuid,provision_updated_at", "associated": "true"}
+    listed = own.baremetal.listing("list machines that changed", "/v1/nodes", "nodes", params)
+    return frozenset(
+        server_id(node)
+        for node in listed
+        if node.get("uuid") in machines
+        and node.get("instance_uuid")
+        and node.get("provision_state") not in ON_ITS_WAY
+        and (_moment(node.get("provision_updated_at")) or since) >= since
+    )
+
+
+def act_on_machine(own: Project, server: str, action: Action) -> str | None:
+    """See `Servers.act`."""
+    instance, _, machine = server.partition("@")
+    asked, path = f"{action} server {server}", f"/v1/nodes/{machine}/states"
+    _must_have(own, asked, machine, instance)
+    if action in POWER:
+        _change(own, asked, f"{path}/power", {"target": POWER[action]})
+        return None
+    if action is Action.UNRESCUE:
+        _change(own, asked, f"{path}/provision", {"target": "unrescue"})
+        return None
+    password = secrets.token_urlsafe(16)
+    _change(own, asked, f"{path}/provision", {"target": "rescue", "rescue_password": password})
+    return password
+
+
+def console_of_machine(own: Project, server: str) -> ConsoleView:
+    """Its console, if Ironic has one with a URL. Raises `ConflictError`, also while it is being started."""
+    instance, _, machine = server.partition("@")
+    asked, path = f"open a console of server {server}", f"/v1/nodes/{machine}/states/console"
+    _must_have(own, asked, machine, instance)
+    found = _console(own, asked, path)
+    if found is None:
+        _change(own, asked, path, {"enabled": True})
+        found = _console(own, asked, path)
+    if found is None:
+        raise ConflictError(f"the cloud refuses to {asked} now: Ironic is starting it: ask again")
+    return found
+
+
+def _console(own: Project, asked: str, path: str) -> ConsoleView | None:
+    answer = own.baremetal.ask(asked, "GET", path, ok=REFUSED)
+    _check(asked, answer)
+    told: Any = answer.body.get("console_info")
+    if not answer.body.get("console_enabled") or not isinstance(told, dict):
+        return None
+    view: Mapping[str, object] = told  # pyright: ignore[reportUnknownVariableType] - a body's part
+    if not isinstance(view.get("url"), str):
+        raise TemporaryError(asked, "Ironic", f"a console without a URL: {answer.sentence()}"[:300])
+    return ConsoleView(type=str(view.get("type") or "serial"), url=str(view["url"]))
+
+
+def _must_have(own: Project, asked: str, machine: str, instance: str) -> None:
+    """Whoever has the machine now, it is not theirs that is switched off."""
+    node = read_node(own, machine)
+    if instance_of(node) != instance:
+        raise ConflictError(
+            f"the cloud refuses to {asked} now: its machine {machine} has another instance or none"
+        )
+
+
+def _change(own: Project, asked: str, path: str, body: Json) -> None:
+    _check(asked, own.baremetal.ask(asked, "PUT", path, json=body, ok=REFUSED))
+
+
+def _check(asked: str, answer: Answer) -> None:
+    if not answer.fine:
+        raise ConflictError(f"the cloud refuses to {asked} now: {answer.sentence()}")
+
+
+def _seen(node: Json) -> OnHost:
+    busy = use_of_node(node)
+    if instance_of(node) is None:
+        return OnHost(busy=busy, by="Ironic")
+    one = Occupant(server_id(node), str(info_of(node).get(NAME) or ""), ironic=True)
+    return OnHost((one,), busy=busy, by="Ironic")
+
+
+def _moment(text: object) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,496 @@
+"""Servers straight through Ironic: one instance on one machine, whatever is lost, late, twice, or somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
+from tests.drivers.openstack.tinyironic import NODE, TinyIronic
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.networkdata import network_data
+from weft.model.errors import ConflictError, NotYetError, TemporaryError, UnknownError, WeftError
+from weft.model.owner import Owner
+from weft.model.resources import MachineSpec, Observed, Outcome, Resource, ServerSpec, Status
+from weft.ports.occupants import Ended
+from weft.ports.resources import Scope
+from weft.ports.servers import Action
+
+SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
+OTHER = replace(SCOPE, owner=Owner.pod("99999999-1111-2222-3333-444444444444"))
+MACHINE = Resource(
+    key="machine/bm01", name="weft-00000000-machine-bm01", where="lab", spec=MachineSpec(machine=NODE)
+)
+SERVER = Resource(
+    key="server/bm01",
+    name="weft-00000000-server-bm01",
+    where="lab",
+    spec=ServerSpec(
+        host=NODE,
+        bare_metal=True,
+        by="ironic",
+        flavor="metal8",
+        image="tiny",
+        key_pair="key_pair",
+        user_data="#!/bin/sh",
+        ports=("port/bm01/management", "port/bm01/mlx5_0"),
+    ),
+)
+IDS = {"port/bm01/management": "port-1", "port/bm01/mlx5_0": "port-2", "key_pair": "weft-key"}
+AT = f"/baremetal/v1/nodes/{NODE}"
+STEPS = {
+    "the machine given": f"PATCH {AT}",
+    "the first port": f"POST {AT}/vifs",
+    "the deployment": f"PUT {AT}/states/provision",
+}
+
+
+@dataclass(frozen=True)
+class Rig:
+    ironic: TinyIronic
+    driver: OpenStackDriver
+    facts: OpenStackFacts
+
+    @property
+    def node(self) -> dict[str, Any]:
+        return self.ironic.nodes[NODE]
+
+    def take(self, scope: Scope = SCOPE) -> None:
+        outcome = self.driver.create(scope, [MACHINE], {})[MACHINE.key]
+        assert outcome.error is None, outcome.error
+
+    def create(self, scope: Scope = SCOPE) -> Outcome:
+        return self.driver.create(scope, [SERVER], IDS)[SERVER.key]
+
+    def see(self, server: str | None = None, scope: Scope = SCOPE) -> Observed:
+        ids = {**IDS, SERVER.key: server} if server else IDS
+        return self.driver.find(scope, [SERVER], ids)[SERVER.key]
+
+    def update(self, server: str) -> WeftError | None:
+        return self.driver.update(SCOPE, [SERVER], {**IDS, SERVER.key: server})[SERVER.key].error
+
+    def delete(self, server: str | None = None, scope: Scope = SCOPE) -> WeftError | None:
+        ids = {**IDS, SERVER.key: server} if server else IDS
+        return self.driver.delete(scope, [SERVER], ids)[SERVER.key].error
+
+    def running(self) -> str:
+        self.take()
+        made = self.create()
+        assert made.id is not None, made.error
+        self.ironic.deployed(NODE)
+        return made.id
+
+    def changes(self) -> list[str]:
+        return [line for line in self.ironic.asked if not line.startswith("GET") and "baremetal" in line]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with tiny_cloud(TinyIronic) as (cloud, text):
+        assert isinstance(cloud, TinyIronic)
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        yield Rig(cloud, driver, OpenStackFacts(sessions, machines=[NODE], site="lab", by_ironic=True))
+        driver.close()
+        sessions.close()
+
+
+@pytest.fixture
+def rig(house: Rig) -> Rig:
+    ironic = house.ironic
+    ironic.reset()
+    ironic.things["images"] = [{"id": "image-1", "name": "tiny", "status": "active"}]
+    ironic.things["keypairs"] = [{"id": "weft-key", "public_key": "ssh-ed25519 AAAA weft"}]
+    macs = {"port-1": "02:00:00:00:b0:01", "port-2": "00:02:c9:50:00:01"}
+    ironic.things["ports"] = [
+        {
+            "id": i,
+            "name": i,
+            "mac_address": m,
+            "network_id": f"net-{i}",
+            "fixed_ips": [{"subnet_id": f"sub-{i}", "ip_address": "10.1.0.5"}],
+        }
+        for i, m in macs.items()
+    ]
+    ironic.things["networks"] = [{"id": f"net-{i}", "name": i, "mtu": 1500} for i in macs]
+    ironic.things["subnets"] = [
+        {
+            "id": f"sub-{i}",
+            "name": i,
+            "ip_version": 4,
+            "cidr": "10.1.0.0/24",
+            "enable_dhcp": i == "port-1",
+            "gateway_ip": None,
+            "host_routes": [],
+            "dns_nameservers": [],
+        }
+        for i in macs
+    ]
+    ironic.ports = [{"uuid": f"nic-{i}", "node_uuid": NODE, "address": m} for i, m in macs.items()]
+    return house
+
+
+def test_a_machine_is_given_connected_deployed_and_torn_down(rig: Rig) -> None:
+    rig.take()
+    rig.ironic.asked.clear()
+    server = rig.create().id
+    assert server is not None and server == f"{rig.node['instance_uuid']}@{NODE}"
+    assert rig.changes() == [
+        f"PATCH {AT}",
+        f"POST {AT}/vifs",
+        f"POST {AT}/vifs",
+        f"PUT {AT}/states/provision",
+    ]
+    info = rig.node["instance_info"]
+    assert info["image_source"] == "image-1" and "project_id" not in info, "the tenant becomes no lessee"
+    (sent,) = rig.ironic.provisioned
+    assert sent["target"] == "active"
+    drive = sent["configdrive"]
+    assert drive["meta_data"]["public_keys"] == {"weft-key": "ssh-ed25519 AAAA weft"}
+    assert drive["meta_data"]["uuid"] == rig.node["instance_uuid"]
+    assert drive["user_data"] == "#!/bin/sh"
+    first, second = drive["network_data"]["links"]
+    assert (first["ethernet_mac_address"], second["ethernet_mac_address"]) == (
+        "02:00:00:00:b0:01",
+        "00:02:c9:50:00:01",
+    )
+    management, rdma = drive["network_data"]["networks"]
+    assert management["type"] == "ipv4_dhcp" and "ip_address" not in management
+    assert (rdma["type"], rdma["ip_address"], rdma["netmask"]) == ("ipv4", "10.1.0.5", "255.255.255.0")
+    assert (rig.see(server).status, rig.see(server).reason) == (Status.PENDING, "deploying")
+    rig.ironic.deployed(NODE)
+    seen = rig.see(server)
+    assert (seen.status, seen.differences, seen.facts["status"]) == (Status.SETTLED, (), "ACTIVE")
+    assert rig.delete(server) is None
+    assert rig.see(server).status is Status.PENDING
+    assert rig.delete(server) is None, "twice is once"
+    rig.ironic.torn_down(NODE)
+    proof = rig.see(server)
+    assert proof.status is Status.ABSENT
+    assert "its machine is cleaning, with no instance; conductor ironic1 is alive" in proof.reason
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("lost", ["before", "after"])
+def test_whatever_answer_is_lost_there_is_one_instance_deployed_once(rig: Rig, step: str, lost: str) -> None:
+    """`before`: the request never arrived. `after`: it took effect. Either way the loop asks again."""
+    rig.take()
+    pattern = STEPS[step]
+    if lost == "before":
+        rig.ironic.lies = [(pattern, Reply(502, "bad gateway", "text/html", own=False))]
+        error = rig.create().error
+        assert error is not None
+        rig.ironic.lies = []
+    else:
+        rig.ironic.losing = [pattern]
+        error = rig.create().error
+    first = rig.node["instance_uuid"]
+    seen = rig.see()
+    assert seen.there == (first is not None)
+    made = rig.create()
+    assert made.error is None or isinstance(made.error, NotYetError), made.error
+    assert first in (None, rig.node["instance_uuid"])
+    assert rig.ironic.attached[NODE] == ["port-1", "port-2"]
+    assert rig.node["provision_state"] == "deploying"
+    assert sum(line == STEPS["the deployment"] for line in rig.changes()) <= 2
+    rig.ironic.deployed(NODE)
+    seen = rig.see()
+    assert (seen.status, seen.differences) == (Status.SETTLED, ())
+
+
+def test_a_worker_that_dies_after_the_machine_was_given_leaves_what_the_next_one_completes(rig: Rig) -> None:
+    rig.take()
+    rig.ironic.lies = [(STEPS["the first port"], Reply(500, "{}", own=False))]
+    assert rig.create().error is not None
+    rig.ironic.lies = []
+    seen = rig.see()
+    assert seen.id is not None and [d.field for d in seen.differences] == ["deployed"]
+    assert rig.update(seen.id) is None
+    assert rig.see(seen.id).reason == "deploying"
+
+
+def test_what_was_given_and_never_deployed_is_taken_off_again(rig: Rig) -> None:
+    rig.take()
+    rig.ironic.lies = [(STEPS["the deployment"], Reply(500, "{}", own=False))]
+    assert rig.create().error is not None
+    rig.ironic.lies = []
+    assert rig.delete() is None
+    assert (rig.node["instance_uuid"], rig.node["instance_info"], rig.ironic.attached[NODE]) == (None, {}, [])
+    assert rig.see().status is Status.ABSENT
+    machine = rig.driver.delete(SCOPE, [MACHINE], {})[MACHINE.key].error
+    assert machine is None and rig.node["extra"] == {}
+
+
+def test_another_who_is_quicker_keeps_the_machine(rig: Rig) -> None:
+    """Somebody's Nova takes the node between weft's look and its change: Ironic answers 409."""
+    rig.take()
+    theirs = "77777777-0000-4000-8000-000000000000"
+
+    def another() -> None:
+        rig.node.update(instance_uuid=theirs, instance_info={"display_name": "theirs"})
+
+    rig.ironic.asides = [(STEPS["the machine given"], another)]
+    error = rig.create().error
+    assert isinstance(error, TemporaryError) and theirs in str(error)
+    assert rig.node["instance_info"] == {"display_name": "theirs"} and rig.ironic.attached.get(NODE, []) == []
+    assert rig.see().status is Status.ABSENT
+    assert isinstance(rig.create().error, TemporaryError)
+    assert rig.delete() is None and rig.node["instance_uuid"] == theirs
+    (one,) = rig.facts.on_hosts([NODE])[NODE].occupants
+    assert one.runs and one.text() == f"server {theirs}@{NODE} 'theirs' (by Ironic)"
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "why"),
+    [
+        ({"provision_state": "cleaning"}, NotYetError, "in state cleaning"),
+        ({"provision_state": "clean failed", "last_error": "disk sda"}, TemporaryError, "disk sda"),
+        ({"maintenance": True, "maintenance_reason": "bad fan"}, TemporaryError, "in maintenance: bad fan"),
+        ({"instance_uuid": "srv-9"}, TemporaryError, "has instance srv-9"),
+        ({"power_state": None}, TemporaryError, "power state is unknown"),
+        ({"extra": {}}, TemporaryError, "doesn't carry this pod's mark"),
+        ({"extra": {"weft": OTHER.mark("machine/bm01").text()}}, TemporaryError, "this pod's mark"),
+    ],
+)
+def test_a_machine_that_is_not_the_pods_and_free_gets_no_server(
+    rig: Rig, change: dict[str, Any], kind: type[WeftError], why: str
+) -> None:
+    rig.take()
+    rig.node.update(change)
+    rig.ironic.asked.clear()
+    error = rig.create().error
+    assert isinstance(error, kind) and why in str(error)
+    assert rig.changes() == []
+
+
+def test_ports_left_by_another_are_detached_before_it_is_deployed(rig: Rig) -> None:
+    rig.take()
+    rig.ironic.attached[NODE] = ["port-of-another"]
+    assert rig.create().error is None
+    assert rig.ironic.attached[NODE] == ["port-1", "port-2"]
+
+
+def test_a_deployment_that_failed_is_broken_with_irons_reason_and_can_be_removed(rig: Rig) -> None:
+    rig.take()
+    server = rig.create().id
+    assert server is not None
+    rig.node.update(provision_state="deploy failed", last_error="Timeout reached while waiting for callback")
+    seen = rig.see(server)
+    assert (seen.status, seen.reason) == (
+        Status.BROKEN,
+        "deploy failed: Timeout reached while waiting for callback",
+    )
+    assert rig.delete(server) is None
+    assert rig.see(server).status is Status.PENDING
+
+
+def test_a_lock_of_ironics_is_waited_for(rig: Rig) -> None:
+    rig.take()
+    rig.node["reservation"] = "ironic1"
+    assert isinstance(rig.create().error, NotYetError)
+    rig.node["reservation"] = None
+    assert rig.create().error is None
+
+
+def test_what_ironic_works_on_is_deleted_later(rig: Rig) -> None:
+    rig.take()
+    server = rig.create().id
+    assert isinstance(rig.delete(server), NotYetError)
+    rig.ironic.deployed(NODE)
+    rig.ironic.lies = [(STEPS["the deployment"], Reply(409, {"error_message": "Node is locked"}))]
+    rig.node["reservation"] = "ironic1"
+    assert isinstance(rig.delete(server), NotYetError)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        Reply(404, {"error_message": f"Node {NODE} could not be found."}),
+        Reply(404, "<html>no such page</html>", "text/html", own=False),
+        Reply(200, {}),
+        Reply(200, {"uuid": "another", "provision_state": "available", "instance_uuid": None}),
+        Reply(200, {"uuid": NODE, "provision_state": "available"}),
+        Reply(503, "", own=False),
+    ],
+)
+def test_no_answer_without_the_node_makes_a_server_absent(rig: Rig, lie: Reply) -> None:
+    server = rig.running()
+    rig.ironic.lies = [(f"GET {AT}", lie)]
+    with pytest.raises(UnknownError):
+        rig.see(server)
+
+
+def test_without_a_conductor_nothing_is_absent(rig: Rig) -> None:
+    server = rig.running()
+    rig.ironic.torn_down(NODE)
+    rig.ironic.conductors = [{"hostname": "ironic1", "alive": False}]
+    with pytest.raises(UnknownError, match="none that is alive"):
+        rig.see(server)
+    assert "none that is alive" in rig.facts.on_hosts([NODE])[NODE].unknown
+
+
+def test_a_mark_that_was_taken_off_is_a_difference_and_put_back(rig: Rig) -> None:
+    server = rig.running()
+    del rig.node["instance_info"]["weft"]
+    seen = rig.see(server)
+    assert seen.there and [d.field for d in seen.differences] == ["mark"]
+    assert rig.update(server) is None
+    assert rig.see(server).differences == ()
+
+
+def test_a_machine_that_is_off_or_lost_a_port_differs(rig: Rig) -> None:
+    server = rig.running()
+    rig.node["power_state"] = "power off"
+    rig.ironic.attached[NODE] = ["port-1"]
+    assert sorted(d.field for d in rig.see(server).differences) == ["ports", "status"]
+
+
+def _gone(rig: Rig) -> None:
+    rig.ironic.torn_down(NODE)
+
+
+def _another(rig: Rig) -> None:
+    rig.ironic.torn_down(NODE)
+    rig.node.update(provision_state="active", instance_uuid="another")
+
+
+def _unnamed(rig: Rig) -> None:
+    rig.node.update(instance_uuid=None)
+
+
+def _forgotten(rig: Rig) -> None:
+    del rig.ironic.nodes[NODE]
+
+
+@pytest.mark.parametrize(
+    ("done", "how"),
+    [
+        (_gone, Ended.DESTROYED),
+        (_another, Ended.DESTROYED),
+        (_unnamed, Ended.NOT_DESTROYED),
+        (lambda rig: None, Ended.NOT_DESTROYED),
+        (_forgotten, Ended.UNKNOWN),
+    ],
+)
+def test_how_a_server_ended_is_read_of_its_machine(rig: Rig, done: Callable[[Rig], None], how: Ended) -> None:
+    server = rig.running()
+    done(rig)
+    ending = rig.facts.endings(PROJECT, [server])[server]
+    assert (ending.how, ending.by) == (how, "Ironic")
+
+
+def test_what_is_on_machines_is_ironics_word_and_nova_is_not_asked(rig: Rig) -> None:
+    server = rig.running()
+    (one,) = rig.facts.on_hosts([NODE])[NODE].occupants
+    assert (one.id, one.name) == (server, SERVER.name)
+    listed = rig.facts.servers_on_hosts()
+    assert NODE in listed
+    rig.ironic.torn_down(NODE)
+    seen = rig.facts.on_hosts([NODE])[NODE]
+    assert (seen.occupants, seen.busy, seen.by) == ((), "Ironic has it in state cleaning", "Ironic")
+    assert not any("os-hypervisors/" in line and NODE in line for line in rig.ironic.asked)
+
+
+def test_a_machine_that_ironic_does_not_have_is_unknown(rig: Rig) -> None:
+    del rig.ironic.nodes[NODE]
+    assert "not in Ironic" in rig.facts.on_hosts([NODE])[NODE].unknown
+
+
+def test_an_audit_sees_it_and_removes_it_by_its_mark(rig: Rig) -> None:
+    server = rig.running()
+    rig.ironic.things["keypairs"] = []  # Nova lists them in another shape than it shows one
+    found = [m for m in rig.driver.marked("lab", []) if m.kind == "server"]
+    assert [(m.id, m.owner, m.facts["key"]) for m in found] == [(server, SCOPE.owner, SERVER.key)]
+    assert rig.driver.remove_marked(found)[server].error is None
+    assert rig.node["provision_state"] == "deleting"
+
+
+def test_what_booted_is_told_by_ironic(rig: Rig) -> None:
+    server = rig.running()
+    early, late = datetime(2026, 11, 22, 19, 0, tzinfo=UTC), datetime(2026, 11, 22, 23, 0, tzinfo=UTC)
+    assert server in rig.facts.built(early) and server not in rig.facts.built(late)
+    rig.node["provision_state"] = "deploying"
+    assert server not in rig.facts.built(early)
+
+
+def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) -> None:
+    server = rig.running()
+    assert rig.facts.act(PROJECT, server, Action.REBOOT) is None
+    assert f"PUT {AT}/states/power" in rig.ironic.asked
+    rig.ironic.torn_down(NODE)
+    rig.ironic.asked.clear()
+    for action in Action:
+        with pytest.raises(ConflictError, match="another instance or none"):
+            rig.facts.act(PROJECT, server, action)
+    with pytest.raises(ConflictError, match="another instance or none"):
+        rig.facts.console(PROJECT, server, serial=True)
+    assert rig.changes() == []
+
+
+def test_a_rescue_has_a_password_that_is_shown_once(rig: Rig) -> None:
+    server = rig.running()
+    rig.ironic.lies = [(STEPS["the deployment"], Reply(202))]
+    first, second = (rig.facts.act(PROJECT, server, Action.RESCUE) for _ in range(2))
+    assert first and second and first != second and len(first) >= 20
+
+
+@pytest.mark.parametrize(
+    ("reply", "url"),
+    [
+        (
+            {"console_enabled": True, "console_info": {"type": "shellinabox", "url": "http://c:1"}},
+            "http://c:1",
+        ),
+        ({"console_enabled": False, "console_info": None}, None),
+    ],
+)
+def test_a_console_is_ironics(rig: Rig, reply: dict[str, Any], url: str | None) -> None:
+    server = rig.running()
+    rig.ironic.lies = [
+        (f"GET {AT}/states/console", Reply(200, reply)),
+        (f"PUT {AT}/states/console", Reply(202)),
+    ]
+    if url is None:
+        with pytest.raises(ConflictError, match="is starting it"):
+            rig.facts.console(PROJECT, server, serial=True)
+    else:
+        assert rig.facts.console(PROJECT, server, serial=True).url == url
+
+
+def test_networks_of_a_config_drive_have_routes_and_names_where_nobody_tells_them() -> None:
+    subnet = {
+        "id": "s",
+        "ip_version": 4,
+        "cidr": "10.64.0.0/24",
+        "enable_dhcp": False,
+        "gateway_ip": "10.64.0.1",
+        "host_routes": [{"destination": "10.9.0.0/16", "nexthop": "10.64.0.2"}],
+        "dns_nameservers": ["9.9.9.9"],
+    }
+    port = {"id": "p", "mac_address": "02:00:00:00:00:01", "network_id": "n"}
+    port |= {
+        "fixed_ips": [{"subnet_id": s, "ip_address": a} for s, a in (("s", "10.64.0.5"), ("v6", "fd00::5"))]
+    }
+    six = {**subnet, "id": "v6", "ip_version": 6, "cidr": "fd00::/64"}
+    told = network_data([port], {"n": {"mtu": 9000}}, {"s": subnet, "v6": six})
+    assert told["links"] == [
+        {
+            "id": "iface0",
+            "type": "phy",
+            "ethernet_mac_address": "02:00:00:00:00:01",
+            "vif_id": "p",
+            "mtu": 9000,
+        }
+    ]
+    (one,) = told["networks"]
+    assert one["routes"] == [
+        {"network": "10.9.0.0", "netmask": "255.255.0.0", "gateway": "10.64.0.2"},
+        {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.64.0.1"},
+    ]
+    assert told["services"] == [{"type": "dns", "address": "9.9.9.9"}]

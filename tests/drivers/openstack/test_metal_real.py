@@ -1,0 +1,231 @@
+"""Servers straight through a real Ironic: given, deployed, torn down; taken first by another; cut off anywhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, list_of, real_ironic
+from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
+from weft.app.enroll import Enroller, read_wishes
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.enrollment import Enrollment
+from weft.model.errors import ConflictError, NotYetError, TemporaryError, WeftError
+from weft.model.owner import Owner
+from weft.model.resources import MachineSpec, Observed, Resource, ServerSpec, Status
+from weft.ports.occupants import Ended
+from weft.ports.resources import Scope
+from weft.ports.servers import Action
+
+pytestmark = pytest.mark.cloud
+SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
+IMAGE = "http://127.0.0.1/image"
+"""There is no Glance beside it, which Ironic would ask for an id."""
+THEIRS = "77777777-0000-4000-8000-000000000000"
+
+
+@dataclass(frozen=True)
+class Rig:
+    ironic: RealIronic
+    driver: OpenStackDriver
+    facts: OpenStackFacts
+    machine: Resource
+    server: Resource
+
+    def take(self) -> None:
+        outcome = self.driver.create(SCOPE, [self.machine], {})[self.machine.key]
+        assert outcome.error is None, outcome.error
+
+    def give_back(self) -> WeftError | None:
+        return self.driver.delete(SCOPE, [self.machine], {})[self.machine.key].error
+
+    def create(self, scope: Scope = SCOPE) -> str | WeftError:
+        outcome = self.driver.create(scope, [self.server], {})[self.server.key]
+        made = outcome.error or outcome.id
+        assert made is not None
+        return made
+
+    def see(self, server: str | None = None) -> Observed:
+        ids = {self.server.key: server} if server else {}
+        return self.driver.find(SCOPE, [self.server], ids)[self.server.key]
+
+    def delete(self, server: str | None = None) -> WeftError | None:
+        ids = {self.server.key: server} if server else {}
+        return self.driver.delete(SCOPE, [self.server], ids)[self.server.key].error
+
+    def wait(self, server: str | None, *statuses: Status) -> Observed:
+        end = time.monotonic() + PATIENCE
+        while (seen := self.see(server)).status not in statuses or seen.differences:
+            assert time.monotonic() < end, seen
+            time.sleep(0.5)
+        return seen
+
+    def leave(self, server: str | None = None) -> None:
+        """Until the machine is everybody's again."""
+        end = time.monotonic() + PATIENCE
+        while self.see(server).there and (error := self.delete(server)):
+            assert isinstance(error, NotYetError) and time.monotonic() < end, error
+            time.sleep(0.5)
+        self.wait(server, Status.ABSENT)
+        self.ironic.await_state("available")
+        assert self.give_back() is None
+
+    @property
+    def node(self) -> dict[str, object]:
+        return self.ironic.ask("GET", f"nodes/{self.ironic.node}")
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    folder = tmp_path_factory.mktemp("ironic")
+    with real_ironic(folder) as ironic, tiny_cloud() as (cloud, text):
+        cloud.things["images"] = [{"id": IMAGE, "name": "tiny", "status": "active"}]
+        file = folder / "clouds.yaml"
+        own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
+        file.write_text("\n".join([*own, f"    baremetal_endpoint_override: {ironic.url}"]) + "\n")
+        sessions = Sessions("weft", [file])
+        wishes = read_wishes(ironic.layout.site_path, list_of(ironic))
+        (seen,) = (
+            Enroller(wishes, Enrollment(sessions), False, False, lambda line: None).run(PATIENCE).machines
+        )
+        assert seen.state == "available", seen.differences
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        facts = OpenStackFacts(sessions, machines=[ironic.node], site="lab", by_ironic=True)
+        machine = Resource(
+            key="machine/bm01",
+            name="weft-00000000-machine-bm01",
+            where="lab",
+            spec=MachineSpec(machine=ironic.node),
+        )
+        spec = ServerSpec(
+            host=ironic.node,
+            bare_metal=True,
+            by="ironic",
+            flavor="metal8",
+            image="tiny",
+            user_data="#!/bin/sh",
+            ports=(),
+        )
+        server = Resource(key="server/bm01", name="weft-00000000-server-bm01", where="lab", spec=spec)
+        yield Rig(ironic, driver, facts, machine, server)
+        driver.close()
+        sessions.close()
+
+
+def in_iso(image: Path, path: str) -> str:
+    """A file of a config drive, as the machine would read it."""
+    command = ["isoinfo", "-J", "-i", str(image), "-x", path]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_from_a_free_machine_to_a_server_and_back(rig: Rig) -> None:
+    before = datetime.now(UTC)
+    rig.take()
+    server = rig.create()
+    assert isinstance(server, str) and server.endswith(f"@{rig.ironic.node}")
+    assert rig.create() == server, "asked twice"
+    seen = rig.wait(server, Status.SETTLED)
+    assert (seen.facts["status"], seen.facts["host"]) == ("ACTIVE", rig.ironic.node)
+    assert (rig.ironic.disk / "image").read_text() == IMAGE
+    drive = rig.ironic.disk / "config-drive"
+    meta = json.loads(in_iso(drive, "/openstack/latest/meta_data.json"))
+    assert (meta["uuid"], meta["hostname"]) == (server.partition("@")[0], rig.server.name)
+    assert in_iso(drive, "/openstack/latest/user_data") == "#!/bin/sh"
+    (one,) = rig.facts.on_hosts([rig.ironic.node])[rig.ironic.node].occupants
+    assert (one.id, one.runs) == (server, True)
+    assert server in rig.facts.built(before)
+    assert rig.facts.endings(PROJECT, [server])[server].how is Ended.NOT_DESTROYED
+    assert isinstance(rig.give_back(), NotYetError), "it has its server"
+    assert rig.delete(server) is None
+    proof = rig.wait(server, Status.ABSENT)
+    assert "with no instance; conductor ironic1 is alive" in proof.reason
+    assert rig.facts.endings(PROJECT, [server])[server].how is Ended.DESTROYED
+    rig.leave(server)
+    assert list(rig.ironic.disk.iterdir()) == []
+    assert rig.node["extra"] == {}
+
+
+def test_whoever_is_quicker_has_the_machine(rig: Rig) -> None:
+    """Right before weft's change another's is made: the real 409 of Ironic is what stands between them."""
+    rig.take()
+    asked = 0
+
+    def another() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 2:  # the first is at the begin of the attempt
+            change = {"op": "add", "path": "/instance_uuid", "value": THEIRS}
+            rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [change])
+
+    error = rig.create(replace(SCOPE, fence=another))
+    assert isinstance(error, TemporaryError) and THEIRS in str(error) and asked == 2
+    assert (rig.node["instance_uuid"], rig.node["instance_info"]) == (THEIRS, {})
+    assert rig.see().status is Status.ABSENT
+    (one,) = rig.facts.on_hosts([rig.ironic.node])[rig.ironic.node].occupants
+    assert one.id == f"{THEIRS}@{rig.ironic.node}"
+    rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [{"op": "remove", "path": "/instance_uuid"}])
+    assert rig.give_back() is None
+
+
+class DiedError(TemporaryError):
+    """A worker's end, between two requests."""
+
+
+def dies_at(number: int) -> Callable[[], None]:
+    asked = 0
+
+    def fence() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == number:
+            raise DiedError("go on", "weft", "its worker died")
+
+    return fence
+
+
+def test_a_worker_that_dies_between_any_two_changes_leaves_what_can_be_completed_or_removed(rig: Rig) -> None:
+    rig.take()
+    assert isinstance(rig.create(replace(SCOPE, fence=dies_at(2))), DiedError)
+    assert rig.see().status is Status.ABSENT and rig.node["instance_uuid"] is None
+    assert isinstance(rig.create(replace(SCOPE, fence=dies_at(3))), DiedError)
+    given = rig.see()
+    assert given.id is not None and [d.field for d in given.differences] == ["deployed"]
+    assert rig.delete(given.id) is None, "taken off again without a deployment"
+    assert rig.see(given.id).status is Status.ABSENT and rig.node["instance_info"] == {}
+    assert isinstance(rig.create(replace(SCOPE, fence=dies_at(3))), DiedError)
+    again = rig.see().id
+    assert again is not None and again != given.id
+    outcome = rig.driver.update(SCOPE, [rig.server], {rig.server.key: again})[rig.server.key]
+    assert outcome.error is None
+    assert rig.wait(again, Status.SETTLED).id == again
+    rig.leave(again)
+
+
+def test_what_a_tenant_asks_of_its_server(rig: Rig) -> None:
+    rig.take()
+    server = rig.create()
+    assert isinstance(server, str)
+    rig.wait(server, Status.SETTLED)
+    rig.facts.act(PROJECT, server, Action.RESET)
+    end = time.monotonic() + PATIENCE
+    while rig.node["reservation"] or rig.node["target_power_state"]:
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    assert rig.wait(server, Status.SETTLED).facts["status"] == "ACTIVE"
+    password = rig.facts.act(PROJECT, server, Action.RESCUE)
+    assert password
+    rig.ironic.await_state("rescue")
+    assert (rig.see(server).status, rig.see(server).reason) == (Status.PENDING, "rescue")
+    assert rig.facts.on_hosts([rig.ironic.node])[rig.ironic.node].busy == "Ironic has it in state rescue"
+    assert rig.facts.act(PROJECT, server, Action.UNRESCUE) is None
+    rig.wait(server, Status.SETTLED)
+    with pytest.raises(ConflictError, match="console"):
+        rig.facts.console(PROJECT, server, serial=True)
+    rig.leave(server)
