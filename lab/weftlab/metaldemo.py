@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
+from weft.planning.fabric.addressing import mac_of_guid
 from weftlab.gpudemo import Demo
 from weftlab.metal.enroll import list_path, system
 from weftlab.metal.machines import FLAVOR, machines
@@ -14,6 +17,12 @@ name: demo
 nodes: {{kind: bare_metal, count: 2, flavor: {FLAVOR}, image: tiny}}
 fabric: {{isolation: partition}}
 """
+
+
+def in_iso(image: Path, path: str) -> str:
+    """A file of a config drive, as the machine reads it. Raises `CalledProcessError`."""
+    command = ["isoinfo", "-J", "-i", str(image), "-x", path]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 class MetalDemo(Demo):
@@ -36,6 +45,18 @@ class MetalDemo(Demo):
             if bool(left) != wanted:
                 raise SystemExit(f"weft demo: the disk should {'not ' if wanted else ''}be empty")
 
+    def drives(self) -> None:
+        """What the machines' config drives tell them of their networks; the demo fails without the adapters' own."""
+        for node in machines(self.lab.site):
+            drive = self.lab.layout.data / "machines" / str(node.machine) / "config-drive"
+            told = json.loads(in_iso(drive, "/openstack/latest/network_data.json"))
+            macs = {link["id"]: link["ethernet_mac_address"] for link in told["links"]}
+            static = {macs[n["link"]]: n["ip_address"] for n in told["networks"] if n["type"] == "ipv4"}
+            for mac, address in static.items():
+                print(f"config drive of {node.name}: {address} on {mac}", flush=True)
+            if missing := {mac_of_guid(hca.port_guid) for hca in node.hcas} - static.keys():
+                raise SystemExit(f"weft demo: {node.name} isn't told of {', '.join(sorted(missing))}")
+
     def run(self) -> None:
         (self.folder / "pod.yaml").write_text(POD)
         self.say("two machines, which the lab has enrolled: once more changes nothing")
@@ -52,6 +73,7 @@ class MetalDemo(Demo):
         self.weft("pod", "show", "demo")
         self.ironic()
         self.disks(wanted=True)
+        self.drives()
         self.say("the operator: an audit of cloud, machines and fabric")
         self.weft("audit", cloud="operator")
         self.say("release: the adapters leave the partition, Ironic cleans, its record is read")

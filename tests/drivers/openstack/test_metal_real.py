@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -23,6 +21,7 @@ from weft.model.resources import MachineSpec, Observed, Resource, ServerSpec, St
 from weft.ports.occupants import Ended
 from weft.ports.resources import Scope
 from weft.ports.servers import Action
+from weftlab.metaldemo import in_iso
 
 pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
@@ -117,12 +116,6 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         yield Rig(ironic, driver, facts, machine, server)
         driver.close()
         sessions.close()
-
-
-def in_iso(image: Path, path: str) -> str:
-    """A file of a config drive, as the machine would read it."""
-    command = ["isoinfo", "-J", "-i", str(image), "-x", path]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_from_a_free_machine_to_a_server_and_back(rig: Rig) -> None:
