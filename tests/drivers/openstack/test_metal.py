@@ -12,8 +12,16 @@ import pytest
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
 from tests.drivers.openstack.tinyironic import NODE, TinyIronic
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.networkdata import network_data
-from weft.model.errors import ConflictError, NotYetError, TemporaryError, UnknownError, WeftError
+from weft.model.errors import (
+    ConflictError,
+    NotYetError,
+    PermanentError,
+    TemporaryError,
+    UnknownError,
+    WeftError,
+)
 from weft.model.owner import Owner
 from weft.model.resources import MachineSpec, Observed, Outcome, Resource, ServerSpec, Status
 from weft.ports.occupants import Ended
@@ -83,6 +91,9 @@ class Rig:
         assert made.id is not None, made.error
         self.ironic.deployed(NODE)
         return made.id
+
+    def forget_images(self) -> None:
+        self.driver._lookups = Lookups()  # pyright: ignore[reportPrivateUsage] - they are remembered for a minute
 
     def changes(self) -> list[str]:
         return [line for line in self.ironic.asked if not line.startswith("GET") and "baremetal" in line]
@@ -267,6 +278,44 @@ def test_a_machine_that_is_not_the_pods_and_free_gets_no_server(
     error = rig.create().error
     assert isinstance(error, kind) and why in str(error)
     assert rig.changes() == []
+
+
+@pytest.mark.parametrize(
+    ("image", "node", "wanted"),
+    [
+        ({}, {}, {}),
+        ({"hw_firmware_type": "uefi"}, {}, {"capabilities": {"boot_mode": "uefi"}}),
+        ({"os_secure_boot": "required"}, {}, {"capabilities": {"secure_boot": "true"}}),
+        ({"trait:CUSTOM_NVME": "required", "trait:X": "forbidden"}, {}, {"traits": ["CUSTOM_NVME"]}),
+        ({"kernel_id": "k", "ramdisk_id": "r"}, {"properties": {"local_gb": "1000"}}, {"root_gb": 999}),
+        ({"kernel_id": "k", "ramdisk_id": "r"}, {"deploy_interface": "ramdisk"}, {}),
+    ],
+)
+def test_an_image_says_how_it_is_deployed(
+    rig: Rig, image: dict[str, Any], node: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    """Whole disk, partition, ramdisk, boot mode, secure boot, traits."""
+    rig.ironic.things["images"] = [
+        {"id": f"image-{len(image)}", "name": "special", "status": "active", **image}
+    ]
+    rig.take()
+    rig.node.update(node)
+    spec = SERVER.spec.model_copy(update={"image": "special"})
+    rig.forget_images()
+    made = rig.driver.create(SCOPE, [SERVER.model_copy(update={"spec": spec})], IDS)[SERVER.key]
+    assert made.error is None, made.error
+    info = rig.node["instance_info"]
+    assert {k: v for k, v in info.items() if k not in ("weft", "display_name", "image_source")} == wanted
+
+
+def test_a_partition_for_a_machine_with_an_unknown_disk_is_refused_and_nothing_taken(rig: Rig) -> None:
+    rig.ironic.things["images"] = [{"id": "image-p", "name": "part", "status": "active", "kernel_id": "k"}]
+    rig.take()
+    rig.forget_images()
+    spec = SERVER.spec.model_copy(update={"image": "part"})
+    error = rig.driver.create(SCOPE, [SERVER.model_copy(update={"spec": spec})], IDS)[SERVER.key].error
+    assert isinstance(error, PermanentError) and "set properties/local_gb" in str(error)
+    assert rig.node["instance_uuid"] is None
 
 
 def test_ports_left_by_another_are_detached_before_it_is_deployed(rig: Rig) -> None:
