@@ -27,6 +27,7 @@ from weft.model.resources import Kind, Observed, Outcome, PortSpec, Resource, Se
 from weft.model.site import Site
 from weft.planning.fabric.addressing import mac_of_guid
 from weft.planning.place.filters import of_kind
+from weft.planning.shapes.resolve import shape_of
 from weft.ports.resources import Scope
 from weft.testing.cloud import FakeCloud, Fault
 from weft.testing.cloud_state import FakeFlavor
@@ -224,6 +225,8 @@ def test_straight_through_ironic_no_quota_counts_and_each_port_is_at_its_adapter
     macs = {r.spec.mac for r in plan.graph.resources if isinstance(r.spec, PortSpec)} - {None}
     there = {mac_of_guid(guid) for guid in ports(house, tuple(n.node for n in plan.placement.nodes))}
     assert macs == there
+    told = shown(plan)
+    assert "Nova shows no servers of them" in " ".join(shape_of(told.order).limits(told))
 
 
 def test_machines_and_other_nodes_are_never_taken_for_each_other(house: House) -> None:
