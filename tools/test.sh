@@ -35,10 +35,10 @@ part() {
     echo
     return $code
 }
-on_a_lab() { # NAME "WHAT IT WAS STARTED WITH" TITLE TESTS…
-    local name=$1 with=$2 title=$3 ports
-    shift 3
-    ports=$(.venv/bin/python -c 'from weftlab.layout import free_ports; print(free_ports())')
+on_a_lab() { # NAME "FIRST PORT, LAST PORT" "WHAT IT IS STARTED WITH" TITLE TESTS…
+    local name=$1 with=$3 title=$4 ports
+    ports=$(.venv/bin/python -c "from weftlab.layout import free_ports; print(free_ports($2))")
+    shift 4
     # shellcheck disable=SC2086 # words
     if .venv/bin/weft lab up $with --state "$labs/$name" --ports "$ports" >"$labs/$name.up" 2>&1; then
         WEFT_TEST_LAB="$labs/$name" part "$title" -m "cloud$which" "$@"
@@ -52,10 +52,10 @@ tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switc
 echo "== beside the other parts: two labs' OpenStacks are started (their packages are installed the first time) and tested"
 echo
 set -m # a process group of its own for each, which hears SIGINT
-on_a_lab first "--fabric both --tenant-networks" "4 of 5: a lab: whole pods, from order to receipt" \
+on_a_lab first "23000, 27000" "--fabric both --tenant-networks" "4 of 5: a lab: whole pods, from order to receipt" \
     tests/e2e "${apart[@]/#/--ignore=}" >"$labs/first.log" 2>&1 &
 started+=($!)
-on_a_lab second "--ipus 0 --tenant-networks" "5 of 5: another lab: contracts on a real OpenStack, services that end or lie" \
+on_a_lab second "27000, 31000" "--ipus 0 --tenant-networks" "5 of 5: another lab: contracts on a real OpenStack, services that end or lie" \
     "${rooms[@]}" "${apart[@]}" >"$labs/second.log" 2>&1 &
 started+=($!)
 set +m
