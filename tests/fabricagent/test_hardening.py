@@ -105,12 +105,14 @@ def test_options_that_can_not_be_read_are_unknown(tmp_path: Path) -> None:
 
 
 def test_a_fakes_options_are_asked_like_the_real_ones() -> None:
-    """Of a manager that can't be asked the error stands in the place of its options."""
+    """A manager that can't be asked is a problem by its name, and its settings are nobody else's."""
     layout = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
     fabric = FakeFabric(make_site(settings(nodes=8, leaves=2, hcas=1), layout), FABRIC)
     fabric.manager("sm2").reachable = False
-    options = fabric.options()
-    assert isinstance(options["sm2"], UnknownError) and not isinstance(options["sm1"], Exception)
+    found = fabric.live_check()
+    assert found.managers == 2 and len(found.problems) == 1
+    assert found.problems[0].startswith("the settings of sm2 can't be read: ")
+    assert {w.manager for w in found.weaknesses} <= {"sm1"}
 
 
 # -- certificates -----------------------------------------------------------------------------------------------------
