@@ -9,9 +9,10 @@ from uuid import uuid4
 
 import pytest
 
-from tests.engine.house import House, small_site
+from tests.engine.house import House, impatient, small_site
 from weft.engine.database import Database
 from weft.engine.records import PodRecord, RowState
+from weft.engine.sweep import Sweeper, SweepSettings
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, InputError, InputErrors, RefusedError, UnknownError
 from weft.model.order import Order
@@ -241,6 +242,50 @@ def test_a_share_that_cannot_be_read_is_no_proof(house: House) -> None:
     pod = house.run(pod, PodState.RELEASED)
     signed = house.store.receipt(pod.id)
     assert signed is not None and [i.plane for i in signed.receipt.items if i.result == "kept"] == ["share"]
+
+
+def _abandoned(house: House, pod: PodRecord) -> None:
+    """A release that doesn't end, ended by an operator."""
+    house.worker = house.new_worker("w2", impatient(900.0))
+    house.release(pod)
+    assert again(house, pod).state is PodState.RELEASING
+    house.service.abandon_pod(house.operator, str(pod.id), "its project is silent")
+    assert again(house, pod).state is PodState.RELEASED
+
+
+@pytest.mark.parametrize(("entry", "kind"), [(SHARE, Kind.SHARE), (VOLUME, Kind.VOLUME)])
+def test_data_that_a_tenant_keeps_from_being_deleted_holds_no_numbers(
+    house: House, entry: dict[str, Any], kind: Kind
+) -> None:
+    """A replica or a backup keeps it for ever: an operator ends the release, and its P_Key and VLAN are the next pod's;
+    the sweep takes the data away once that can be done, and nothing of the next pod's.
+    """
+    pod = ready(house, entry)
+    house.cloud.plant(Fault.UNDELETABLE, kind=kind, times=None)
+    _abandoned(house, pod)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.abandoned is not None and not signed.receipt.clean
+    assert signed.receipt.abandoned.kept == () and signed.receipt.quarantined == ()
+    assert {i.plane for i in signed.receipt.items if i.result == "not clean"} == {str(kind), "database"}
+    after = house.run(house.order(order(name="next")), PodState.READY)
+    assert (after.plan.segment, after.plan.vlan) == (pod.plan.segment, pod.plan.vlan)
+    for fault in house.cloud.faults:
+        fault.lift()
+    for thing in house.cloud.things():
+        thing.undeletable = False
+    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=0.01)).sweep()
+    assert not house.cloud.things(kind)
+    assert again(house, after).state is PodState.READY
+
+
+def test_a_rule_that_is_left_keeps_the_numbers(house: House) -> None:
+    """Whoever got the addresses next could read the data."""
+    pod = ready(house, SHARE)
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SHARE_ACCESS, times=None)
+    _abandoned(house, pod)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.abandoned is not None
+    assert f"vlan/lab {pod.plan.vlan}" in signed.receipt.abandoned.kept
 
 
 def test_kept_data_that_a_tenant_deleted_meanwhile_is_not_named(house: House) -> None:

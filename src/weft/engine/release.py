@@ -240,11 +240,14 @@ class Reader:
 def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
     """Spaces and numbers of those that may still be in use outside: not to be given to anybody.
 
-    A fabric's number is a network's too, and everything else is the cloud's: what isn't seen gone there keeps them.
+    A fabric's number is a network's too, and everything else is the cloud's: what isn't seen gone there keeps them, but
+    for data, which is on no network (what lets a server in to it is a kind of its own): its tenant can keep it
+    from being deleted for ever.
     """
     fabric = any(i.result not in OVER for i in read.of_fabric)
+    beside = {"database", *(str(kind) for kind in Kind if kind.row.data)}
     cloud = any(
-        i.result not in OVER and i.plane != "database" and i not in read.of_fabric for i in read.items
+        i.result not in OVER and i.plane not in beside and i not in read.of_fabric for i in read.items
     )
     return frozenset((s, n) for s, n in numbers if cloud or (fabric and s.startswith(SEGMENT)))
 
