@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.helpers.customers import NAME, Domain, exported, give_role, sign_in
-from tests.helpers.rdg import rdg
+from tests.helpers.rdg import Document, changed, deployment, rdg
+from tests.helpers.waiting import wait_for
+from tests.helpers.weftrole import Ansible
+from tests.planning.export.test_tripleo import validators
 from weft.app.policy import Policy
 from weft.drivers.openstack import KeystoneIdentity, Sessions
 from weft.model.errors import ForbiddenError
@@ -151,3 +157,45 @@ def test_each_wrong_line_shuts_customers_out(customers: Identities) -> None:
         customers.file.write_text(right)
         customers.restart()
     assert sign_in(customers.layout, "alice", ALICE).status_code == 201
+
+
+def test_the_exported_role_sets_weft_up_for_the_customers(customers: Identities, tmp_path: Path) -> None:
+    """Its user, roles and entry in the catalog, twice the same; weft, as its unit starts it, knows a customer."""
+    layout, identity = customers.layout, customers.identity
+    identity.find_project("service") or identity.create_project(name="service", domain_id="default")
+    port = free_ports()
+
+    def with_customers(document: Document) -> None:
+        domain = {"url": ldap.url(layout), "user": ldap.BIND_USER, "users": ldap.USERS}
+        deployment(document).update(tls="none", ldap_domains={"customers": domain})
+
+    url = f"http://127.0.0.1:{port}"
+    ansible = Ansible(tmp_path, changed(with_customers), str(validators() / "bin"))
+    more: dict[str, Any] = {"weft_keystone": True, "weft_region": config.REGION, "weft_url": url}
+    more |= {"weft_auth_url": f"{layout.url('keystone')}/v3", "weft_listen": f"127.0.0.1:{port}"}
+    more["weft_admin"] = {"OS_CLIENT_CONFIG_FILE": str(layout.clouds_yaml), "OS_CLOUD": "operator"}
+    for changes in (True, False):
+        done = ansible.play(**more)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ("changed=0" not in done.stdout) is changes, done.stdout
+    (service,) = [s for s in customers.identity.services() if s.type == "accelerator-pod"]
+    endpoints = [(e.interface, e.url) for e in customers.identity.endpoints(service_id=service.id)]
+    assert sorted(endpoints) == [("internal", url), ("public", url)]
+    environment = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(ansible.host / "etc/clouds.yaml")}
+    environment["XDG_RUNTIME_DIR"] = str(ansible.host)
+    weft = subprocess.Popen(ansible.command(), env=environment)
+    try:
+        token = sign_in(layout, "alice", ALICE).headers["X-Subject-Token"]
+        wait_for(lambda: _answer(f"{url}/healthz") == 200)
+        assert _answer(f"{url}/v1/pods", token) == 200
+        assert _answer(f"{url}/v1/pods", "guessed") == 401
+    finally:
+        weft.terminate()
+        weft.wait()
+
+
+def _answer(url: str, token: str = "") -> int:
+    try:
+        return httpx.get(url, headers={"X-Auth-Token": token} if token else {}, timeout=10).status_code
+    except httpx.TransportError:
+        return 0

@@ -26,6 +26,7 @@ from weft.planning.export.openstack import (
 )
 from weft.planning.export.text import head, identifier, ini_file, yaml_file
 from weft.planning.export.view import View
+from weft.planning.export.weftrole import FOLDER, GROUP, PASSWORD, weft_files
 
 TOKEN = "weft_sdn_token"
 _DEBIANS = "/etc/ssl/certs/ca-certificates.crt"
@@ -45,6 +46,7 @@ def kolla_files(view: View) -> dict[str, str]:
         },
         "globals.yml": yaml_file(site, global_variables(view)),
         **config_files(view),
+        **weft_files(view),
         "README.md": _readme(view),
     }
 
@@ -66,6 +68,8 @@ def inventory(view: View) -> str:
         lines += [group_of(name) for name, role in view.roles.items() if group in role.functions]
         lines.append("")
     lines += ["[deployment]", "localhost ansible_connection=local", ""]
+    first = next(host for role in view.roles_with("control") for host in view.hosts[role])
+    lines += [f"[{GROUP}]", first.nova_host, ""]
     for group, children in CHILDREN.items():
         lines += [f"[{group}:children]", *children, ""]
     lines += ["[all:vars]", f"ansible_user={view.deployment.user}", "ansible_become=true", ""]
@@ -310,7 +314,10 @@ def _readme(view: View) -> str:
     steps += [
         "`kolla-ansible bootstrap-servers`, `prechecks` and `deploy`, each with `-i inventory/multinode`.",
         *(f"`openstack domain create {name}`, then restart Keystone." for name in sorted(one.ldap_domains)),
-        "weft itself: a user with the roles of its page on operating, then `weft site activate` with this site.",
+        f"weft itself: `{PASSWORD}` in `passwords.yml`, its host in `[{GROUP}]` of the inventory, then "
+        f"`ansible-playbook -i inventory/multinode -e @/etc/kolla/globals.yml -e @/etc/kolla/passwords.yml "
+        f"{FOLDER}/weft.yml -e weft_package=…` with what pip is to install; `{FOLDER}/roles/weft/defaults/main.yml` "
+        "has what else can be set. The services' policies for weft: its page on roles.",
     ]
     listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
     return f"# {view.site.name}: Kolla Ansible for cloud {view.name}\n\n{listed}\n"

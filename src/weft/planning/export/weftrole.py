@@ -1,0 +1,281 @@
+"""weft itself beside a cloud of Kolla Ansible's: an Ansible role, its playbook, and the site file that it brings.
+
+Modules of ansible-core alone. weft isn't run in a container: a Python environment of its own, and a unit of systemd.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from weft.planning.export.openstack import tells_weft
+from weft.planning.export.text import head, yaml_file
+from weft.planning.export.view import View
+
+FOLDER = "weft"
+GROUP = "weft"
+PORT = 8787
+PASSWORD = "weft_keystone_password"
+"""Variable of passwords.yml."""
+
+_TASKS = """\
+---
+- name: Find out what the credentials are for
+  ansible.builtin.assert:
+    that: weft_keystone_password | default('') | length > 0
+    fail_msg: "weft_keystone_password is missing: put it into passwords.yml"
+    quiet: true
+
+- name: Make weft's user in Keystone, its roles, and its entry in the catalog
+  ansible.builtin.import_tasks: keystone.yml
+  run_once: true
+  delegate_to: localhost
+  become: false
+  when: weft_keystone | bool
+
+- name: Make weft's user on the host
+  ansible.builtin.user:
+    name: "{{ weft_user }}"
+    system: true
+    create_home: false
+    home: "{{ weft_state }}"
+    shell: /usr/sbin/nologin
+  when: weft_service | bool
+
+- name: Make weft's folders
+  ansible.builtin.file:
+    path: "{{ item.path }}"
+    state: directory
+    owner: "{{ weft_user }}"
+    mode: "{{ item.mode }}"
+  loop:
+    - {path: "{{ weft_config }}", mode: "0750"}
+    - {path: "{{ weft_state }}", mode: "0700"}
+
+- name: Install weft
+  ansible.builtin.pip:
+    name: "{{ weft_package }}"
+    virtualenv: "{{ weft_program }}"
+    virtualenv_command: python3 -m venv
+  notify: Restart weft
+
+- name: Bring the site file
+  ansible.builtin.copy:
+    src: site.yaml
+    dest: "{{ weft_config }}/site.yaml"
+    owner: "{{ weft_user }}"
+    mode: "0640"
+    validate: "{{ weft_program }}/bin/weft site check %s"
+
+- name: Bring weft's credentials
+  ansible.builtin.template:
+    src: "{{ item }}.j2"
+    dest: "{{ weft_config }}/{{ item }}"
+    owner: "{{ weft_user }}"
+    mode: "0600"
+  loop: "{{ ['clouds.yaml'] + (['neutron-token'] if weft_told | bool else []) }}"
+  no_log: true
+  notify: Restart weft
+
+- name: Bring the rules of who may do what
+  ansible.builtin.copy:
+    src: "{{ weft_policy }}"
+    dest: "{{ weft_config }}/policy.yaml"
+    owner: "{{ weft_user }}"
+    mode: "0640"
+  when: weft_policy | length > 0
+  notify: Restart weft
+
+- name: Write weft's unit
+  ansible.builtin.template:
+    src: weft.service.j2
+    dest: "{{ weft_units }}/weft.service"
+    mode: "0644"
+  notify: Restart weft
+
+- name: Start weft
+  ansible.builtin.systemd_service:
+    name: weft
+    state: started
+    enabled: true
+    daemon_reload: true
+  when: weft_service | bool
+
+- name: Restart it now if something has changed
+  ansible.builtin.meta: flush_handlers
+
+- name: Wait until weft is ready
+  ansible.builtin.uri:
+    url: "{{ weft_url }}/readyz"
+    ca_path: "{{ openstack_cacert | default(omit, true) }}"
+  register: weft_ready
+  until: weft_ready is succeeded
+  retries: 60
+  delay: 2
+  when: weft_service | bool
+"""
+
+_KEYSTONE = """\
+---
+# As docs/operating-roles.md says; each command may be given again.
+- name: Make the role weft and the user weft
+  ansible.builtin.command:
+    argv: "{{ ['openstack'] + item }}"
+  loop:
+    - [role, create, --or-show, weft]
+    - [user, create, --or-show, --domain, default, --project, "{{ weft_project }}", weft]
+    - [user, set, --password, "{{ weft_keystone_password }}", weft]
+  environment: "{{ weft_admin }}"
+  no_log: true
+  changed_when: false
+
+- name: Give weft its roles
+  ansible.builtin.command:
+    argv: "{{ ['openstack', 'role', 'add', '--user', 'weft'] + item }}"
+  loop:
+    - [--project, "{{ weft_project }}", service]
+    - [--project, "{{ weft_project }}", weft]
+    - [--domain, default, --inherited, member]
+    - [--domain, default, --inherited, weft]
+  environment: "{{ weft_admin }}"
+  changed_when: false
+
+- name: Give weft its roles in the customers' domains
+  ansible.builtin.command:
+    argv: [openstack, role, add, --user, weft, --domain, "{{ item.0 }}", --inherited, "{{ item.1 }}"]
+  loop: "{{ weft_domains | product(['member', 'weft']) | list }}"
+  environment: "{{ weft_admin }}"
+  changed_when: false
+
+- name: Read the catalog
+  ansible.builtin.command:
+    argv: [openstack, endpoint, list, --service, accelerator-pod, --interface, "{{ item }}", -f, json]
+  loop: "{{ weft_interfaces }}"
+  environment: "{{ weft_admin }}"
+  register: weft_catalog
+  changed_when: false
+  failed_when: false
+
+- name: Name the service in the catalog
+  ansible.builtin.command:
+    argv: [openstack, service, create, --name, weft, accelerator-pod]
+  environment: "{{ weft_admin }}"
+  when: weft_catalog.results[0].rc != 0
+
+- name: Name its address in the catalog
+  ansible.builtin.command:
+    argv: "{{ ['openstack', 'endpoint', 'create', '--region', weft_region, 'accelerator-pod', item.item, weft_url] }}"
+  loop: "{{ weft_catalog.results }}"
+  loop_control: {label: "{{ item.item }}"}
+  environment: "{{ weft_admin }}"
+  when: item.rc != 0 or weft_url not in item.stdout
+"""
+
+_HANDLERS = """\
+---
+- name: Restart weft
+  ansible.builtin.systemd_service:
+    name: weft
+    state: restarted
+    daemon_reload: true
+  when: weft_service | bool
+"""
+
+_UNIT = """\
+[Unit]
+Description=weft, accelerator pods between OpenStack and its fabrics
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+User={{ weft_user }}
+Environment=OS_CLIENT_CONFIG_FILE={{ weft_config }}/clouds.yaml XDG_RUNTIME_DIR=/run/weft
+RuntimeDirectory=weft
+ExecStart={{ weft_program }}/bin/weft serve --listen {{ weft_listen }} --state {{ weft_state }} \\
+  --cloud-profile {{ weft_profile }} --site {{ weft_config }}/site.yaml --public-url {{ weft_url }}
+  {%- if weft_told %} --neutron-token {{ weft_config }}/neutron-token{% endif %}
+  {%- if weft_policy %} --policy {{ weft_config }}/policy.yaml{% endif %}
+  {%- if weft_database %} --database {{ weft_database }}{% endif %}
+  {%- if weft_certificate %} --tls-certificate {{ weft_certificate }} --tls-key {{ weft_key }}{% endif %}
+
+Restart=always
+RestartSec=5
+TimeoutStopSec=60
+NoNewPrivileges=true
+PrivateTmp=true
+ProtectSystem=strict
+ReadWritePaths={{ weft_state }}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_CLOUDS = """\
+clouds:
+  {{ weft_profile }}:
+    auth_type: v3password
+    auth:
+      auth_url: "{{ weft_auth_url }}"
+      username: weft
+      password: {{ weft_keystone_password | to_json }}
+      project_name: "{{ weft_project }}"
+      user_domain_id: default
+      project_domain_id: default
+    region_name: "{{ weft_region }}"
+    interface: internal
+{% if openstack_cacert | default('', true) %}
+    cacert: "{{ openstack_cacert }}"
+{% endif %}
+"""
+
+_TOKEN = "{{ weft_sdn_token }}\n"
+
+
+def weft_files(view: View) -> dict[str, str]:
+    """Path -> text: playbook, role and site file."""
+    site, role = view.site.name, f"{FOLDER}/roles/weft"
+    play = [{"name": "weft beside the cloud", "hosts": GROUP, "gather_facts": False, "roles": ["weft"]}]
+    return {
+        f"{FOLDER}/weft.yml": yaml_file(site, play),
+        f"{role}/defaults/main.yml": yaml_file(site, _defaults(view)),
+        f"{role}/tasks/main.yml": head(site) + _TASKS,
+        f"{role}/tasks/keystone.yml": head(site) + _KEYSTONE,
+        f"{role}/handlers/main.yml": head(site) + _HANDLERS,
+        f"{role}/templates/weft.service.j2": head(site) + _UNIT,
+        f"{role}/templates/clouds.yaml.j2": head(site) + _CLOUDS,
+        **({f"{role}/templates/neutron-token.j2": _TOKEN} if tells_weft(view) else {}),
+        # JSON is YAML.
+        f"{role}/files/site.yaml": view.site.model_dump_json(indent=1) + "\n",
+    }
+
+
+def _defaults(view: View) -> dict[str, Any]:
+    """What somebody may want to be otherwise: `-e`, or variables of the group."""
+    one = view.deployment
+    profile = view.cloud.profile or view.name
+    scheme = "http" if one.tls != "everywhere" else "https"
+    secure = urlsplit(one.weft_url or "").scheme == "https"
+    return {
+        "weft_package": "weft",
+        "weft_program": "/opt/weft",
+        "weft_config": "/etc/weft",
+        "weft_state": "/var/lib/weft",
+        "weft_units": "/etc/systemd/system",
+        "weft_user": "weft",
+        "weft_service": True,
+        "weft_keystone": True,
+        "weft_admin": {"OS_CLIENT_CONFIG_FILE": "/etc/kolla/clouds.yaml", "OS_CLOUD": "kolla-admin"},
+        "weft_project": "service",
+        "weft_domains": sorted(one.ldap_domains),
+        "weft_region": "{{ openstack_region_name | default('RegionOne') }}",
+        "weft_interfaces": ["public", "internal"],
+        "weft_profile": profile,
+        "weft_auth_url": f"{scheme}://{view.internal_name}:5000/v3",
+        "weft_url": one.weft_url or f"http://127.0.0.1:{PORT}",
+        "weft_certificate": "{{ weft_config }}/tls.pem" if secure else "",
+        "weft_key": "{{ weft_config }}/tls.key" if secure else "",
+        "weft_listen": f"{'0.0.0.0' if secure else '127.0.0.1'}:{PORT}",
+        "weft_database": "",
+        "weft_policy": "",
+        "weft_told": tells_weft(view),
+    }

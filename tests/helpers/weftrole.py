@@ -1,0 +1,67 @@
+"""The exported role of weft, played by Ansible on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.helpers.kolla import exported, kolla
+from weft.model.site import Site
+
+PROGRAM = Path(sys.prefix)
+"""A Python environment that has weft; where it is, pip has nothing to do."""
+ROLE = "weft/roles/weft"
+
+
+class Ansible:
+    """Kolla Ansible's own Ansible, for a folder with an export, on this machine in place of the host.
+
+    Args:
+        path: folder of further programs.
+    """
+
+    def __init__(self, folder: Path, site: Site, path: str = "/nowhere") -> None:
+        self.path = path
+        self.folder, self.inventory = folder / "export", exported(folder / "export", site)
+        self.host = folder / "host"
+        self.host.mkdir()
+        self._variables: dict[str, Any] = {
+            "ansible_connection": "local",
+            "ansible_become": False,
+            "ansible_python_interpreter": sys.executable,
+            "weft_package": "weft",
+            "weft_program": str(PROGRAM),
+            "weft_config": str(self.host / "etc"),
+            "weft_state": str(self.host / "state"),
+            "weft_units": str(self.host),
+            "weft_user": "root",
+            "weft_service": False,
+            "weft_keystone": False,
+            "weft_sdn_token": "s3cret-token",
+            "weft_keystone_password": 'pass"word: x',
+        }
+
+    def play(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        given = json.dumps({**self._variables, **more})
+        command = [kolla() / "bin/ansible-playbook", "-i", self.inventory, self.folder / "weft/weft.yml"]
+        environment = {
+            "PATH": f"{kolla()}/bin:{self.path}:{os.environ['PATH']}",
+            "LC_ALL": "C.UTF-8",
+            "HOME": str(self.host),
+            "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",
+            "ANSIBLE_NOCOLOR": "1",
+        }
+        return subprocess.run(
+            [*command, "-e", given, *words], env=environment, capture_output=True, text=True, check=False
+        )
+
+    def command(self) -> list[str]:
+        """What its unit starts."""
+        text = (self.host / "weft.service").read_text().replace("\\\n", " ")
+        (line,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
+        return shlex.split(line.removeprefix("ExecStart="))

@@ -1,0 +1,89 @@
+"""weft as an Ansible role beside Kolla Ansible's: what the export says, and what Ansible does with it here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.helpers.kolla import read
+from tests.helpers.rdg import changed, deployment, rdg, with_everything
+from tests.helpers.weftrole import PROGRAM, ROLE, Ansible
+from weft.app.sitefile import load_site
+from weft.planning.export.formats import export
+
+
+def test_the_site_comes_with_the_role(tmp_path: Path) -> None:
+    """The same site, as weft on the host reads it."""
+    file = tmp_path / "site.yaml"
+    file.write_text(export(rdg(), "kolla")[f"{ROLE}/files/site.yaml"])
+    assert load_site(file) == rdg()
+
+
+def test_what_follows_from_the_site() -> None:
+    files = export(changed(with_everything), "kolla")
+    found = yaml.safe_load(files[f"{ROLE}/defaults/main.yml"])
+    assert found["weft_url"] == "https://weft.example.net:8787" and found["weft_listen"] == "0.0.0.0:8787"
+    assert found["weft_certificate"] and found["weft_told"] is True and found["weft_domains"] == ["customers"]
+    assert found["weft_profile"] == "overcloud"
+    assert found["weft_auth_url"] == "https://api-internal.localdomain:5000/v3"
+    plain = export(changed(lambda d: deployment(d).update(tls="none")), "kolla")
+    found = yaml.safe_load(plain[f"{ROLE}/defaults/main.yml"])
+    assert (found["weft_url"], found["weft_listen"]) == ("http://127.0.0.1:8787", "127.0.0.1:8787")
+    assert found["weft_auth_url"].startswith("http://") and found["weft_certificate"] == ""
+    assert not found["weft_told"] and f"{ROLE}/templates/neutron-token.j2" not in plain
+
+
+@pytest.mark.cloud
+def test_ansible_finds_nothing_and_what_is_wrong(tmp_path: Path) -> None:
+    """The control: a module that nobody has."""
+    ansible = Ansible(tmp_path, changed(with_everything))
+    assert read(ansible.inventory)["weft"]["hosts"] == ["controller-1"]
+    done = ansible.play("--syntax-check")
+    assert done.returncode == 0, done.stderr
+    tasks = ansible.folder / ROLE / "tasks/keystone.yml"
+    tasks.write_text(tasks.read_text().replace("ansible.builtin.command", "ansible.builtin.comand"))
+    assert ansible.play("--syntax-check").returncode != 0
+
+
+@pytest.mark.cloud
+def test_the_role_sets_weft_up(tmp_path: Path) -> None:
+    """But for user and systemd: files with their modes, a unit that systemd takes, a command line that weft takes; the
+    second time nothing changes, and a site file that weft can't read isn't brought.
+    """
+    ansible = Ansible(tmp_path, changed(with_everything))
+    done = ansible.play()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "s3cret" not in done.stdout and "pass" not in done.stdout.replace("passwords", "")
+    etc = ansible.host / "etc"
+    modes = {p.name: oct(p.stat().st_mode & 0o777) for p in (*etc.iterdir(), ansible.host / "state")}
+    assert modes == {"site.yaml": "0o640", "clouds.yaml": "0o600", "neutron-token": "0o600", "state": "0o700"}
+    assert (etc / "neutron-token").read_text() == "s3cret-token\n"
+    auth = yaml.safe_load((etc / "clouds.yaml").read_text())["clouds"]["overcloud"]["auth"]
+    assert auth["password"] == 'pass"word: x'
+    _unit(ansible)
+    again = ansible.play()
+    assert "changed=0" in again.stdout and "failed=0" in again.stdout, again.stdout
+    site = ansible.folder / ROLE / "files/site.yaml"
+    before = (etc / "site.yaml").read_bytes()
+    site.write_text(site.read_text().replace('"driver": "ufm"', '"driver": "usb"'))
+    wrong = ansible.play()
+    assert wrong.returncode != 0 and "usb" in wrong.stdout and (etc / "site.yaml").read_bytes() == before
+    assert ansible.play(weft_keystone_password="").returncode != 0
+
+
+def _unit(ansible: Ansible) -> None:
+    unit = ansible.host / "weft.service"
+    verified = ["systemd-analyze", "verify", str(unit)]
+    if shutil.which(verified[0]):
+        done = subprocess.run(verified, capture_output=True, text=True, check=False)
+        assert "weft.service" not in done.stderr, done.stderr
+    words = ansible.command()
+    assert words[0] == str(PROGRAM / "bin/weft")
+    assert words[words.index("--neutron-token") + 1] == str(ansible.host / "etc/neutron-token")
+    # weft reads its command line first, and then finds no certificate.
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and "tls.pem" in done.stderr, done.stderr
