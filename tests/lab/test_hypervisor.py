@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.helpers.waiting import wait_for
+from weft.planning.shapes.mounts import Mount, with_mounts
 from weftlab import environment
 from weftlab.hypervisor import config, debian, image
 from weftlab.hypervisor import jobs as hypervisor
@@ -63,6 +65,7 @@ DOMAIN = """\
     </hostdev>
     <serial type='file'><source path='{console}'/></serial>
   </devices>
+  {more}
 </domain>
 """
 """As Nova describes a server of 96 processors and 1 TiB with a GPU and a virtual function."""
@@ -70,7 +73,15 @@ DOMAIN = """\
 
 def test_of_a_domain_only_what_this_machine_has_is_left() -> None:
     given = DOMAIN.format(
-        n=1, kernel="/k", initrd="/i", line="x", drive="/d", disk="", bridge="int-gpu01", console="/c"
+        n=1,
+        kernel="/k",
+        initrd="/i",
+        line="x",
+        drive="/d",
+        disk="",
+        bridge="int-gpu01",
+        console="/c",
+        more="",
     )
     left = ElementTree.fromstring(fitted(given))
     assert (left.findtext("memory"), left.findtext("vcpu")) == (str(MEMORY_MIB * 1024), "1")
@@ -96,6 +107,10 @@ def test_servers_of_nodes_on_switches_do_not_run() -> None:
     assert [n.name for n in guest_hosts(both)] == ["gpu01", "gpu02"]
     with pytest.raises(LabError, match="--guests is not allowed with --fabric ethernet"):
         settings(nodes=2, leaves=2, fabric="ethernet", guests=True)
+
+
+TOLD = "#!/bin/sh\necho told > /run/told\n"
+VOLUME = "4b1cf0a4-1111-4222-8333-444444444444"
 
 
 class Machine:
@@ -126,10 +141,17 @@ class Machine:
 
         return libvirt.open(f"qemu:///system?socket={config.socket(self.layout)}")
 
-    def boot(self, number: int, address: str, bridge: str, vlan: int, disk: Path | None = None) -> None:
-        """A guest; what Neutron's agent does of its port is done here. Args: disk: of a whole guest."""
-        drive = self._drive(number, address, disk is not None)
-        found = image.ensure(self.layout.cache, print)
+    def boot(
+        self, number: int, address: str, bridge: str, vlan: int, disk: Path | None = None, data: str = TOLD
+    ) -> None:
+        """A guest; what Neutron's agent does of its port is done here.
+
+        Args:
+            disk: of a whole guest, which has a volume and two NVMe drives besides.
+            data: user data.
+        """
+        drive = self._drive(number, address, disk is not None, data)
+        found = image.ensure(self.layout.cache, print, image.DRIVERS if disk is None else debian.DRIVERS)
         console = self.layout.state / f"console{number}.log"
         described = DOMAIN.format(
             n=number,
@@ -137,14 +159,36 @@ class Machine:
             initrd=found.initrd,
             line=image.COMMAND_LINE if disk is None else debian.COMMAND_LINE,
             drive=drive,
-            disk="" if disk is None else self._disk(number, disk),
+            disk="" if disk is None else self._disk(number, disk) + self._volume(),
             bridge=bridge,
             console=console,
+            more="" if disk is None else self._drives(),
         )
         self.connection().createXML(fitted(described, 0 if disk is None else debian.MEMORY_MIB))
         self.ovs.vsctl("set", "port", f"tap{number}", f"tag={vlan}")
 
-    def _drive(self, number: int, address: str, whole: bool) -> Path:
+    def _volume(self) -> str:
+        """As Nova attaches one: its serial number is the first characters of its id."""
+        source = f"<source file='{self._empty('volume')}'/><target bus='virtio' dev='vdb'/>"
+        driver = "<driver name='qemu' type='raw'/>"
+        return f"<disk type='file' device='disk'>{driver}{source}<serial>{VOLUME}</serial></disk>"
+
+    def _drives(self) -> str:
+        """Two empty NVMe drives, which libvirt has no words for."""
+        words: list[str] = []
+        for name, slot in (("nvme-a", "0x1d"), ("nvme-b", "0x1e")):  # libvirt takes slots from below
+            words += ["-drive", f"file={self._empty(name)},if=none,format=raw,id={name}"]
+            words += ["-device", f"nvme,drive={name},serial={name},addr={slot}"]
+        given = "".join(f"<q:arg value='{word}'/>" for word in words)
+        return f"<q:commandline xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>{given}</q:commandline>"
+
+    def _empty(self, name: str) -> Path:
+        path = self.layout.state / f"{name}.raw"
+        with path.open("wb") as file:
+            file.truncate(64 << 20)
+        return path
+
+    def _drive(self, number: int, address: str, whole: bool, data: str) -> Path:
         """A config drive as Nova makes it."""
         folder = self.layout.state / f"drive{number}" / "openstack" / "latest"
         folder.mkdir(parents=True)
@@ -166,7 +210,7 @@ class Machine:
             network |= {"links": network["links"][1:], "networks": network["networks"][1:]}
         (folder / "meta_data.json").write_text(json.dumps(meta))
         (folder / "network_data.json").write_text(json.dumps(network))
-        (folder / "user_data").write_text("#!/bin/sh\necho told > /run/told\n")
+        (folder / "user_data").write_text(data)
         drive = self.layout.state / f"drive{number}.iso"
         made = [
             "genisoimage",
@@ -239,17 +283,51 @@ def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_la
     wait_for(lambda: machine.of_mine() == [], "none of its processes is left")
 
 
-@pytest.mark.nightly(reason="its image is made in a minute, and it boots in two to four")
+@pytest.mark.nightly(reason="its image is made in a minute, and it boots twice, in two to four")
 @pytest.mark.fabric
 def test_a_whole_guest_does_by_cloud_init_what_its_config_drive_says(machine: Machine) -> None:
+    """Also a pod's storage: its NVMe drives are one striped file system, its volume has one, and both are mounted again
+    when it boots again.
+    """
     environment.install_packages(debian.PACKAGES, print)
     disk = debian.ensure(machine.layout.cache, print)
-    machine.boot(1, "10.64.0.11", "int-gpu01", 1005, disk)
+    data = with_mounts(TOLD, [Mount("scratch", "/scratch"), Mount("volume", "/work", VOLUME, "new")])
+    machine.boot(1, "10.64.0.11", "int-gpu01", 1005, disk, data or "")
     door = Door(machine.ovs, machine.key)
     with door.into(Guests(1005, IPv4Network("10.64.0.0/24"), {"gpu01": "10.64.0.11"})):
         told = door.awaited(
-            "10.64.0.11", "cloud-init status --wait --long; hostname; ip route show default", 420
+            "10.64.0.11", "cloud-init status --wait --long; hostname; ip route show default", BOOT
         )
         assert "status: done" in told and "DataSourceConfigDrive" in told
         assert "guest-1" in told.split("\n") and "default via 10.64.0.1" in told
         assert door.awaited("10.64.0.11", "cat /run/told") == "told"
+        _mounted(door)
+        door.awaited(
+            "10.64.0.11",
+            "echo kept | tee /scratch/file /work/file; cat /proc/sys/kernel/random/boot_id > /work/boot; sync",
+        )
+        door.run("10.64.0.11", "systemctl reboot")
+        end = time.monotonic() + BOOT
+        while (
+            door.awaited("10.64.0.11", "cat /work/boot /proc/sys/kernel/random/boot_id | uniq | wc -l", BOOT)
+            != "2"
+        ):
+            assert time.monotonic() < end, "it doesn't boot again"
+            time.sleep(2)
+        _mounted(door)
+        assert door.awaited("10.64.0.11", "cat /scratch/file /work/file") == "kept\nkept"
+
+
+BOOT = 420
+"""Seconds for a whole Debian without hardware virtualization, on a busy machine."""
+
+
+def _mounted(door: Door) -> None:
+    """Both file systems are there within a minute; which is which by the kernel's own tables."""
+    awaited = "for i in $(seq 60); do mountpoint -q /scratch && mountpoint -q /work && break; sleep 1; done"
+    shown = "cat /proc/mdstat; findmnt -rn -o TARGET,FSTYPE,SOURCE /scratch; findmnt -rn -o TARGET,FSTYPE,SOURCE /work"
+    told = door.awaited(
+        "10.64.0.11", f"{awaited}; {shown}; cat /var/log/weft-storage.log; cat /etc/fstab", BOOT
+    )
+    assert re.search(r"active raid0 nvme\dn1\[\d\] nvme\dn1\[\d\]", told), told
+    assert re.search(r"/scratch ext4 /dev/md", told) and "/work ext4 /dev/vdb" in told, told

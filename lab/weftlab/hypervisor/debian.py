@@ -20,7 +20,9 @@ NAME = "debian"
 PACKAGES = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs"}
 COMMAND_LINE = f"{image.COMMAND_LINE} root=/dev/vda"
 MEMORY_MIB = 512
-SIZE_MIB = 900
+SIZE_MIB = 1000
+DRIVERS = f"{image.DRIVERS} md_mod raid0 nfs nfsv4"
+"""Its disk has no modules: what pods' storage needs is loaded before it."""
 INSIDE = (
     "cloud-init",
     "openssh-server",
@@ -30,6 +32,9 @@ INSIDE = (
     "udev",
     "netbase",
     "ca-certificates",
+    "e2fsprogs",
+    "mdadm",
+    "nfs-common",
 )
 SETTINGS = """\
 datasource_list: [ConfigDrive]
@@ -48,7 +53,13 @@ HOOKS = (
 
 def image_of(disk: Path) -> dict[str, Any]:
     """Arguments of `weftlab.hypervisor.jobs.upload`."""
-    return {"name": NAME, "line": COMMAND_LINE, "filename": str(disk), "min_ram": MEMORY_MIB}
+    return {
+        "name": NAME,
+        "line": COMMAND_LINE,
+        "drivers": DRIVERS,
+        "filename": str(disk),
+        "min_ram": MEMORY_MIB,
+    }
 
 
 def ensure(cache: Path, say: Say) -> Path:

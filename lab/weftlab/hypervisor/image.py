@@ -44,9 +44,13 @@ class GuestImage:
     initrd: Path
 
 
-def ensure(cache: Path, say: Say) -> GuestImage:
-    """Make the image if it isn't there; concurrent labs make it once. Raises `LabError`."""
-    key = _key()
+def ensure(cache: Path, say: Say, drivers: str = DRIVERS) -> GuestImage:
+    """Make the image if it isn't there; concurrent labs make it once. Raises `LabError`.
+
+    Args:
+        drivers: modules of the kernel that are loaded first.
+    """
+    key = _key(drivers)
     folder = cache / f"guest-{key}"
     found = GuestImage(folder / "vmlinuz", folder / "initrd")
     if found.initrd.exists():
@@ -55,24 +59,24 @@ def ensure(cache: Path, say: Say) -> GuestImage:
         if not found.initrd.exists():
             say(f"making the guests' image in {folder}")
             with tempfile.TemporaryDirectory(dir=cache) as work:
-                _make(Path(work), folder)
+                _make(Path(work), folder, drivers)
     return found
 
 
-def _key() -> str:
+def _key(drivers: str) -> str:
     """Of what it is made of, but for the packages' versions."""
     texts = [(PROGRAMS / name).read_text() for name in SCRIPTS]
-    return hashlib.sha256(repr((META, TOOLS, DRIVERS, APPLETS, SCRIPTS, texts)).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr((META, TOOLS, drivers, APPLETS, SCRIPTS, texts)).encode()).hexdigest()[:12]
 
 
-def _make(work: Path, folder: Path) -> None:
+def _make(work: Path, folder: Path, drivers: str) -> None:
     tree = work / "packages"
     for package in _download(work):
         _run(["dpkg-deb", "-x", str(package), str(tree)])
     folder.mkdir(exist_ok=True)
     shutil.copy(next((tree / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
     root = work / "root"
-    _fill(tree, root)
+    _fill(tree, root, drivers)
     unfinished = folder / "initrd.new"
     unfinished.write_bytes(gzip.compress(cpio(root), 6, mtime=0))
     unfinished.replace(folder / "initrd")
@@ -92,7 +96,7 @@ def _download(work: Path) -> list[Path]:
     return sorted(work.glob("*.deb"))
 
 
-def _fill(tree: Path, root: Path) -> None:
+def _fill(tree: Path, root: Path, drivers: str) -> None:
     """The guest's files."""
     for name in (
         "bin",
@@ -120,7 +124,7 @@ def _fill(tree: Path, root: Path) -> None:
         own = tree / "usr/lib/x86_64-linux-gnu" / Path(library).name
         shutil.copy(own if own.exists() else Path(library), inside)
     order: list[str] = []
-    for module in _modules(tree):
+    for module in _modules(tree, drivers):
         shutil.copy(module, root / "lib/modules")
         order.append(module.name)
     (root / "lib/modules/order").write_text("\n".join(order) + "\n")
@@ -142,7 +146,7 @@ def _libraries(program: Path, own: Path) -> list[str]:
     return [f"/lib/x86_64-linux-gnu/{Path(f).name}" if f.startswith(str(own)) else f for f in found]
 
 
-def _modules(tree: Path) -> Iterator[Path]:
+def _modules(tree: Path, drivers: str) -> Iterator[Path]:
     """The drivers' modules, each after those that it needs."""
     there = {p.stem.replace("-", "_"): p for p in (tree / "lib/modules").rglob("*.ko")}
     given: set[str] = set()
@@ -157,7 +161,7 @@ def _modules(tree: Path) -> Iterator[Path]:
             yield from needs(other.replace("-", "_"))
         yield module
 
-    for driver in DRIVERS.split():
+    for driver in drivers.split():
         yield from needs(driver)
 
 

@@ -62,17 +62,24 @@ def write(layout: Layout) -> None:
         (overlay / name).symlink_to(MODULES / name)
 
 
-def upload(layout: Layout, name: str = image.NAME, line: str = image.COMMAND_LINE, **more: Any) -> None:
+def upload(
+    layout: Layout,
+    name: str = image.NAME,
+    line: str = image.COMMAND_LINE,
+    drivers: str = image.DRIVERS,
+    **more: Any,
+) -> None:
     """An image that boots the guests' kernel and initramfs; again changes nothing.
 
     Args:
         line: of the kernel.
+        drivers: of the initramfs.
         more: of the image, as openstacksdk has it; without `filename` or `data` its disk is empty.
     """
     glance: Any = connect(layout).image
     if glance.find_image(name):
         return
-    found = image.ensure(layout.cache, lambda _: None)
+    found = image.ensure(layout.cache, lambda _: None, drivers)
     usual: dict[str, Any] = {"visibility": "public", "allow_duplicates": True, "wait": True}
 
     def part(kind: str, path: Path) -> str:
