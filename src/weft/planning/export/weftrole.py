@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from weft.planning.export.openstack import tells_weft
 from weft.planning.export.text import head, yaml_file
 from weft.planning.export.view import View
+from weft.planning.site.check import canonical
 
 FOLDER = "weft"
 GROUP = "weft"
@@ -245,7 +246,7 @@ def weft_files(view: View) -> dict[str, str]:
         f"{role}/templates/clouds.yaml.j2": head(site) + _CLOUDS,
         **({f"{role}/templates/neutron-token.j2": _TOKEN} if tells_weft(view) else {}),
         # JSON is YAML.
-        f"{role}/files/site.yaml": view.site.model_dump_json(indent=1) + "\n",
+        f"{role}/files/site.yaml": canonical(view.site).model_dump_json(indent=1) + "\n",
     }
 
 
