@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from weftlab.gpudemo import Demo
 from weftlab.switches.hosts import Reach
-from weftlab.switches.labsite import host_name, lab_ovs
+from weftlab.switches.labsite import FABRIC, host_name, lab_ovs
 from weftlab.switches.probe import FLOOD, Probe
 
 POD = """\
@@ -34,10 +34,10 @@ class RoceDemo(Demo):
             for n, address in enumerate(server["rdma_addresses"])
         }
 
-    def pings(self, from_: Mapping[str, str], to: Mapping[str, str], wanted: bool) -> None:
+    def pings(self, from_: Mapping[str, str], to: Mapping[str, str], wanted: bool, size: int = 84) -> None:
         """Ping every address of `to` from every adapter of `from_`; the demo fails if one isn't as it should be."""
         pairs = {(space, address) for space in from_.values() for address in to if to[address] != space}
-        answered = self.reach.awaited(pairs) if wanted else self.reach.answered(pairs)
+        answered = self.reach.awaited(pairs, size=size) if wanted else self.reach.answered(pairs)
         print(f"{len(answered)} of {len(pairs)} pings were answered", flush=True)
         if answered != (pairs if wanted else set[tuple[str, str]]()):
             raise SystemExit(f"weft demo: {'all' if wanted else 'none'} of them should have been")
@@ -67,6 +67,9 @@ class RoceDemo(Demo):
         self.weft("pod", "list", "--all-projects", cloud="operator")
         self.say("from every adapter of train to every other one of it")
         self.pings(train, train, wanted=True)
+        mtu = self.lab.site.fabrics[FABRIC].network_mtu or 0
+        self.say(f"the same with packets of {mtu:,} bytes, the network's MTU, which no hop may split")
+        self.pings(train, train, wanted=True, size=mtu)
         with contextlib.closing(Probe.of(self.lab)) as probe:
             self.attacks(probe, train, serve)
             self.shared(probe)
@@ -88,6 +91,7 @@ class RoceDemo(Demo):
         """As root on the servers, in both directions."""
         numbers = {"train": self.number("train"), "serve": self.number("serve", "team-b")}
         for who, mine, other, to in (("train", train, "serve", serve), ("serve", serve, "train", train)):
+            own = [numbers[who]]
             self.say(
                 f"root on the servers of {who} takes addresses of {other}'s network, and reaches nobody there"
             )
@@ -97,7 +101,8 @@ class RoceDemo(Demo):
             sender, *rest = mine.values()
             both = [*rest, *to.values()]
             self.heard("a broadcast", probe.honest(sender, both, by=rest), rest)
-            self.heard(f"forged tags of {other}'s VLAN", probe.forged(sender, to.values(), [numbers[other]]))
+            forged = probe.forged(sender, to.values(), [numbers[other]], own)
+            self.heard(f"forged tags of {other}'s VLAN, also behind a tag of its own", forged)
             self.heard(f"frames of {FLOOD:,} addresses, at {other}", probe.flooded(sender, to.values()))
 
     def shared(self, probe: Probe) -> None:
@@ -120,7 +125,9 @@ class RoceDemo(Demo):
             f"root on the shared host, {shared}: tags of its own functions reach their pod, and no others"
         )
         self.heard("many's own tag", probe.honest(shared, everybody, rest, tag=many), rest)
-        self.heard("forged tags", probe.forged(shared, everybody, {self.number("train")}))
+        self.heard("forged tags", probe.forged(shared, everybody, {self.number("train")}, own=()))
+        behind = probe.forged(shared, strangers, {self.number("train")}, own=[many, one])
+        self.heard("forged tags behind its own, elsewhere", behind)
         self.heard("no tag", probe.honest(shared, everybody, ()))
         self.heard(f"frames of {FLOOD:,} addresses, elsewhere", probe.flooded(shared, strangers, tag=many))
         self.say("release of many; its tag reaches nobody any more")

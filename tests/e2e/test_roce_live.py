@@ -19,6 +19,7 @@ POD = """\
 name: {name}
 nodes: {{count: 2, flavor: a100x8, image: tiny}}
 """
+MTU = 9000
 PARTS = """\
 name: {name}
 nodes: {{count: {count}, accelerators: {{type: a100, count: 2}}, image: tiny, sharing: shared}}
@@ -59,14 +60,19 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
     reach = Reach(lab_ovs(lab.layout))
     inside = pairs(train, train)
     assert len(train) == 4 and reach.awaited(inside) == inside
+    assert reach.awaited(inside, size=MTU) == inside, "packets of the network's whole MTU, in one piece"
+    assert reach.answered(inside, size=MTU + 1) == set(), "the adapters have the network's MTU"
     numbers = {who.cloud: segment(who, name) for who, name in ((mine, "train"), (others, "serve"))}
-    for from_, to, theirs in ((train, serve, numbers["team-b"]), (serve, train, numbers["team-a"])):
+    for from_, to, own, theirs in (
+        (train, serve, numbers["team-a"], numbers["team-b"]),
+        (serve, train, numbers["team-b"], numbers["team-a"]),
+    ):
         rogue = {space: f"10.128.255.{n}/9" for n, space in enumerate(from_.values(), 1)}
         with reach.taken(rogue):
             assert reach.answered(pairs(from_, to)) == set()
         sender, *rest = from_.values()
         assert probe.honest(sender, [*rest, *to.values()], by=rest) == set(rest)
-        assert probe.forged(sender, to.values(), [theirs]) == set()
+        assert probe.forged(sender, to.values(), [theirs], own=[own]) == set()
         assert probe.flooded(sender, to.values()) == set()
 
     shown = mine.weft("pod", "show", "train", "--json").json
@@ -74,6 +80,7 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
     networks = connection(lab, "operator").network.networks()
     [network] = [n for n in networks if n.name == f"{mark}network-rdma"]
     assert (network.provider_physical_network, network.provider_segmentation_id) == (PHYSICAL_NETWORK, number)
+    assert network.mtu == lab.site.fabrics[FABRIC].network_mtu == MTU
     placed = {n["node"] for n in shown["placed"]}
     hcas = [(n, h) for n in lab.site.nodes if n.name in placed for h in n.hcas_on(FABRIC)]
     assert probe.members(number) == {host_name(n.name, h.name) for n, h in hcas}
@@ -114,7 +121,8 @@ def test_a_host_with_virtual_functions_of_two_tenants_keeps_their_vlans_apart(
     strangers = probe.hosts.by_name.keys() - rest - {shared}
     assert_clean(operator)
     assert probe.honest(shared, {*rest, *strangers}, by=rest, tag=many) == rest
-    assert probe.forged(shared, {*rest, *strangers}, [many + 7]) == set()
+    assert probe.forged(shared, {*rest, *strangers}, [many + 7], own=()) == set()
+    assert probe.forged(shared, strangers, [many + 7], own=[many, one]) == set()
     assert probe.honest(shared, {*rest, *strangers}, by=()) == set(), "without a tag it is nobody's"
     assert probe.flooded(shared, strangers, tag=many) == set()
     assert first.weft("pod", "release", "many", "--wait").code == 0

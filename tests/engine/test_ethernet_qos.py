@@ -123,6 +123,19 @@ def test_with_refuse_a_pod_is_not_ready_until_its_ports_are_right(refused: Ether
     assert refused.run(pod, PodState.READY).state is PodState.READY
 
 
+def test_with_refuse_a_port_whose_classes_nobody_knows_is_unknown(refused: EthernetHouse) -> None:
+    """Such as one with a policy map on Arista: what is not read is not healthy."""
+    why = "policy map REMARK may give its packets another class, and weft reads no policy maps"
+    set_all(refused, replace(RIGHT, trust=None, dscp=None, unsure=(why,)))
+    pod = visits(refused, refused.order(), 12)
+    for _ in range(200):
+        if pod.reason:
+            break
+        time.sleep(0.01)
+        pod = visits(refused, pod, 1)
+    assert pod.state is not PodState.READY and "unknown: " in pod.reason and why in pod.reason
+
+
 def test_with_refuse_a_ready_pod_is_degraded_by_one_of_its_ports(refused: EthernetHouse) -> None:
     """Another pod's port, or one of no pod, is not its affair."""
     pod = refused.ready()

@@ -33,6 +33,7 @@ class Commands:
 def port(host: str, slot: str, address: str = "10.128.0.1") -> dict[str, Any]:
     return {
         "mac_address": "02:00:00:00:00:01",
+        "mtu": 9000,
         "binding:host_id": host,
         "binding:profile": {"pci_slot": slot},
         "fixed_ips": [{"ip_address": address, "subnet_id": "s", "prefix": "24"}],
@@ -57,7 +58,7 @@ def test_a_started_server_has_its_ports_addresses_and_a_stopped_one_has_none(com
     )
     mine.look({"s1"})
     assert commands.of("roce01-mlx5_0")[-3:] == [
-        "link set dev eth0 address 02:00:00:00:00:01",
+        "link set dev eth0 address 02:00:00:00:00:01 mtu 9000",
         "address add 10.128.0.1/24 dev eth0",
         "link set dev eth0 up",
     ]
@@ -99,7 +100,7 @@ def test_what_failed_is_done_at_the_next_look(commands: Commands) -> None:
     assert commands.of("roce01-mlx5_0")[-1] == "link set dev eth0 up"
 
 
-def test_the_prefix_is_the_subnets() -> None:
+def test_the_prefix_is_the_subnets_and_the_mtu_the_networks() -> None:
     class Answer:
         def __init__(self, body: dict[str, Any]) -> None:
             self.body = body
@@ -111,9 +112,12 @@ def test_the_prefix_is_the_subnets() -> None:
         def get(self, path: str) -> Answer:
             if path.startswith("/ports"):
                 assert path == "/ports?device_id=s1"
-                return Answer({"ports": [{"fixed_ips": [{"ip_address": "10.0.0.1", "subnet_id": "x"}]}]})
+                address = {"ip_address": "10.0.0.1", "subnet_id": "x"}
+                return Answer({"ports": [{"network_id": "n", "fixed_ips": [address]}]})
+            if path == "/networks/n":
+                return Answer({"network": {"mtu": 1450}})
             assert path == "/subnets/x"
             return Answer({"subnet": {"cidr": "10.0.0.0/22"}})
 
     [found] = ports_by(Neutron)("s1")
-    assert found["fixed_ips"][0]["prefix"] == "22"
+    assert (found["fixed_ips"][0]["prefix"], found["mtu"]) == ("22", 1450)

@@ -33,20 +33,24 @@ class Reach:
     def __init__(self, ovs: Ovs) -> None:
         self._ovs = ovs
 
-    def answered(self, pairs: Iterable[Pair], seconds: float = 1.0) -> set[Pair]:
-        """Which of the pairs (from, address) a ping was answered for; no ARP cache helps: it is emptied before."""
+    def answered(self, pairs: Iterable[Pair], seconds: float = 1.0, size: int = 84) -> set[Pair]:
+        """Which of the pairs (from, address) a ping was answered for; no ARP cache helps: it is emptied before.
+
+        Args:
+            size: of the packet in bytes, which isn't fragmented.
+        """
         wanted = list(pairs)
         for name in {here for here, _ in wanted}:
             self._ovs.inside(name, ["ip", "neigh", "flush", "all"])
-        running = {pair: self._ping(pair, seconds) for pair in wanted}
+        running = {pair: self._ping(pair, seconds, size) for pair in wanted}
         return {pair for pair, child in running.items() if child.wait() == 0}
 
-    def awaited(self, pairs: Iterable[Pair], seconds: float = 20.0) -> set[Pair]:
+    def awaited(self, pairs: Iterable[Pair], seconds: float = 20.0, size: int = 84) -> set[Pair]:
         """Those that are answered at last: a spanning tree, or a bond, takes a while."""
         wanted = set(pairs)
         left, end, patience = set(wanted), time.monotonic() + seconds, 0.1
         while left:
-            left -= self.answered(left, patience)
+            left -= self.answered(left, patience, size)
             if left and time.monotonic() > end:
                 break
             patience = min(2 * patience, LONGEST)
@@ -72,9 +76,10 @@ class Reach:
         finally:
             change("delete")
 
-    def _ping(self, pair: Pair, seconds: float) -> subprocess.Popen[bytes]:
+    def _ping(self, pair: Pair, seconds: float, size: int) -> subprocess.Popen[bytes]:
         space = self._ovs.space(pair[0])
-        argv = ["nsenter", f"--net={space}", "ping", "-n", "-c", "1", "-W", str(seconds), pair[1]]
+        argv = ["nsenter", f"--net={space}", "ping", "-n", "-c", "1", "-M", "do", "-s", str(size - 28)]
+        argv += ["-W", str(seconds), pair[1]]
         return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -223,6 +223,7 @@ def lab_fabric(layout: Layout, plan: FabricPlan) -> Fabric:
         type=FabricKind.ETHERNET,
         physical_network=PHYSICAL_NETWORK,
         segments=Range(first=0x101, last=0x17E),
+        mtu=plan.mtu,
         manager=FabricManager(driver="switches", switching=switching),
     )
 

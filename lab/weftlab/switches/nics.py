@@ -37,7 +37,7 @@ class Adapters:
 
     Args:
         ports: a server's ports, as Neutron's API has them (`binding:host_id`, `binding:profile`, `fixed_ips`, …),
-            each fixed address with the length of its subnet's prefix as `prefix`.
+            each fixed address with the length of its subnet's prefix as `prefix`, and the network's `mtu`.
     """
 
     def __init__(self, site: Site, ovs: Ovs, ports: Callable[[str], Sequence[Port]]) -> None:
@@ -72,7 +72,7 @@ class Adapters:
 
     def _on(self, port: Port, name: str) -> str:
         self._off(name)
-        lines = [f"link set dev eth0 address {port['mac_address']}"]
+        lines = [f"link set dev eth0 address {port['mac_address']} mtu {port['mtu']}"]
         lines += [f"address add {a['ip_address']}/{a['prefix']} dev eth0" for a in port["fixed_ips"]]
         self._ovs.inside(name, ["ip", "-batch", "-"], "\n".join([*lines, "link set dev eth0 up"]))
         return name
@@ -111,6 +111,7 @@ def ports_by(network: Callable[[], Any]) -> Callable[[str], Sequence[Port]]:
         neutron = network()
         found: list[Port] = neutron.get(f"/ports?device_id={server}").json()["ports"]
         for port in found:
+            port["mtu"] = neutron.get(f"/networks/{port['network_id']}").json()["network"]["mtu"]
             for address in port["fixed_ips"]:
                 subnet = neutron.get(f"/subnets/{address['subnet_id']}").json()["subnet"]
                 address["prefix"] = subnet["cidr"].partition("/")[2]

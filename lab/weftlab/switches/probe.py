@@ -51,11 +51,19 @@ class Probe:
         ends = self.fabric.snapshot().ends
         return {name: ends[end].tagged for end, name in self._space.items() if ends[end].tagged}
 
-    def forged(self, sender: str, listeners: Iterable[str], others: Iterable[int]) -> set[str]:
-        """Who hears frames with a tag of VLANs that aren't the sender's: alone, and inside another tag."""
-        numbers = [*others, PARKING, 1]
+    def forged(
+        self, sender: str, listeners: Iterable[str], others: Iterable[int], own: Iterable[int]
+    ) -> set[str]:
+        """Who hears frames with a tag of VLANs that aren't the sender's: alone, and inside another tag.
+
+        Args:
+            own: VLANs of the sender, which are outside of others' tags and inside of them; what its own members hear
+                of the former is theirs to hear.
+        """
+        numbers, mine = [*others, PARKING, 1], [*own]
+        hops = [(m, n) for m in mine for n in numbers] + [(n, m) for m in mine for n in numbers]
         tags = [t for n in numbers for t in ((n,), (0, n), *((m, n) for m in numbers))]
-        return self._heard(sender, listeners, b"forged", tags)
+        return self._heard(sender, listeners, b"forged", [*tags, *hops])
 
     def flooded(self, sender: str, listeners: Iterable[str], tag: int | None = None) -> set[str]:
         """Who hears any of so many frames from as many addresses: a table of addresses that is full makes a switch

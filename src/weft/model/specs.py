@@ -112,8 +112,9 @@ class NetworkSpec(Spec):
         if self.physical_network is None:
             return "self-service network"
         where = "untagged" if self.segment is None else f"segment {self.segment}"
+        mtu = f", MTU {self.mtu}" if self.mtu is not None else ""
         shared = f", shared with {len(self.shared_with)} projects" if self.shared_with else ""
-        return f"{where} on {self.physical_network}{shared}"
+        return f"{where} on {self.physical_network}{mtu}{shared}"
 
 
 class SubnetSpec(Spec):

@@ -11,7 +11,16 @@ from tests.drivers.openstack.bench import Bench, fake_bench, pod, real_bench
 from weft.model.errors import InputError, PermanentError, UnauthenticatedError
 from weft.model.mark import Mark
 from weft.model.order import NodesOrder, Order
-from weft.model.resources import Graph, Kind, NetworkSpec, PortSpec, SecurityGroupSpec, Status, SubnetSpec
+from weft.model.resources import (
+    Graph,
+    Kind,
+    NetworkSpec,
+    PortSpec,
+    Resource,
+    SecurityGroupSpec,
+    Status,
+    SubnetSpec,
+)
 from weft.ports.occupants import Ended
 
 
@@ -151,6 +160,21 @@ def test_a_changed_subnet_is_seen_and_mended(bench: Bench) -> None:
     assert [d.field for d in bench.find(changed)[subnet.key].differences] == ["dhcp"]
     assert bench.update(changed)[subnet.key].error is None
     assert bench.find(changed)[subnet.key].differences == ()
+
+
+def test_a_network_has_the_mtu_that_is_wanted(bench: Bench) -> None:
+    """Its owner may lower it at any time: then it differs, and is put right."""
+    network = next(r for r in bench.of(Kind.NETWORK) if r.key == "network/rdma")
+
+    def with_mtu(mtu: int) -> Resource:
+        return network.model_copy(update={"spec": network.spec.model_copy(update={"mtu": mtu})})
+
+    bench.create([with_mtu(4000)])
+    assert bench.find([with_mtu(4000)])[network.key].differences == ()
+    [found] = bench.find([with_mtu(4500)])[network.key].differences
+    assert (found.field, found.observed, found.wanted) == ("mtu", "4000", "4500")
+    assert bench.update([with_mtu(4500)])[network.key].error is None
+    assert bench.find([with_mtu(4500)])[network.key].differences == ()
 
 
 def test_what_cannot_be_mended_is_permanent(bench: Bench) -> None:

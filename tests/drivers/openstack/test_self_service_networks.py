@@ -1,4 +1,4 @@
-"""A network that Neutron picks is an overlay, or it is refused with what an operator must change."""
+"""What Neutron makes of a network, or refuses to make: taken, or told with what an operator must change."""
 
 from __future__ import annotations
 
@@ -72,3 +72,16 @@ def test_a_vlan_that_neutron_picked_is_refused(cloud: tuple[TinyCloud, OpenStack
     tiny.lies, tiny.things["networks"] = [], [row]
     seen = driver.find(SCOPE, [NETWORK], {NETWORK.key: "net-1"})[NETWORK.key]
     assert [(d.field, d.wanted, d.observed) for d in seen.differences] == [("overlay", "yes", "no")]
+
+
+def test_an_mtu_that_neutron_cannot_give_names_its_options(cloud: tuple[TinyCloud, OpenStackDriver]) -> None:
+    """Neutron's own words, from its `_validate_mtu`."""
+    tiny, driver = cloud
+    said = "Invalid input for operation: Requested MTU is too big, maximum is 1500."
+    body = {"NeutronError": {"type": "InvalidInput", "message": said, "detail": ""}}
+    tiny.lies = [("POST .*/networks", Reply(400, body))]
+    spec = NetworkSpec(physical_network="rocenet", segment=257, port_security=False, mtu=9000)
+    wanted = NETWORK.model_copy(update={"spec": spec})
+    error = driver.create(SCOPE, [wanted], {})[NETWORK.key].error
+    assert isinstance(error, PermanentError) and "maximum is 1500" in error.answer
+    assert "physical_network_mtus" in error.then and "mtu in the site" in error.then

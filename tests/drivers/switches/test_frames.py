@@ -143,10 +143,11 @@ def test_root_on_a_host_that_pods_share_reaches_its_pods_and_nobody_else(rig: Re
     strangers = {"host2", "host3", "host7"}
     everybody = {"host5", "host6", *strangers}
     assert probe.honest("host1", everybody, by=["host5"], tag=FIRST) == {"host5"}
-    assert probe.forged("host1", everybody, [SECOND + 1]) == set()
+    assert probe.forged("host1", everybody, [SECOND + 1], own=()) == set()
+    assert probe.forged("host1", strangers, [SECOND + 1], own=[FIRST, SECOND]) == set(), "behind its own tag"
     assert probe.honest("host1", everybody, by=()) == set(), "without a tag it is nobody's"
     assert probe.flooded("host1", {"host6", *strangers}, tag=FIRST) == set()
-    assert probe.forged("host2", everybody - {"host7", "host2"}, [FIRST, SECOND]) == set()
+    assert probe.forged("host2", everybody - {"host7", "host2"}, [FIRST, SECOND], own=[SECOND + 1]) == set()
     assert rig.driver.delete(scope(1), [one], {})["partition"].error is None
     assert probe.carried(FIRST) == set()
     assert probe.honest("host1", everybody, by=(), tag=FIRST) == set()

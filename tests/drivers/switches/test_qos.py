@@ -213,6 +213,10 @@ def test_a_live_check_names_what_differs_and_who_says_nothing(tmp_path: Path) ->
             n.startswith("ib0: settings for RoCE of spine2 are not known: Open vSwitch") or "spine2" in n
             for n in found.notes
         )
+        assert any(
+            "of leaf1: what its configuration doesn't say is taken from EOS's defaults" in n
+            for n in found.notes
+        )
         fronts.by_name["leaf1"].faults.down = True
         assert any("settings for RoCE of leaf1 are not known" in p for p in check_live(site).problems)
     finally:
@@ -251,6 +255,21 @@ interface Ethernet1
     assert differences(wanted, untrusted)[0].observed == "none"
     elsewhere = eos(profile.replace("interface Ethernet1", "interface Ethernet2")).ports["Ethernet1"]
     assert elsewhere.pfc == frozenset() and elsewhere.trust == {"pcp"}
+
+
+@pytest.mark.parametrize("line", ["service-policy type qos input REMARK", "service-policy input REMARK"])
+@pytest.mark.parametrize("within", ["interface Ethernet1", "qos profile P", "interface Port-Channel7"])
+def test_the_class_of_packets_that_an_eos_policy_map_may_change_is_not_known(line: str, within: str) -> None:
+    """Whatever trust and maps say: it is neither as wanted nor different, and the policy map is named."""
+    config = (
+        f"interface Ethernet1\n   qos trust dscp\n   service-profile P\nqos profile P\n{within}\n   {line}\n"
+    )
+    lag = {"mtu": 9214, "memberInterfaces": {"Ethernet1": {}}}
+    said = eos_qos(config, {"Ethernet1": {"mtu": 9214}, "Port-Channel7": lag}).ports["Ethernet1"]
+    assert (said.trust, said.dscp, said.mtu) == (None, None, 9214)
+    [why] = said.unsure
+    assert "policy map REMARK" in why
+    assert not eos(config.replace(line, "service-policy type qos output REMARK")).ports["Ethernet1"].unsure
 
 
 def test_what_an_eos_interface_says_counts_for_more_than_its_profile() -> None:

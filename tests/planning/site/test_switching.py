@@ -249,3 +249,12 @@ def test_settings_for_roce_are_an_ethernet_fabrics_and_refuse_needs_switches_tha
         }
 
     assert any(p.startswith("fabrics.ib0.qos") for p in problems(elsewhere))
+
+
+def test_the_mtu_of_pods_networks_is_no_more_than_adapters_and_switches_carry() -> None:
+    def larger(document: Document) -> None:
+        document["fabrics"]["roce"] |= {"mtu": 9000, "qos": {"mtu": 4200}}
+
+    [found] = problems(larger)
+    assert found == "fabrics.roce.mtu: 9000: at most 4200, the MTU that qos wants of adapters and switches"
+    assert problems(lambda document: document["fabrics"]["roce"].update(mtu=1500, qos={})) == []

@@ -152,6 +152,11 @@ class Networks(NeutronKind):
         super().repair(call, resource, row, fields)
 
     def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
+        spec = resource.spec
+        assert isinstance(spec, NetworkSpec)
+        if answer.status == 400 and spec.mtu is not None and "mtu" in answer.message.lower():
+            then = "raise global_physnet_mtu, path_mtu or physical_network_mtus in Neutron, or lower mtu in the site"
+            raise PermanentError(asked, "network", answer.sentence(), then)
         try:
             return super()._made_before(call, resource, asked, answer)
         except OutsideError as error:

@@ -5,8 +5,8 @@ of themselves except that the lowest two classes are swapped, and traffic class 
 Sources: EOS manual, "Quality of Service" (qos trust, qos map, tx-queue, random-detect ecn, QoS profiles) and "DCBX and
 Flow Control" (priority-flow-control); how the configuration writes it: Arista's own generator, aristanetworks/avd
 (`eos/qos.j2`, `qos-profiles.j2`, `ethernet-interface-uc-tx-queues.j2`). The manual's defaults (the map of DSCP values,
-trust in CoS on switched ports) were seen as others quote them, not in the manual itself. What a policy map does isn't
-read (`service-policy type qos input`).
+trust in CoS on switched ports) were seen as others quote them, not in the manual itself: that is said (`ASSUMED`). What
+a policy map does to packets isn't read: the class of packets of a port with one is not known.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ Block = dict[str, "Block"]
 """A line of the configuration -> the lines that are indented below it."""
 
 DSCP = {n: {0: 1, 1: 0}.get(n // 8, n // 8) for n in range(64)}
+ASSUMED = (
+    "what its configuration doesn't say is taken from EOS's defaults, as others quote Arista's manual: ports trust CoS, DSCP "
+    "values lead to an eighth of themselves; `show qos interfaces trust` and `show qos maps` tell what is so"
+)
 TRUST = {"dscp": frozenset({"dscp"}), "cos": frozenset({"pcp"}), "no": frozenset[str]()}
 
 
@@ -47,9 +51,13 @@ def eos_qos(text: str, interfaces: Mapping[str, Any]) -> SwitchQos:
         if name in members:  # flow control and queues are those of its links
             ports[name] = PortQos(mtu=mtu)
             continue
-        marking = {n for n, queue in queues.items() if _marks(own, queue)}
-        ports[name] = PortQos(_paused(own), frozenset(marking), TRUST[_trust(own) or "cos"], dscp, mtu)
-    return SwitchQos(ports, members)
+        marking = frozenset(n for n, queue in queues.items() if _marks(own, queue))
+        if maps := tuple(filter(None, map(_policy_map, own))):
+            why = f"policy map {', '.join(maps)} may give its packets another class, and weft reads no policy maps"
+            ports[name] = PortQos(_paused(own), marking, mtu=mtu, unsure=(why,))
+        else:
+            ports[name] = PortQos(_paused(own), marking, TRUST[_trust(own) or "cos"], dscp, mtu)
+    return SwitchQos(ports, members, ASSUMED)
 
 
 def _members(whole: Block, interfaces: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -93,6 +101,12 @@ def _after(first: Block, then: Block) -> Block:
     """What is said in both is said last; queues that both have are one."""
     kept = {line: inner for line, inner in first.items() if line not in then}
     return kept | {line: _after(first.get(line, {}), inner) for line, inner in then.items()}
+
+
+def _policy_map(line: str) -> str:
+    """Name of the policy map that a line applies to what comes in; empty: it applies none."""
+    match = re.fullmatch(r"service-policy (?:type \S+ )?input (.+)", line)
+    return match[1] if match else ""
 
 
 def _trust(lines: Block) -> str | None:

@@ -144,6 +144,17 @@ def _settings(
             place = end if where == port else f"{end} ({where})"
             found += [
                 Problem(
+                    ProblemKind.UNREAD,
+                    name,
+                    seen.fabric,
+                    id=end,
+                    nodes=nodes,
+                    detail={"why": f"{name}: settings for RoCE of {place} are not all known: {why}"},
+                )
+                for why in one.unsure
+            ]
+            found += [
+                Problem(
                     ProblemKind.SETTING,
                     name,
                     seen.fabric,

@@ -127,16 +127,19 @@ def qos_sentences(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen)
         if not found:
             yield f"{end}: the switch says nothing of its settings for RoCE"
         for name, settings in found.items():
+            where = end if name == port else f"{end} ({name})"
+            yield from (f"{where}: settings for RoCE are not all known: {why}" for why in settings.unsure)
             for one in differences(wanted, settings):
-                where = end if name == port else f"{end} ({name})"
                 yield f"{where}: {one.field} is {one.observed}, expected {one.wanted}"
 
 
 def silent_sentences(seen: SettingsSeen) -> Iterator[tuple[str, bool]]:
-    """Switches whose settings aren't known, and whether that is trouble: one sentence each."""
+    """Switches whose settings aren't known, or not by their own word, and whether that is trouble: a sentence each."""
     for switch, told in sorted(seen.items()):
         if isinstance(told, Silent):
             yield f"settings for RoCE of {switch} are not known: {told.why}", told.passing
+        elif told.assumed:
+            yield f"settings for RoCE of {switch}: {told.assumed}", False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,19 @@ class Fabric(Document):
         description="Ethernet: settings for RoCE that switches and adapters must have; weft compares, and sets none.",
     )
 
+    mtu: int | None = Field(
+        default=None,
+        ge=1280,
+        le=65_520,
+        description="Largest IP packet in bytes of pods' networks in Neutron, and so of their servers' adapters. Default: "
+        "that of `qos`; without it what Neutron picks.",
+    )
+
+    @property
+    def network_mtu(self) -> int | None:
+        """MTU that pods' networks in Neutron are made with; None: Neutron picks it."""
+        return self.mtu if self.mtu is not None or self.qos is None else self.qos.mtu
+
     @property
     def is_neutrons(self) -> bool:
         """Whether Neutron puts ports into segments, and weft only reads them."""

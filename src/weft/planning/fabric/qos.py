@@ -22,6 +22,7 @@ class PortQos:
         trust: `dscp`, `pcp`, both, or neither: what packets get their priority from.
         dscp: DSCP -> priority. What isn't in it has priority 0.
         mtu: in bytes; largest packet that it carries.
+        unsure: what keeps the rest from being known, a clause each.
     """
 
     pfc: frozenset[int] | None = None
@@ -29,6 +30,7 @@ class PortQos:
     trust: frozenset[str] | None = None
     dscp: Mapping[int, int] | None = None
     mtu: int | None = None
+    unsure: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,12 @@ class SwitchQos:
 
     Attributes:
         members: link aggregation -> the ports that it is made of, possibly none.
+        assumed: what of it isn't the switch's own word, one sentence; empty: nothing.
     """
 
     ports: Mapping[str, PortQos]
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    assumed: str = ""
 
     def of(self, port: str) -> Mapping[str, PortQos]:
         """Settings of a port, of an aggregation together with those of its members; empty: nothing is known of it."""

@@ -29,6 +29,9 @@ def check_fabric_types(site: Site) -> Iterator[WrongValue]:
         if fabric.qos is not None and fabric.type is not FabricKind.ETHERNET:
             allowed = f"must be omitted: fabric {name} is of type {fabric.type}"
             yield ("fabrics", name, "qos"), "settings for RoCE", allowed
+        if fabric.qos is not None and fabric.mtu is not None and fabric.mtu > fabric.qos.mtu:
+            allowed = f"at most {fabric.qos.mtu}, the MTU that qos wants of adapters and switches"
+            yield ("fabrics", name, "mtu"), fabric.mtu, allowed
         if fabric.segments.last > fabric.words.last:
             allowed = f"at most {fabric.words.last}: a {fabric.words.word} of a fabric of type {fabric.type}"
             yield ("fabrics", name, "segments", "last"), fabric.segments.last, allowed

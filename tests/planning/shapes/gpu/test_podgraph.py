@@ -26,7 +26,7 @@ from weft.model.resources import (
     ServerSpec,
     SubnetSpec,
 )
-from weft.model.site import Site
+from weft.model.site import Qos, Site
 from weft.planning.shapes.gpu.graph import podgraph
 from weft.planning.shapes.graph import in_order
 
@@ -119,6 +119,17 @@ def test_networks_and_subnets_are_what_the_fabric_wants() -> None:
         dhcp=True,
         pool=("10.16.0.2", "10.16.0.15"),
     )
+
+
+def test_the_rdma_network_has_the_fabrics_mtu() -> None:
+    """Its own, else that which the fabric's settings for RoCE want of adapters, else whatever Neutron picks."""
+    site = small_site()
+    for fields, mtu in (({}, None), ({"qos": Qos(mtu=4200)}, 4200), ({"qos": Qos(), "mtu": 4000}, 4000)):
+        fabric = site.fabrics["ib"].model_copy(update=fields)
+        changed = site.model_copy(update={"fabrics": {**site.fabrics, "ib": fabric}})
+        spec = graph(order(1), "gpu01", site=changed).by_key()["network/rdma"].spec
+        assert isinstance(spec, NetworkSpec) and spec.mtu == mtu
+        assert (f"MTU {mtu}" in spec.summary()) == (mtu is not None)
 
 
 def test_ports_know_address_host_and_kind() -> None:

@@ -97,6 +97,7 @@ def _rdma(
         physical_network=site.fabrics[fabric].physical_network,
         segment=allotment.numbers[SPACE + fabric],
         port_security=False,
+        mtu=site.fabrics[fabric].network_mtu,
     )
     yield Wanted(RDMA_NETWORK, rdma)
     # No DHCP and no gateway on RDMA: addresses are fixed, and the default route belongs to management.

@@ -171,10 +171,16 @@ class _Graph:
 
     def _networks(self) -> Iterator[Wanted]:
         vlan = self.numbers.numbers[self.vlans.space]
-        network = NetworkSpec(physical_network=self.vlans.physical_network, segment=vlan, port_security=False)
+        fabric = self.vlans.fabric
+        network = NetworkSpec(
+            physical_network=self.vlans.physical_network,
+            segment=vlan,
+            port_security=False,
+            mtu=None if fabric is None else self.site.fabrics[fabric].network_mtu,
+        )
         yield Wanted(DATA_NETWORK, network)
-        if self.vlans.fabric is not None:
-            yield Wanted(DATA_SEGMENT, self._segment(self.vlans.fabric, vlan))
+        if fabric is not None:
+            yield Wanted(DATA_SEGMENT, self._segment(fabric, vlan))
         # DHCP, since IPU-Machines ask for their RNIC's address; no gateway: nothing leaves this network.
         cidr = self.numbers.rdma_cidr
         subnet = SubnetSpec(network=DATA_NETWORK, cidr=cidr, gateway=False, dhcp=True, pool=data_pool(cidr))
