@@ -109,7 +109,7 @@ def ports_by(network: Callable[[], Any]) -> Callable[[str], Sequence[Port]]:
 
     def ports(server: str) -> Sequence[Port]:
         neutron = network()
-        found: list[Port] = neutron.get(f"/ports?device_id={server}").json()["ports"]
+        found: list[dict[str, Any]] = neutron.get(f"/ports?device_id={server}").json()["ports"]
         for port in found:
             port["mtu"] = neutron.get(f"/networks/{port['network_id']}").json()["network"]["mtu"]
             for address in port["fixed_ips"]:
