@@ -112,7 +112,10 @@ def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause
     running = guests_run(settings)
     spaces = hypervisor.SPACES if running else ()
     if settings.fabric != "infiniband":
-        jobs += lab_switch_jobs(layout, lab_plan(settings), not settings.fabric_only, spaces)
+        cloud_too = not settings.fabric_only
+        jobs += lab_switch_jobs(
+            layout, lab_plan(settings), cloud_too, spaces, probes=cloud_too and settings.probes
+        )
     elif running:
         jobs += ovs_jobs(lab_ovs(layout), spaces, layout.log("ovs").parent)
     if running:

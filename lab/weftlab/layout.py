@@ -31,6 +31,7 @@ PORT_OFFSETS = {
     "epmd": 12,
     "agent-sm1": 20,
     "agent-sm2": 21,
+    "probe": 25,
     "ufm-1": 22,
     "ufm-2": 23,
     "ufm-control": 24,
@@ -81,6 +82,7 @@ class Settings:
         guests: servers of GPU nodes run, as small guests.
         storage: Cinder, and Manila with a filer.
         ldap: a customer's directory, and a Keystone that can read it.
+        probes: an agent sends frames from the adapters of the Ethernet fabric when weft asks.
     """
 
     nodes: int
@@ -102,6 +104,7 @@ class Settings:
     guests: bool = False
     storage: bool = False
     ldap: bool = False
+    probes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,8 @@ def make_site(settings: Settings, layout: Layout) -> Site:
         links += _links(settings, nodes)
     if settings.fabric != "infiniband":
         plan = labsite.lab_plan(settings)
-        fabrics[labsite.FABRIC] = labsite.lab_fabric(layout, plan)
+        probes = settings.probes and not settings.fabric_only
+        fabrics[labsite.FABRIC] = labsite.lab_fabric(layout, plan, probes)
         racks += labsite.lab_racks(plan)
         nodes += labsite.lab_nodes(settings, plan, CLOUD)
         switches += labsite.lab_switches(plan)

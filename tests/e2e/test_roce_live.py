@@ -76,6 +76,11 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
         assert probe.flooded(sender, to.values()) == set()
 
     shown = mine.weft("pod", "show", "train", "--json").json
+    # weft has tried the same itself, before it called the pod READY.
+    [verified] = [e for e in events(operator, shown["id"]) if "hear each other" in e]
+    assert "4 adapters of roce that hear each other" in verified
+    assert "4 others of roce that hear none of them" in verified
+    assert "0 pings on roce without an answer" in verified and "; but " not in verified
     number, mark = numbers["team-a"], f"weft-{shown['id'][:8]}-"
     networks = connection(lab, "operator").network.networks()
     [network] = [n for n in networks if n.name == f"{mark}network-rdma"]
@@ -90,12 +95,20 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
     receipt = mine.weft("pod", "receipt", "train", "--json")
     (mine.folder / "receipt.json").write_text(receipt.out)
     assert mine.weft("receipt", "verify", "receipt.json").code == 0
+    [frames] = [i for i in receipt.json["receipt"]["items"] if i["plane"] == "frames"]
+    assert (frames["result"], frames.get("unread", [])) == ("clean", [])
+    assert frames["subject"] == f"4 former members of VLAN {number}, 4 others"
     assert probe.carried(number) == set()
     with reach.taken({space: f"{address}/24" for address, space in train.items()}):
         assert reach.answered(inside) == set()
     assert reach.awaited(pairs(serve, serve)) == pairs(serve, serve)
     assert others.weft("pod", "release", "serve", "--wait").code == 0
     assert_clean(operator)
+
+
+def events(person: Person, pod: str) -> list[str]:
+    """What the pod's events say."""
+    return [e["message"] for e in person.weft("pod", "events", pod, "--json").json]
 
 
 def segment(person: Person, name: str) -> int:

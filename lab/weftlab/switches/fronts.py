@@ -13,6 +13,7 @@ from weftlab.switches.front import PASSWORD, USER, Front, Server
 from weftlab.switches.nvue import Nvue
 from weftlab.switches.openvswitch import Ovs
 from weftlab.switches.plan import FabricPlan
+from weftlab.switches.probejob import PROBE
 from weftlab.switches.restconf import Restconf
 
 KINDS: Mapping[str, type[Front]] = {"eos": Eapi, "nvue": Nvue, "sonic": Restconf}
@@ -40,7 +41,7 @@ class Fronts:
         keep: saved configurations are in `folder`, and are what switches start with.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        make_certificates(folder, {"switches": ["127.0.0.1"]})
+        make_certificates(folder, {"switches": ["127.0.0.1"], PROBE: ["127.0.0.1"]})
         self.ca, self.credentials = folder / "ca.pem", folder / "switches.json"
         self.credentials.touch(mode=0o600)
         self.credentials.write_text(json.dumps({"default": {"user": USER, "password": PASSWORD}}))

@@ -14,6 +14,7 @@ from weftlab.service import Job, Service, Step
 from weftlab.switches.labsite import lab_ovs, ports_of, switches_folder
 from weftlab.switches.openvswitch import SWITCHES, Ovs
 from weftlab.switches.plan import FabricPlan
+from weftlab.switches.probejob import probe_jobs
 from weftlab.switches.wiring import is_wired, wire
 
 PACKAGES = {
@@ -80,9 +81,13 @@ def ovs_jobs(ovs: Ovs, spaces: Sequence[str], logs: Path) -> tuple[Job, ...]:
 
 
 def lab_switch_jobs(
-    layout: Layout, plan: FabricPlan, cloud: bool, more: tuple[str, ...] = ()
+    layout: Layout, plan: FabricPlan, cloud: bool, more: tuple[str, ...] = (), probes: bool = False
 ) -> tuple[Job, ...]:
-    """`switch_jobs`, then the switches' management interfaces (`switches`), and with a cloud the servers' `nics`."""
+    """`switch_jobs`, then the switches' management interfaces (`switches`), and with a cloud the servers' `nics`.
+
+    Args:
+        probes: with an agent that sends frames from the adapters.
+    """
     folder, ports = switches_folder(layout), ports_of(layout, plan)
     arguments = (str(layout.state), str(layout.cache), str(layout.ports))
     jobs: list[Job] = [
@@ -101,6 +106,8 @@ def lab_switch_jobs(
             after=("wiring",),
         ),
     ]
+    if probes:
+        jobs += probe_jobs(layout, lab_ovs(layout), plan)
     if cloud:
         jobs.append(
             Service(

@@ -14,16 +14,19 @@ from weft.model.site import (
     FabricManager,
     Hca,
     Node,
+    ProbeAgent,
     Rack,
     Switch,
     SwitchAccess,
     Switching,
     SwitchLink,
+    Traffic,
 )
 from weftlab.layout import LabError, Layout, Settings
 from weftlab.switches.front import PARKING
 from weftlab.switches.openvswitch import Ovs
 from weftlab.switches.plan import Cable, End, FabricPlan, HostPlan, Speaks, SwitchPlan
+from weftlab.switches.probejob import PROBE
 
 FABRIC = "roce"
 GPU = "a100"
@@ -207,7 +210,7 @@ def lab_switches(plan: FabricPlan) -> tuple[Switch, ...]:
     )
 
 
-def lab_fabric(layout: Layout, plan: FabricPlan) -> Fabric:
+def lab_fabric(layout: Layout, plan: FabricPlan, traffic: bool) -> Fabric:
     """How weft manages it: every switch by its own interface, on a port of the lab's."""
     folder = switches_folder(layout)
     switching = Switching(
@@ -224,8 +227,26 @@ def lab_fabric(layout: Layout, plan: FabricPlan) -> Fabric:
         physical_network=PHYSICAL_NETWORK,
         segments=Range(first=0x101, last=0x17E),
         mtu=plan.mtu,
+        traffic=lab_traffic(layout, plan) if traffic else None,
         manager=FabricManager(driver="switches", switching=switching),
     )
+
+
+def lab_traffic(layout: Layout, plan: FabricPlan) -> Traffic:
+    """One agent is in all namespaces: where a server runs, its adapters are the guest's."""
+    nodes = tuple(dict.fromkeys(node_of(host) for host in plan.hosts))
+    folder = switches_folder(layout)
+    return Traffic(
+        agents=(ProbeAgent(name=PROBE, url=f"https://127.0.0.1:{layout.port('probe')}", nodes=nodes),),
+        ca=str(folder / "ca.pem"),
+        certificate=str(folder / "weft.pem"),
+        key=str(folder / "weft.key"),
+    )
+
+
+def node_of(host: HostPlan) -> str:
+    """The node that a namespace is an adapter of."""
+    return host.name.rpartition("-")[0]
 
 
 def switches_folder(layout: Layout) -> Path:

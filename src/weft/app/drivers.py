@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
 from weft.drivers.switches.capabilities import capabilities_of
@@ -15,6 +16,9 @@ from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.site import Site
 from weft.ports.fabric import FabricDriver
 from weft.ports.ledger import Ledger
+
+if TYPE_CHECKING:
+    from weft.drivers.probes import FrameProber
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +83,14 @@ def open_fabrics(
         for name, fabric in site.fabrics.items()
     }
     return {name: driver for name, driver in opened.items() if driver is not None}
+
+
+def open_probers(site: Site) -> dict[str, FrameProber]:
+    """Fabric -> who tries what is sent on it, where the site has agents for that. Opens no connection."""
+    from weft.drivers.probes import FrameProber
+
+    return {
+        name: FrameProber(site, name, fabric.traffic)
+        for name, fabric in site.fabrics.items()
+        if fabric.traffic is not None
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import UTC, datetime
 
-from weft.app.drivers import FABRIC_DRIVERS, FabricDrivers, open_fabrics
+from weft.app.drivers import FABRIC_DRIVERS, FabricDrivers, open_fabrics, open_probers
 from weft.drivers.wire.agents import certificate_problems
 from weft.model.fabric import FabricStatus
 from weft.model.livecheck import LiveCheck
@@ -28,6 +28,9 @@ def check_live(site: Site, drivers: FabricDrivers = FABRIC_DRIVERS) -> LiveCheck
     found = LiveCheck()
     for name, driver in sorted(open_fabrics(site, lambda _: NoLedger(), drivers).items()):
         found += _checked(driver).of(name)
+    for name, prober in sorted(open_probers(site).items()):
+        with closing(prober):
+            found += LiveCheck(problems=tuple(prober.silent())).of(name)
     return found
 
 

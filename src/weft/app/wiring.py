@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from weft.app.drivers import open_fabrics
+from weft.app.drivers import open_fabrics, open_probers
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.settings import ServeSettings
@@ -81,6 +81,7 @@ def build_world(
             for name, own in sessions.items()
         },
         machines=machines,
+        probers=open_probers(site),
     )
 
 

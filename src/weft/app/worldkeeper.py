@@ -81,7 +81,7 @@ class WorldKeeper:
 
 
 def _closable(world: World) -> list[Closable]:
-    parts = (world.resources, world.fabrics, world.clouds, world.machines)
+    parts = (world.resources, world.fabrics, world.clouds, world.machines, world.probers)
     drivers = {id(d): d for part in parts for d in part.values()}
     return [d for d in drivers.values() if isinstance(d, Closable)]
 

@@ -33,6 +33,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "serve": ("weft.cli.serve", "run the HTTP API and a worker process"),
     "worker": ("weft.cli.serve", "run only workers, on the same database as `weft serve`"),
     "fabric-agent": ("weft.fabricagent.cli", "run the agent next to a subnet manager (OpenSM)"),
+    "probe-agent": ("weft.probeagent.cli", "run the agent that sends frames from a host's adapters"),
     "completion": ("weft.cli.completion", "print a shell completion script"),
 }
 """Command -> module with `add_commands`, and its help line, so that the help imports no provider."""

@@ -15,6 +15,7 @@ from weft.engine.ownerrecord import Taken
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.release import ReadBack, Reader, make_receipt
 from weft.engine.renumber import renumber
+from weft.engine.traffic import tried
 from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import Look, Visitor, news_of, not_ready
 from weft.engine.waits import Wait
@@ -211,7 +212,20 @@ class PodVisitor(Visitor[HeldPod]):
         pool = self._pool if waited_for else None
         verdict = verify(held.pod, records, held.world, pool, max_age, held.way.aside)
         held.note(news_of(records, verdict.changes))
-        return replace(verdict, problems=(*watched.problems, *verdict.problems))
+        verdict = replace(verdict, problems=(*watched.problems, *verdict.problems))
+        return self._tried(held, verdict) if verdict.fine else verdict
+
+    def _tried(self, held: HeldPod, verdict: Verdict) -> Verdict:
+        """Once all is set as wanted it is tried, before the pod is called READY, or a change of it done."""
+        changing = held.pod.ready_generation < held.pod.generation
+        if not held.world.probers or (is_true(held.conditions, Aspect.READY) and not changing):
+            return verdict
+        with held.way.aside():
+            found = tried(held.resources(), held.world, held.site)
+        looked_at = {**verdict.looked_at, **found.looked_at}
+        return replace(
+            verdict, problems=found.problems, notes=(*verdict.notes, *found.notes), looked_at=looked_at
+        )
 
     def _watch_nodes(self, held: HeldPod, arriving: bool) -> Watched:
         return watch_nodes(held, held.world, held.site, arriving)

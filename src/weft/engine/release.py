@@ -117,9 +117,22 @@ class Reader:
             self._item(Kind.SEGMENT, segment.text, "unknown", str(error), sorted(nodes), at)
             return
         # What is said of the segment as a whole is true: the pod has it still.
-        for item in (i for i in clean.items if not i.whole):
+        for item in self._tried(name, segment, [i for i in clean.items if not i.whole]):
             kept = () if item.result in OVER else item.nodes or sorted(nodes)
             self._item(item.plane, item.subject, item.result, item.seen, kept, at, item.unread)
+
+    def _tried(self, fabric: str, segment: SegmentSpec, items: Sequence[EvidenceItem]) -> list[EvidenceItem]:
+        """With what former members send, if somebody can try it, once nothing is left of what can be read.
+
+        What nobody has tried, the last of what was read says that it doesn't cover.
+        """
+        prober, read = self._world.probers.get(fabric), list(items)
+        if prober is None or any(i.result not in OVER for i in (*self._items, *read)):
+            return read
+        found, untried = prober.clean(segment)
+        if untried and read:
+            read[-1] = replace(read[-1], unread=(*read[-1].unread, *untried))
+        return [*read, *found.items]
 
     def read(self) -> ReadBack:
         """Cloud, fabric and database, in that order."""
@@ -196,7 +209,7 @@ class Reader:
         except WeftError as error:
             item = EvidenceItem(Kind.SEGMENT, segment.text, "unknown", str(error), whole=True)
             clean = Clean((item,))
-        for item in clean.items:
+        for item in self._tried(name, segment, clean.items):
             nodes = () if item.result in OVER else self._kept_for(item)
             self._item(item.plane, item.subject, item.result, item.seen, nodes, at, item.unread)
             self._of_fabric.append(self._items[-1])

@@ -9,6 +9,7 @@ from weft.model.errors import PermanentError
 from weft.ports.cloud import CloudFacts
 from weft.ports.fabric import FabricDriver
 from weft.ports.machines import MachineReader
+from weft.ports.prober import Prober
 from weft.ports.resources import ResourceDriver
 
 
@@ -21,12 +22,14 @@ class World:
         fabrics: fabric name -> its driver, which has the segments among `resources` too.
         clouds: cloud name -> facts.
         machines: name of a manager of machines -> reader of what it has.
+        probers: fabric name -> who tries what is sent on it; of most fabrics nobody.
     """
 
     resources: Mapping[str, ResourceDriver]
     fabrics: Mapping[str, FabricDriver]
     clouds: Mapping[str, CloudFacts]
     machines: Mapping[str, MachineReader] = field(default_factory=dict[str, MachineReader])
+    probers: Mapping[str, Prober] = field(default_factory=dict[str, Prober])
 
     def driver(self, where: str) -> ResourceDriver:
         """The driver of a cloud or fabric; a pod made under an older site may name one that is gone."""

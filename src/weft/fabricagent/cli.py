@@ -14,7 +14,7 @@ from typing import Any
 from weft.ending import EndSignal
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import read_config
-from weft.fabricagent.server import Server
+from weft.fabricagent.server import Listens, Server
 from weft.fabricagent.tls import DAYS, make_certificates
 from weft.model.errors import InputError, WeftError
 
@@ -53,34 +53,43 @@ def add_commands(subparsers: Any) -> None:
 
 def run_agent(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT. The simulator and the kernel free a client's slot only if it closes."""
-    with _said_plainly():
-        if args.config is None:
-            raise InputError("--config", None, "the agent's YAML file")
-        logging.basicConfig(
-            level=logging.DEBUG if args.verbose else logging.INFO,
-            format="%(asctime)s %(levelname)s %(message)s",
-            stream=sys.stderr,
-        )
-        logging.getLogger("httpcore").setLevel(logging.INFO)
-        config = read_config(args.config)
+    with said_plainly():
+        config = read_config(config_path(args))
         agent = Agent(config)
-        server = Server(config, agent)
-        ending = EndSignal()
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        logging.info("agent %s listens on https://%s:%d", config.name, config.listen.host, config.listen.port)
-        ending.wait()
-        server.shutdown()
-        server.server_close()
+        serve(Server(config, agent), config, config.name)
         agent.close()
-        logging.info("agent %s has ended", config.name)
         return 0
     return 2
 
 
+def config_path(args: argparse.Namespace) -> Path:
+    """The settings' file. Raises InputError if none is given."""
+    if args.config is None:
+        raise InputError("--config", None, "the agent's YAML file")
+    logging.basicConfig(
+        level=logging.DEBUG if args.verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    logging.getLogger("httpcore").setLevel(logging.INFO)
+    return args.config
+
+
+def serve(server: Server, config: Listens, name: str) -> None:
+    """Until SIGTERM or SIGINT."""
+    ending = EndSignal()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    logging.info("agent %s listens on https://%s:%d", name, config.listen.host, config.listen.port)
+    ending.wait()
+    server.shutdown()
+    server.server_close()
+    logging.info("agent %s has ended", name)
+
+
 def run_certs(args: argparse.Namespace) -> int:
     """Create certificates and print the files written."""
-    with _said_plainly():
+    with said_plainly():
         agents: dict[str, list[str]] = {}
         for text in args.agent:
             name, equals, hosts = text.partition("=")
@@ -96,9 +105,9 @@ def run_certs(args: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _said_plainly() -> Any:
+def said_plainly(program: str = "fabric-agent") -> Any:
     """User errors are one line, never a traceback; the caller then returns 2."""
     try:
         yield
     except (WeftError, OSError) as error:
-        print(f"weft fabric-agent: {error}", file=sys.stderr)
+        print(f"weft {program}: {error}", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -84,8 +84,16 @@ class AgentConfig(Document):
     tools: Tools = Tools()
 
 
+D = TypeVar("D", bound=Document)
+
+
 def read_config(path: Path) -> AgentConfig:
-    """Read and check the file.
+    """Read and check the file; see `read_document`."""
+    return _anchored(read_document(path, AgentConfig), path.parent.resolve())
+
+
+def read_document(path: Path, kind: type[D]) -> D:
+    """An agent's settings.
 
     Raises:
         InputError: it can't be read, is not YAML, or a field is wrong; each names field, value and what is allowed.
@@ -97,12 +105,13 @@ def read_config(path: Path) -> AgentConfig:
     except yaml.YAMLError as error:
         raise InputError("--config", str(path), f"a YAML file ({' '.join(str(error).split())})") from error
     if not isinstance(document, dict):
-        raise InputError("--config", str(path), "a YAML file with name, site, listen, tls and opensm")
+        needed = [name for name, field in kind.model_fields.items() if field.is_required()]
+        listed = f"{', '.join(needed[:-1])} and {needed[-1]}"
+        raise InputError("--config", str(path), f"a YAML file with {listed}")
     try:
-        config = AgentConfig.model_validate(document)
+        return kind.model_validate(document)
     except ValidationError as error:
         raise InputErrors([_input_error(e, path) for e in error.errors()]) from error
-    return _anchored(config, path.parent.resolve())
 
 
 def _input_error(error: Any, path: Path) -> InputError:

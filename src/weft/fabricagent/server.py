@@ -11,16 +11,16 @@ import logging
 import re
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pydantic import BaseModel, ValidationError
 
 from weft.fabricagent.agent import Agent
-from weft.fabricagent.config import AgentConfig
+from weft.fabricagent.config import Listen, Tls
 from weft.fabricagent.connection import Connections, DeadlineReader, handshake
 from weft.model.agentapi import (
     NONCE_HEADER,
@@ -39,6 +39,8 @@ from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedE
 log = logging.getLogger("weft.fabricagent")
 
 MAX_BODY = 16 << 20
+
+Routes = Mapping[tuple[str, str], Callable[[Any, bytes], BaseModel]]
 
 _NONCE = re.compile(r"[0-9A-Za-z]{1,64}")
 
@@ -70,7 +72,16 @@ _STATUSES: tuple[tuple[type[WeftError], int], ...] = (
 )
 
 
-def server_context(config: AgentConfig) -> ssl.SSLContext:
+class Listens(Protocol):
+    """Settings of an agent of any sort."""
+
+    @property
+    def listen(self) -> Listen: ...
+    @property
+    def tls(self) -> Tls: ...
+
+
+def server_context(config: Listens) -> ssl.SSLContext:
     """TLS that requires a client certificate of our CA.
 
     Raises:
@@ -93,21 +104,29 @@ def server_context(config: AgentConfig) -> ssl.SSLContext:
     return context
 
 
-def _changed_at(config: AgentConfig) -> tuple[int, ...]:
+def _changed_at(config: Listens) -> tuple[int, ...]:
     """When the certificates were last replaced."""
     tls = config.tls
     return tuple(p.stat().st_mtime_ns if p.exists() else 0 for p in (tls.ca, tls.certificate, tls.key))
 
 
 class Server(ThreadingHTTPServer):
-    """Listens immediately; `serve_forever` handles requests until `shutdown`."""
+    """Listens immediately; `serve_forever` handles requests until `shutdown`.
+
+    Args:
+        agent: what the routes are called with.
+        routes: method and path -> its call with the request's body; none: those of the fabric agent.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, config: AgentConfig, agent: Agent, limits: Limits = Limits()) -> None:
+    def __init__(
+        self, config: Listens, agent: Any, limits: Limits = Limits(), routes: Routes | None = None
+    ) -> None:
         self.agent, self.limits = agent, limits
+        self.routes: Routes = ROUTES if routes is None else routes
         self.clients = frozenset(config.tls.clients)
         self._config = config
         self._context, self._made_of = server_context(config), _changed_at(config)
@@ -239,7 +258,7 @@ class Handler(BaseHTTPRequestHandler):
             if why := other_protocol(self.headers.get(PROTOCOL_HEADER), "weft", "the agent"):
                 self._answer(426, AgentProblem(detail=why))
                 return
-            route = ROUTES.get((self.command, self.path))
+            route = self._https.routes.get((self.command, self.path))
             if route is None:
                 raise NotFoundError(f"there is no {self.command} {self.path} here")
             self._answer(200, route(self._https.agent, body))
@@ -277,7 +296,7 @@ def _repair(agent: Agent, body: bytes) -> BaseModel:
     return agent.repair(RepairQuery.model_validate_json(body))
 
 
-ROUTES: dict[tuple[str, str], Callable[[Agent, bytes], BaseModel]] = {
+ROUTES: Routes = {
     ("GET", "/v1/status"): lambda agent, _: agent.status(),
     ("GET", "/v1/partitions"): lambda agent, _: agent.partitions(),
     ("PUT", "/v1/partitions"): _change,

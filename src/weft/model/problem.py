@@ -36,6 +36,11 @@ class ProblemKind(StrEnum):
     """A port that isn't a member has the segment."""
     SETTING = "setting"
     """A port isn't set as the site wants it."""
+    NOT_HEARD = "not-heard"
+    """A member doesn't get what others send."""
+    HEARD = "heard"
+    """Something gets through between a member and who is none."""
+    NO_ECHO = "no-echo"
     NO_PATH = "no-path"
     WRONG_PATH = "wrong-path"
     PATH_FROM_OUTSIDE = "path-from-outside"
@@ -134,6 +139,9 @@ _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
     ),
     _K.SEGMENT_LEFT: (_S.ISOLATION, "{subject} has {segment}"),
     _K.SETTING: (_S.SERVICE, "{subject}: {field} of {port} is {observed}, expected {wanted}"),
+    _K.NOT_HEARD: (_S.SERVICE, "{subject} doesn't hear {who} in {segment}"),
+    _K.HEARD: (_S.ISOLATION, "{subject} hears {who}, and only one of them is in {segment}"),
+    _K.NO_ECHO: (_S.SERVICE, "{subject}: no answer to pings{what} from {who}"),
     _K.NO_PATH: (_S.SERVICE, "the subnet administrator returns no path between {subject}"),
     _K.WRONG_PATH: (_S.SERVICE, "the path between {subject} has P_Key {observed}, expected {segment}"),
     _K.PATH_FROM_OUTSIDE: (

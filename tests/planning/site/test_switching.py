@@ -258,3 +258,31 @@ def test_the_mtu_of_pods_networks_is_no_more_than_adapters_and_switches_carry() 
     [found] = problems(larger)
     assert found == "fabrics.roce.mtu: 9000: at most 4200, the MTU that qos wants of adapters and switches"
     assert problems(lambda document: document["fabrics"]["roce"].update(mtu=1500, qos={})) == []
+
+
+def test_agents_that_send_frames_are_each_their_own_and_beside_known_nodes() -> None:
+    def two(document: Document) -> None:
+        [agent] = document["fabrics"]["roce"]["traffic"]["agents"]
+        document["fabrics"]["roce"]["traffic"]["agents"] += [{**agent, "nodes": ["roce01", "gpu99"]}]
+
+    found = problems(two)
+    assert [p.partition(":")[0].rpartition("agents.1.")[2] for p in found] == [
+        "name",
+        "url",
+        "nodes.0",
+        "nodes.1",
+    ]
+    assert "nodes with an adapter on fabric roce: roce01" in found[3]
+
+    def infiniband(document: Document) -> None:
+        traffic = document["fabrics"]["roce"]["traffic"]
+        manager = {"driver": "ufm", "addresses": ["https://ufm.example"]}
+        document["fabrics"]["ib0"] = {
+            "type": "infiniband",
+            "physical_network": "ibnet",
+            "segments": {"first": 101, "last": 200},
+            "manager": manager,
+            "traffic": traffic,
+        }
+
+    assert any(p.startswith("fabrics.ib0.traffic") for p in problems(infiniband))

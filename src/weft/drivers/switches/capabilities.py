@@ -19,8 +19,20 @@ NEUTRON = Capabilities(
 )
 
 
+UNTRIED = (
+    "Nobody tries what is sent on this fabric (it has no probe agents): that members reach each other, and nobody "
+    "else, is read from the switches."
+)
+
+
 def capabilities_of(site: Site, fabric: str) -> Capabilities:
-    """By what the site says of its switches."""
+    """By what the site says of its switches, and of agents beside its adapters."""
+    found = _of_switches(site, fabric)
+    untried = () if site.fabrics[fabric].traffic is not None else (UNTRIED,)
+    return found.model_copy(update={"limits": (*found.limits, *untried)})
+
+
+def _of_switches(site: Site, fabric: str) -> Capabilities:
     switching = site.fabrics[fabric].manager.switching
     if switching is None:
         return WEFT

@@ -22,8 +22,8 @@ Block = dict[str, "Block"]
 
 DSCP = {n: {0: 1, 1: 0}.get(n // 8, n // 8) for n in range(64)}
 ASSUMED = (
-    "what its configuration doesn't say is taken from EOS's defaults, as others quote Arista's manual: ports trust CoS, DSCP "
-    "values lead to an eighth of themselves; `show qos interfaces trust` and `show qos maps` tell what is so"
+    "what its configuration doesn't say is taken from EOS's defaults, as others quote Arista's manual: ports trust "
+    "CoS, DSCP values lead to an eighth of themselves; `show qos interfaces trust` and `show qos maps` tell what is so"
 )
 TRUST = {"dscp": frozenset({"dscp"}), "cos": frozenset({"pcp"}), "no": frozenset[str]()}
 

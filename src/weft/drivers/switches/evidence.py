@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from weft.drivers.switches.cabling import switch_of
 from weft.drivers.switches.looks import SettingsSeen, Silent
@@ -167,6 +168,8 @@ def _settings(
     return looked, tuple(found)
 
 
+UNTRIED = "frames: nobody has sent any, since no probe agent is beside an adapter"
+
 Accepted = Callable[[int, str], bool]
 
 
@@ -189,6 +192,8 @@ def clean(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -> C
     items = [_switches(segment, seen), *_members(segment, seen, accepted), _elsewhere(segment, seen)]
     if seen.cabling.links and not seen.by_neutron:
         items.append(_links(segment, seen))
+    if seen.site.fabrics[seen.fabric].traffic is None:
+        items[-1] = replace(items[-1], unread=(*items[-1].unread, UNTRIED))
     return Clean(tuple(items), behind)
 
 

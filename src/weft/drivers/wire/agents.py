@@ -70,17 +70,38 @@ class Agent(Protocol):
     def options(self) -> AgentOptions: ...
 
 
-class HttpAgent:
-    """A `weft fabric-agent`; connects with the first request and keeps the connection.
+class Address(Protocol):
+    """An agent as the site has it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+
+
+class Certificates(Protocol):
+    """PEM files of mutual TLS as the site has them."""
+
+    @property
+    def ca(self) -> str | None: ...
+    @property
+    def certificate(self) -> str | None: ...
+    @property
+    def key(self) -> str | None: ...
+
+
+class AgentClient:
+    """An agent of any sort; connects with the first request and keeps the connection.
 
     Each request carries a nonce, and a response only counts if it carries the same: one that was cached on the way, or
     that belongs to an earlier request, says nothing about the current state of the fabric.
     """
 
-    def __init__(
-        self, agent: FabricAgent, manager: FabricManager, file_seconds: float = FILE_SECONDS
-    ) -> None:
-        self._agent, self._manager, self._file_seconds = agent, manager, file_seconds
+    sort = "fabric agent"
+    """What it is called."""
+
+    def __init__(self, agent: Address, files: Certificates) -> None:
+        self._agent, self._files = agent, files
         self._client: httpx.Client | None = None
         self._made_of: tuple[int, ...] = ()
         self._lock = threading.Lock()
@@ -96,45 +117,13 @@ class HttpAgent:
                 self._client.close()
                 self._client = None
 
-    def status(self) -> AgentStatus:
-        status = self._ask("GET", "status", None, AgentStatus, self._file_seconds)
-        if status.name != self.name:
-            raise PermanentError(
-                "ask for its state",
-                self._who,
-                f"it is agent {status.name!r}",
-                "correct the agent's url in the site",
-            )
-        return status
-
-    def partitions(self) -> AgentPartitions:
-        return self._ask("GET", "partitions", None, AgentPartitions, self._file_seconds)
-
-    def change(self, change: PartitionsChange) -> ChangeResult:
-        return self._ask("PUT", "partitions", change, ChangeResult)
-
-    def tables(self, query: TablesQuery) -> Tables:
-        return self._ask("POST", "tables", query, Tables)
-
-    def paths(self, query: PathsQuery) -> Paths:
-        return self._ask("POST", "paths", query, Paths)
-
-    def repair(self, query: RepairQuery) -> RepairResult:
-        return self._ask("POST", "repair", query, RepairResult)
-
-    def topology(self) -> ObservedFabric:
-        return self._ask("GET", "topology", None, ObservedFabric)
-
-    def options(self) -> AgentOptions:
-        return self._ask("GET", "options", None, AgentOptions, self._file_seconds)
-
     @property
     def _who(self) -> str:
-        return f"fabric agent {self.name} at {self._agent.url}"
+        return f"{self.sort} {self.name} at {self._agent.url}"
 
     def _connected(self) -> httpx.Client:
         """The client; recreated when the certificates were replaced, so that renewal needs no restart."""
-        m = self._manager
+        m = self._files
         with self._lock:
             made_of = tuple(changed_file(p) for p in (m.ca, m.certificate, m.key) if p)
             if self._client is None or made_of != self._made_of:
@@ -219,6 +208,48 @@ class HttpAgent:
         if status in (400, 403, 404, 422):
             return PermanentError(asked, self._who, detail, "correct that; it then resumes by itself")
         return UnknownError(asked, self._who, detail)
+
+
+class HttpAgent(AgentClient):
+    """A `weft fabric-agent`."""
+
+    def __init__(
+        self, agent: FabricAgent, manager: FabricManager, file_seconds: float = FILE_SECONDS
+    ) -> None:
+        super().__init__(agent, manager)
+        self._file_seconds = file_seconds
+
+    def status(self) -> AgentStatus:
+        status = self._ask("GET", "status", None, AgentStatus, self._file_seconds)
+        if status.name != self.name:
+            raise PermanentError(
+                "ask for its state",
+                self._who,
+                f"it is agent {status.name!r}",
+                "correct the agent's url in the site",
+            )
+        return status
+
+    def partitions(self) -> AgentPartitions:
+        return self._ask("GET", "partitions", None, AgentPartitions, self._file_seconds)
+
+    def change(self, change: PartitionsChange) -> ChangeResult:
+        return self._ask("PUT", "partitions", change, ChangeResult)
+
+    def tables(self, query: TablesQuery) -> Tables:
+        return self._ask("POST", "tables", query, Tables)
+
+    def paths(self, query: PathsQuery) -> Paths:
+        return self._ask("POST", "paths", query, Paths)
+
+    def repair(self, query: RepairQuery) -> RepairResult:
+        return self._ask("POST", "repair", query, RepairResult)
+
+    def topology(self) -> ObservedFabric:
+        return self._ask("GET", "topology", None, ObservedFabric)
+
+    def options(self) -> AgentOptions:
+        return self._ask("GET", "options", None, AgentOptions, self._file_seconds)
 
 
 def certificate_problems(manager: FabricManager, now: datetime, must_be_there: bool = True) -> list[str]:

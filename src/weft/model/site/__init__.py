@@ -31,6 +31,7 @@ from weft.model.site.retention import RetentionPolicy
 from weft.model.site.site import Site
 from weft.model.site.storage import NfsExport, Storage
 from weft.model.site.switching import SwitchAccess, Switching, SwitchLink
+from weft.model.site.traffic import ProbeAgent, Traffic
 
 __all__ = [
     "ADMIN_PORT",
@@ -73,6 +74,7 @@ __all__ = [
     "PciAffinity",
     "PciDevice",
     "PlacementPolicy",
+    "ProbeAgent",
     "ProjectLimits",
     "Qos",
     "QueuePolicy",
@@ -87,6 +89,7 @@ __all__ = [
     "SwitchAccess",
     "SwitchLink",
     "Switching",
+    "Traffic",
     "cpus_of",
     "port_names",
 ]

@@ -12,6 +12,7 @@ from weft.model.ids import Name
 from weft.model.ranges import Range
 from weft.model.site.qos import Qos
 from weft.model.site.switching import Switching
+from weft.model.site.traffic import Traffic
 
 HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s/?#@]+$", max_length=300)]
 """An HTTPS address with nothing behind host and port."""
@@ -98,8 +99,13 @@ class Fabric(Document):
         default=None,
         ge=1280,
         le=65_520,
-        description="Largest IP packet in bytes of pods' networks in Neutron, and so of their servers' adapters. Default: "
-        "that of `qos`; without it what Neutron picks.",
+        description="Largest IP packet in bytes of pods' networks in Neutron, and so of their servers' adapters. "
+        "Default: that of `qos`; without it what Neutron picks.",
+    )
+
+    traffic: Traffic | None = Field(
+        default=None,
+        description="Ethernet: agents beside adapters, by which weft tries whether frames pass. None: it isn't tried.",
     )
 
     @property

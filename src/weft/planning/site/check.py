@@ -25,6 +25,7 @@ from weft.planning.site.ownports import check_own_ports
 from weft.planning.site.ranges import check_ranges
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 from weft.planning.site.switching import check_switching
+from weft.planning.site.traffic import check_traffic
 
 RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
@@ -42,6 +43,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *_agents(site),
         *check_fabric_types(site),
         *check_switching(site),
+        *check_traffic(site),
         *check_bonds(site),
         *_racks_and_switches(site),
         *_halls(site),

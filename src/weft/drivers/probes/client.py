@@ -1,0 +1,51 @@
+"""A probe agent, queried over mutual TLS."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from weft.drivers.wire.agents import AgentClient
+from weft.model.errors import PermanentError, UnknownError
+from weft.model.probeapi import ProbeStatus, RoundQuery, RoundResult
+
+MORE_SECONDS = 10.0
+"""What an agent may take besides the round itself."""
+
+
+A = TypeVar("A", ProbeStatus, RoundResult)
+
+
+class Agent(Protocol):
+    """Raises `UnknownError` or `PermanentError`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def round(self, query: RoundQuery) -> RoundResult: ...
+
+    def status(self) -> ProbeStatus: ...
+
+
+class HttpProbeAgent(AgentClient):
+    """A `weft probe-agent`."""
+
+    sort = "probe agent"
+
+    def status(self) -> ProbeStatus:
+        return self._named(self._ask("GET", "status", None, ProbeStatus, MORE_SECONDS))
+
+    def round(self, query: RoundQuery) -> RoundResult:
+        result = self._named(self._ask("POST", "round", query, RoundResult, query.seconds + MORE_SECONDS))
+        if [e.adapter for e in result.ends] != [e.adapter for e in query.ends]:
+            raise UnknownError("POST round", self._who, "an answer about other adapters", "upgrade the agent")
+        return result
+
+    def _named(self, answer: A) -> A:
+        if answer.name != self.name:
+            raise PermanentError(
+                "ask for its name",
+                self._who,
+                f"it is agent {answer.name!r}",
+                "correct the agent's url in the site",
+            )
+        return answer

@@ -1,0 +1,64 @@
+"""The protocol between weft and `weft probe-agent`: JSON over HTTPS, with the headers of `weft.model.agentapi`.
+
+    GET  /v1/status -> ProbeStatus
+    POST /v1/round  RoundQuery -> RoundResult; it takes as long as the round
+
+In a round every end sends a broadcast again and again, with the round's number and a mark of its own, and hears which
+marks of the round come in. Agents need not begin at the same moment, as long as they overlap.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from weft.model.base import Document
+
+Octets = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+"""Eight octets."""
+Tag = Annotated[int, Field(ge=0, le=4094)]
+Address = Annotated[str, StringConstraints(pattern=r"^\d{1,3}(\.\d{1,3}){3}$")]
+
+MOST_ENDS, MOST_TAGS, MOST_ASKED = 256, 8, 32
+
+
+class RoundEnd(Document):
+    """One adapter in a round."""
+
+    adapter: str = Field(max_length=200, description="Node and adapter, such as gpu01/mlx5_0.")
+    pci: str | None = Field(default=None, max_length=32, description="Its PCI address on the node's host.")
+    mark: Octets = Field(description="Its own, in what it sends.")
+    tags: tuple[tuple[Tag, ...], ...] = Field(
+        max_length=MOST_TAGS,
+        description="VLAN tags of what it sends, the outermost first; one broadcast each, () without any.",
+    )
+    asked: tuple[Address, ...] = Field(
+        default=(), max_length=MOST_ASKED, description="IPv4 addresses that it pings."
+    )
+
+
+class RoundQuery(Document):
+    number: Octets = Field(description="The round's.")
+    seconds: float = Field(ge=0.1, le=10.0)
+    size: int = Field(default=84, ge=84, le=65_520, description="Size of a ping's IP packet in bytes.")
+    ends: tuple[RoundEnd, ...] = Field(min_length=1, max_length=MOST_ENDS)
+
+
+class EndResult(Document):
+    """What one adapter sent and heard."""
+
+    adapter: str
+    sent: bool = Field(default=False, description="Whether its own broadcasts were seen to leave.")
+    heard: tuple[Octets, ...] = Field(default=(), description="Marks of the round that came in.")
+    echoed: tuple[Address, ...] = Field(default=(), description="Addresses that answered a ping.")
+    unknown: str = Field(default="", description="Why nothing is known of it; the rest is then empty.")
+
+
+class RoundResult(Document):
+    name: str = Field(description="Name of the agent.")
+    ends: tuple[EndResult, ...]
+
+
+class ProbeStatus(Document):
+    name: str = Field(description="Name of the agent.")

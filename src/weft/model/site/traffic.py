@@ -1,0 +1,39 @@
+"""Agents beside adapters, by which weft tries whether frames pass between a pod's adapters and stay among them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from weft.model.base import Document
+from weft.model.ids import Name
+
+
+class ProbeAgent(Document):
+    """`weft probe-agent` on a host: a hypervisor, a bare-metal machine, or a server of a pod."""
+
+    name: Name = Field(description="Name of the agent, as in its own settings.")
+    url: Annotated[str, StringConstraints(pattern=r"^https://[^\s/?#@]+$", max_length=300)] = Field(
+        description="URL that it listens on, with mutual TLS."
+    )
+    nodes: tuple[Name, ...] = Field(
+        min_length=1, description="Nodes whose adapters it may have interfaces of."
+    )
+
+
+class Traffic(Document):
+    """Frames are sent before a pod is READY, and after its release, before its receipt."""
+
+    agents: tuple[ProbeAgent, ...] = Field(min_length=1, description="Agents; a node has at most one.")
+    ca: str = Field(description="PEM file of the CA that signed the agents' certificates.")
+    certificate: str = Field(description="PEM file of weft's client certificate.")
+    key: str = Field(description="PEM file of its private key.")
+    seconds: float = Field(
+        default=2.0, ge=0.5, le=10.0, description="How long each adapter sends and listens."
+    )
+    policy: Literal["warn", "refuse"] = Field(
+        default="warn",
+        description="If it can't be tried, since an agent doesn't answer or has no interface of an adapter: warn: the "
+        "event of the pod's verification and the receipt say so. refuse: the pod isn't READY, and its release waits.",
+    )

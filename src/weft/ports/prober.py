@@ -1,0 +1,28 @@
+"""Port: tries whether what is sent on a fabric arrives where it must, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from weft.model.fabric import Check, Clean
+from weft.model.resources import SegmentSpec
+
+
+class Prober(Protocol):
+    """Of one fabric. Reading switches tells what they are set to; this tells what they do.
+
+    Never raises because of an agent that doesn't answer: what couldn't be tried is said, as unknown.
+    """
+
+    def check(self, segment: SegmentSpec, addresses: Mapping[str, str]) -> Check:
+        """Whether members hear each other, and neither hear others nor are heard by them.
+
+        Args:
+            addresses: port's id -> IPv4 address that the pod's server has there, if it can be pinged.
+        """
+        ...
+
+    def clean(self, segment: SegmentSpec) -> tuple[Clean, tuple[str, ...]]:
+        """Whether former members are heard by nobody, and hear nobody; and what couldn't be tried, with reasons."""
+        ...

@@ -1,0 +1,49 @@
+"""`weft probe-agent`: run the agent."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from weft.fabricagent.cli import config_path, said_plainly, serve
+from weft.fabricagent.config import read_document
+from weft.fabricagent.server import Routes, Server
+from weft.model.probeapi import RoundQuery
+from weft.probeagent.agent import ProbeAgent
+from weft.probeagent.config import ProbeConfig
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add `probe-agent` to a program's commands; its `run(args)` returns the exit code."""
+    parser = subparsers.add_parser(
+        "probe-agent",
+        help="run the agent that sends frames from a host's adapters",
+        description="Runs as root on a host, sends frames from its adapters on an Ethernet fabric when weft asks, and "
+        "tells which ones came in. Certificates: weft fabric-agent certs.",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with the agent's settings")
+    parser.add_argument("--verbose", action="store_true", help="log every request")
+    parser.set_defaults(run=run_agent)
+
+
+def run_agent(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    with said_plainly("probe-agent"):
+        path = config_path(args)
+        config = read_document(path, ProbeConfig).anchored(path.parent.resolve())
+        serve(Server(config, ProbeAgent(config), routes=ROUTES), config, config.name)
+        return 0
+    return 2
+
+
+def _round(agent: ProbeAgent, body: bytes) -> BaseModel:
+    return agent.round(RoundQuery.model_validate_json(body))
+
+
+ROUTES: Routes = {
+    ("GET", "/v1/status"): lambda agent, _: agent.status(),
+    ("POST", "/v1/round"): _round,
+}

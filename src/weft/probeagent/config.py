@@ -1,0 +1,36 @@
+"""The agent's own settings: one YAML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from weft.fabricagent.config import Listen, Tls
+from weft.model.base import Document
+from weft.model.ids import Name
+
+
+class Adapter(Document):
+    interface: str = Field(min_length=1, max_length=15, description="Its network interface on this host.")
+    namespace: str | None = Field(
+        default=None, description="Path of the network namespace that the interface is in; none: the agent's."
+    )
+
+
+class ProbeConfig(Document):
+    """`weft probe-agent --config FILE`. Relative paths of certificates are relative to the file."""
+
+    name: Name = Field(description="As in the site file.")
+    listen: Listen
+    tls: Tls
+    adapters: dict[str, Adapter] = Field(
+        default_factory=dict[str, Adapter],
+        description="Node and adapter as in the site, such as gpu01/mlx5_0: needed for a bond, in a guest and for "
+        "other namespaces. Others are found by the PCI address that the site has.",
+    )
+
+    def anchored(self, folder: Path) -> ProbeConfig:
+        update: dict[str, Any] = {n: folder / getattr(self.tls, n) for n in ("ca", "certificate", "key")}
+        return self.model_copy(update={"tls": self.tls.model_copy(update=update)})

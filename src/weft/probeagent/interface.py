@@ -1,0 +1,146 @@
+"""A host's interface as a raw socket: of the agent's own network namespace, or of another."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import re
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import TypeVar
+
+CLONE_NEWNET = 0x40000000
+SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCGIFADDR, SIOCGIFHWADDR = 0x8913, 0x8914, 0x8915, 0x8927
+IFF_UP = 1
+ALL = 3
+"""ETH_P_ALL, linux/if_ether.h."""
+SOL_PACKET, ADD_MEMBERSHIP, PROMISCUOUS = 263, 1, 1
+OUTGOING = 4
+"""Type of a packet that the host itself has sent, packet(7)."""
+PCI = Path("/sys/bus/pci/devices")
+
+T = TypeVar("T")
+
+
+class Interface:
+    """Opened by its constructor, which sets it up if it is down, and leaves it so. Raises OSError.
+
+    Promiscuous while it lasts: an adapter may pass only frames of VLANs that its host knows.
+
+    Attributes:
+        mac: its own; `address`: IPv4 address, if it has one.
+    """
+
+    def __init__(self, name: str, namespace: str | None) -> None:
+        # A socket never gets what it has sent itself: by another one it is seen to leave.
+        self._mouth, self._ear, self.mac, self.address = _inside(namespace, lambda: _opened(name))
+
+    def close(self) -> None:
+        self._mouth.close()
+        self._ear.close()
+
+    def fileno(self) -> int:
+        return self._ear.fileno()
+
+    def send(self, frame: bytes) -> None:
+        self._mouth.send(frame)
+
+    def receive(self) -> tuple[bytes, bool] | None:
+        """The next frame, and whether the host itself has sent it; None: there is none now."""
+        try:
+            frame, where = self._ear.recvfrom(65535)
+        except BlockingIOError:
+            return None
+        return frame, where[2] == OUTGOING
+
+
+def by_pci(address: str) -> str:
+    """Name of the interface that a PCI device has in this namespace. Raises OSError if it has none.
+
+    A device that is passed to a guest has another driver, and no interface here.
+    """
+    if not all(part.isalnum() for part in address.replace(".", ":").split(":")):
+        raise OSError(f"{address!r} is no PCI address")
+    try:
+        names = sorted(p for p in (PCI / address / "net").iterdir() if not _of_function(p))
+        return names[0].name
+    except (OSError, IndexError):
+        raise OSError(f"PCI device {address} has no network interface on this host") from None
+
+
+def _of_function(interface: Path) -> bool:
+    """Whether it stands for a virtual function behind the device's embedded switch, Linux's `devlink` port names."""
+    try:
+        return bool(
+            re.fullmatch(r"(c\d+)?pf\d+(vf|sf)\d+", (interface / "phys_port_name").read_text().strip())
+        )
+    except OSError:
+        return False
+
+
+def _opened(name: str) -> tuple[socket.socket, socket.socket, bytes, IPv4Address | None]:
+    address: IPv4Address | None = None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        flags = struct.unpack("H", _ioctl(asking, SIOCGIFFLAGS, name)[16:18])[0]
+        if not flags & IFF_UP:
+            _ioctl(asking, SIOCSIFFLAGS, name, struct.pack("H", flags | IFF_UP))
+        mac = _ioctl(asking, SIOCGIFHWADDR, name)[18:24]
+        with contextlib.suppress(OSError):  # it has none
+            address = IPv4Address(_ioctl(asking, SIOCGIFADDR, name)[20:24])
+    mouth = _raw(name, 0)
+    try:
+        return mouth, _raw(name, socket.htons(ALL)), mac, address
+    except OSError:
+        mouth.close()
+        raise
+
+
+def _raw(name: str, kind: int) -> socket.socket:
+    """Args: kind: EtherType in network order of the frames that it gets; 0: none."""
+    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, kind)
+    try:
+        made.bind((name, 0))
+        if kind:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            wish = struct.pack("iHH8s", socket.if_nametoindex(name), PROMISCUOUS, 0, b"")
+            made.setsockopt(SOL_PACKET, ADD_MEMBERSHIP, wish)
+        made.setblocking(False)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _ioctl(asking: socket.socket, request: int, name: str, value: bytes = b"") -> bytes:
+    return fcntl.ioctl(asking, request, struct.pack("16s24s", name.encode()[:15], value))
+
+
+def _inside(namespace: str | None, call: Callable[[], T]) -> T:
+    """Call it in a namespace: in a thread of its own, since a thread can't leave one without a way back."""
+    if namespace is None:
+        return call()
+    made: list[T] = []
+    failed: list[OSError] = []
+
+    def run() -> None:
+        try:
+            with Path(namespace).open() as space:
+                libc = ctypes.CDLL(None, use_errno=True)
+                if libc.setns(space.fileno(), CLONE_NEWNET) != 0:
+                    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            made.append(call())
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return made[0]

@@ -1,0 +1,182 @@
+"""What pods send is tried where it can be: before READY, before a change is done, before the receipt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports, visits
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.model.fabric import Check, Clean, EvidenceItem
+from weft.model.pod import PodState
+from weft.model.problem import Problem, ProblemKind
+from weft.model.resources import SegmentSpec
+from weft.planning.shapes.plantext import plan_text
+from weft.testing.ethernet import FakeEthernet
+
+
+def nothing() -> Check:
+    return Check((), {"adapters of ib0 that hear each other": 8})
+
+
+def silence() -> Check:
+    detail = {"segment": "VLAN 101", "who": "gpu02/mlx5_0"}
+    return Check((Problem(ProblemKind.NOT_HEARD, "gpu01/mlx5_0", "ib0", detail=detail),))
+
+
+def untried() -> Check:
+    why = Problem(
+        ProblemKind.UNREAD, "gpu01/mlx5_0", "ib0", detail={"why": "frames of gpu01/mlx5_0 were not tried"}
+    )
+    return Check((), {}, (why,))
+
+
+@dataclass
+class FakeProber:
+    """Answers what the test says, and remembers what it was asked."""
+
+    says: Callable[[], Check] = nothing
+    left: tuple[EvidenceItem, ...] = (EvidenceItem("frames", "8 former members", "clean", "none was heard"),)
+    untried: tuple[str, ...] = ()
+    checked: list[tuple[SegmentSpec, Mapping[str, str]]] = field(
+        default_factory=list[tuple[SegmentSpec, Mapping[str, str]]]
+    )
+    cleaned: list[SegmentSpec] = field(default_factory=list[SegmentSpec])
+
+    def check(self, segment: SegmentSpec, addresses: Mapping[str, str]) -> Check:
+        self.checked.append((segment, addresses))
+        return self.says()
+
+    def clean(self, segment: SegmentSpec) -> tuple[Clean, tuple[str, ...]]:
+        self.cleaned.append(segment)
+        return Clean(self.left), self.untried
+
+
+class ProbedHouse(EthernetHouse):
+    prober: FakeProber
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[ProbedHouse]:
+    house = ProbedHouse(database, database_url)
+    house.site, house.prober = ethernet(house.site), FakeProber()
+    house.fake = FakeEthernet(house.site, "ib0")
+    resources = {**house.world.resources, "ib0": house.fake}
+    house.world = replace(
+        house.world, resources=resources, fabrics={"ib0": house.fake}, probers={"ib0": house.prober}
+    )
+    house.store.activate_site(house.site, "test")
+    yield house
+    house.close()
+
+
+def until_told(house: ProbedHouse) -> PodRecord:
+    """A pod that doesn't get READY, once it says why."""
+    pod = visits(house, house.order(), 12)
+    for _ in range(200):  # for a moment after the boot nothing is called wrong
+        if pod.reason:
+            break
+        time.sleep(0.01)
+        pod = visits(house, pod, 1)
+    return pod
+
+
+def test_a_pod_is_tried_before_it_is_ready_and_not_again(house: ProbedHouse) -> None:
+    """With the addresses of the adapters that Nova has given its servers."""
+    pod = house.ready()
+    [(segment, addresses)] = house.prober.checked
+    assert sorted(segment.ports) == ports(house, pod) and addresses.keys() <= segment.ports
+    [verified] = [e.message for e in house.store.events(pod.id, 0) if e.type == "verified"]
+    assert "8 adapters of ib0 that hear each other" in verified
+    visits(house, pod, 3)
+    assert len(house.prober.checked) == 1, "not at each visit"
+
+
+def test_silence_keeps_a_pod_from_being_ready(house: ProbedHouse) -> None:
+    house.prober.says = silence
+    pod = until_told(house)
+    assert pod.state is not PodState.READY
+    assert "gpu01/mlx5_0 doesn't hear gpu02/mlx5_0 in VLAN 101" in pod.reason
+    house.prober.says = nothing
+    assert house.run(pod, PodState.READY).reason == ""
+
+
+def test_what_nobody_could_try_is_told_with_the_verification(house: ProbedHouse) -> None:
+    house.prober.says = untried
+    pod = house.ready()
+    [verified] = [e.message for e in house.store.events(pod.id, 0) if e.type == "verified"]
+    assert "; but unknown: frames of gpu01/mlx5_0 were not tried" in verified
+
+
+def test_a_pod_that_grows_is_tried_again(house: ProbedHouse) -> None:
+    pod = house.ready()
+    order = pod.plan.order
+    more = order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": 3})})
+    house.service.apply_pod(house.request(), str(pod.id), more)
+    house.prober.says = silence
+    for _ in range(12):
+        pod = visits(house, pod, 1)
+    assert pod.ready_generation < pod.generation, "the change isn't done while a new member isn't heard"
+    house.prober.says = nothing
+    for _ in range(40):
+        pod = visits(house, pod, 1)
+        if pod.ready_generation == pod.generation:
+            break
+    assert pod.ready_generation == pod.generation and pod.state is PodState.READY
+    assert len(house.prober.checked[-1][0].members) == 3 * len(ports(house, pod)) // len(pod.nodes)
+
+
+def test_a_receipt_has_what_was_tried_after_the_release(house: ProbedHouse) -> None:
+    pod = house.ready()
+    mine = ports(house, pod)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
+    [item] = [i for i in signed.receipt.items if i.plane == "frames"]
+    assert (item.result, item.seen) == ("clean", "none was heard")
+    assert sorted(house.prober.cleaned[-1].ports) == mine
+
+
+def test_a_release_waits_while_somebody_is_heard(house: ProbedHouse) -> None:
+    pod = house.ready()
+    loud = EvidenceItem(
+        "frames", "8 former members", "not clean", "gpu01/mlx5_0 hears gpu02/mlx5_0", pod.nodes
+    )
+    clean, house.prober.left = house.prober.left, (loud,)
+    house.release(pod)
+    after = visits(house, pod, 8)
+    assert after.state is PodState.RELEASING and "gpu01/mlx5_0 hears gpu02/mlx5_0" in after.reason
+    house.prober.left = clean
+    house.run(pod, PodState.RELEASED)
+
+
+def test_what_nobody_tried_after_a_release_the_receipt_does_not_cover(house: ProbedHouse) -> None:
+    """It is said with the last thing that was read; nothing is made up about frames."""
+    pod = house.ready()
+    house.prober.left, house.prober.untried = (
+        (),
+        ("frames of gpu01/mlx5_0 were not tried: agent a: no answer",),
+    )
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
+    assert not [i for i in signed.receipt.items if i.plane == "frames"]
+    assert house.prober.untried[0] in {u for i in signed.receipt.items for u in i.unread}
+
+
+def test_without_agents_plan_and_receipt_say_that_nobody_tries(house: ProbedHouse) -> None:
+    house.world = replace(house.world, probers={})
+    pod = house.order()
+    assert "Nobody tries what is sent on this fabric" in plan_text(pod.plan)
+    house.run(pod, PodState.READY)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
+    assert any("nobody has sent any" in u for i in signed.receipt.items for u in i.unread)
