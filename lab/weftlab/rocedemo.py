@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Collection, Mapping
 
 from weftlab.gpudemo import Demo
@@ -65,6 +66,8 @@ class RoceDemo(Demo):
         self.weft("pod", "show", "train")
         train, serve = self.members("train"), self.members("serve", cloud="team-b")
         self.weft("pod", "list", "--all-projects", cloud="operator")
+        self.say("weft had frames sent from its adapters and from others' before it called the pod READY")
+        self.tried(self.pod("train", "team-a")["id"])
         self.say("from every adapter of train to every other one of it")
         self.pings(train, train, wanted=True)
         mtu = self.lab.site.fabrics[FABRIC].network_mtu or 0
@@ -80,12 +83,24 @@ class RoceDemo(Demo):
         self.weft("pod", "release", "train", "--wait")
         self.weft("pod", "receipt", "train", "--json", save="receipt.json")
         self.weft("receipt", "verify", "receipt.json")
+        receipt = json.loads((self.folder / "receipt.json").read_text())["receipt"]
+        for item in (i for i in receipt["items"] if i["plane"] == "frames"):
+            print(f"{item['subject']}: {item['result']}: {item['seen']}", flush=True)
         self.say("with the addresses that they had, its adapters reach nobody any more; serve goes on")
         with self.reach.taken({space: f"{address}/24" for address, space in train.items()}):
             self.pings(train, train, wanted=False)
         self.pings(serve, serve, wanted=True)
         self.weft("pod", "release", "serve", "--wait", cloud="team-b")
         self.weft("audit", cloud="operator")
+
+    def tried(self, pod: str) -> None:
+        """What weft says of the frames that it has tried itself."""
+        self.weft("pod", "events", pod, "--json", save="events.json", cloud="operator")
+        told = [e["message"] for e in json.loads((self.folder / "events.json").read_text())]
+        verified = [t for t in told if "hear each other" in t]
+        if not verified:
+            raise SystemExit("weft demo: the pod's verification should have tried frames")
+        print(verified[-1], flush=True)
 
     def attacks(self, probe: Probe, train: Mapping[str, str], serve: Mapping[str, str]) -> None:
         """As root on the servers, in both directions."""
