@@ -234,7 +234,9 @@ def lab_fabric(layout: Layout, plan: FabricPlan, traffic: bool) -> Fabric:
 
 def lab_traffic(layout: Layout, plan: FabricPlan) -> Traffic:
     """One agent is in all namespaces: where a server runs, its adapters are the guest's."""
-    nodes = tuple(dict.fromkeys(node_of(host) for host in plan.hosts))
+    # Hardware on leaves' last ports is no node's.
+    names = (host.name.rpartition("-mlx5_") for host in plan.hosts)
+    nodes = tuple(dict.fromkeys(node for node, adapter, _ in names if adapter))
     folder = switches_folder(layout)
     return Traffic(
         agents=(ProbeAgent(name=PROBE, url=f"https://127.0.0.1:{layout.port('probe')}", nodes=nodes),),
@@ -242,11 +244,6 @@ def lab_traffic(layout: Layout, plan: FabricPlan) -> Traffic:
         certificate=str(folder / "weft.pem"),
         key=str(folder / "weft.key"),
     )
-
-
-def node_of(host: HostPlan) -> str:
-    """The node that a namespace is an adapter of."""
-    return host.name.rpartition("-")[0]
 
 
 def switches_folder(layout: Layout) -> Path:

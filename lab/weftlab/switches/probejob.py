@@ -22,7 +22,7 @@ def probe_jobs(layout: Layout, ovs: Ovs, plan: FabricPlan) -> tuple[Job, ...]:
     file, port = folder / "probe.yaml", layout.port(PROBE)
 
     def write() -> None:
-        names = {host.name: "/".join(host.name.rsplit("-", 1)) for host in plan.hosts}
+        names = {h.name: "/".join(h.name.rsplit("-", 1)) for h in plan.hosts if "-mlx5_" in h.name}
         settings = {
             "name": PROBE,
             "listen": {"host": "127.0.0.1", "port": port},
