@@ -23,7 +23,7 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.owner import Owner
-from weft.model.resources import MachineSpec, Observed, Outcome, Resource, ServerSpec, Status
+from weft.model.resources import MachineSpec, Observed, Outcome, PortSpec, Resource, ServerSpec, Status
 from weft.ports.occupants import Ended
 from weft.ports.resources import Scope
 from weft.ports.servers import Action
@@ -543,3 +543,16 @@ def test_networks_of_a_config_drive_have_routes_and_names_where_nobody_tells_the
         {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.64.0.1"},
     ]
     assert told["services"] == [{"type": "dns", "address": "9.9.9.9"}]
+
+
+def test_a_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:
+    """Neutron forbids projects to delete ports of machines, and Ironic's teardown leaves their user on them."""
+    mark = SCOPE.mark("port/bm01/mlx5_0").text()
+    common = {"project_id": PROJECT, "description": mark, "created_at": "2026-11-22T20:00:00Z"}
+    port = next(p for p in rig.ironic.things["ports"] if p["id"] == "port-2")
+    port |= {**common, "device_owner": "baremetal:none", "device_id": "an-instance"}
+    spec = PortSpec(network="n", subnet="s", address="10.1.0.5", vnic_type="baremetal", host=NODE)
+    wanted = Resource(key="port/bm01/mlx5_0", name="port-2", where="lab", spec=spec)
+    assert rig.driver.delete(SCOPE, [wanted], IDS)[wanted.key].error is None
+    changes = [line for line in rig.ironic.asked if line.endswith("/ports/port-2") and "GET" not in line]
+    assert [line.split()[0] for line in changes] == ["PUT", "DELETE"]

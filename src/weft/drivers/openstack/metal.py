@@ -20,6 +20,7 @@ from uuid import uuid4
 from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.machine import AT_REST, GONE, alive_conductor, mark_of, progress, read_node, unfit
 from weft.drivers.openstack.networkdata import read_network_data
+from weft.drivers.openstack.port import MACHINES
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.userdata import user_data
@@ -32,8 +33,6 @@ MARK, NAME = "weft", "display_name"
 """Keys in `instance_info`: weft's mark, and the server's name, where Nova's driver has it too."""
 VIFS = "weft:vifs"
 """Field that `prepare` adds to a node: ids of the Neutron ports that are attached to it."""
-OWNER = "baremetal:none"
-"""`device_owner` of Ironic's own ports in Neutron."""
 ENDED_BY_DELETION = frozenset(
     {"active", "deploy failed", "error", "rescue", "rescue failed", "unrescue failed", "service failed"}
     | {"wait call-back", "deploy hold"}
@@ -210,7 +209,7 @@ def _attach(call: Call, asked: str, node: Json, vifs: Sequence[str]) -> None:
     by_mac = {str(port["address"]).lower(): str(port["uuid"]) for port in listed}
     for vif in vifs:
         call.scope.fence()
-        use = {"device_id": node["instance_uuid"], "device_owner": OWNER}
+        use = {"device_id": node["instance_uuid"], "device_owner": MACHINES}
         changed = call.project.network.ask(asked, "PUT", f"/ports/{vif}", json={"port": use})
         port = call.project.network.part(asked, changed, "port", reading=False)
         pinned = by_mac.get(str(port.get("mac_address")).lower())

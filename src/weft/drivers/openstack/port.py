@@ -20,6 +20,8 @@ VIRTUAL_FUNCTION_VIFS = ("hw_veb", "ib_hostdev")
 OFFLOADED_VIF = "ovs"
 """Of a `direct` port, too: its virtual function is behind its NIC's embedded switch."""
 NOT_BOUND = ("unbound", "binding_failed")
+MACHINES = "baremetal:none"
+"""`device_owner` of a machine's port, as Ironic has it of its own: Neutron lets no project delete such a port."""
 EXTERNAL = "weft:external"
 """Field that `observe` adds to a floating IP's row: its external network by the name in the spec, if it has that."""
 REACH = "weft:reach"
@@ -111,6 +113,14 @@ class Ports(NeutronKind):
         for start in range(0, len(ids), IDS_IN_A_URL):
             rows.extend(self._listed(own, {"network_id": ids[start : start + IDS_IN_A_URL]}))
         return [row for row in {row.id: row for row in rows}.values() if row.mark is not None]
+
+    def remove(self, project: Project, row: Row) -> None:
+        """A port of a machine deployed without Nova has its user taken off first: nobody else does so."""
+        if row.raw.get("device_owner") == MACHINES:
+            free = {"port": {"device_id": "", "device_owner": ""}}
+            asked, path = f"free port {row.name}", f"/ports/{row.id}"
+            project.network.ask(asked, "PUT", path, json=free, ok=(404,))
+        super().remove(project, row)
 
     def body(self, call: Call, resource: Resource) -> Json:
         spec = resource.spec
