@@ -148,8 +148,14 @@ def tenants_port(lab: Lab, neutron: str, undo: ExitStack) -> tuple[str, str]:
     made: Any = cloud.network.create_port(
         network_id=network, binding_vnic_type="baremetal", mac_address=mac(0), is_port_security_enabled=False
     )
-    undo.callback(cloud.network.delete_port, made.id)
+    undo.callback(_port_gone, cloud, made.id)
     return str(cloud.current_project_id), str(made.id)
+
+
+def _port_gone(cloud: Connection, port: str) -> None:
+    """As weft does it: Neutron lets no project delete a port that is a machine's."""
+    cloud.network.update_port(port, device_owner="", device_id="")
+    cloud.network.delete_port(port)
 
 
 def insistent(ask: Callable[[], WeftError | None]) -> None:
