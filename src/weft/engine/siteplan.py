@@ -19,7 +19,7 @@ from weft.model.owner import Owner
 from weft.model.resources import Graph, NetworkSpec, Observed, Resource, SubnetSpec
 from weft.model.siteplan import SiteConflict, SitePlan, SiteStep
 from weft.planning.owners.follow import Known, follow
-from weft.planning.site.changes import adoptable, conflicts, notes, site_steps, with_former
+from weft.planning.site.changes import adoptable, conflicts, notes, site_steps, with_former, with_new_ports
 from weft.planning.site.graph import site_graph
 from weft.ports.existing import Existing, HasExisting
 from weft.ports.resources import Scope
@@ -61,7 +61,7 @@ class SitePlanner:
         there = [r.resource for r in records.values() if not r.is_nowhere]
         seen = self._find(scope, there, ids)
         ids = {key: seen[key].id for key in seen if seen[key].there}
-        existing = self._existing(graph, ids)
+        existing = self._existing(with_new_ports(graph, _known(records.values())), ids)
         adopted = adoptable(existing) if adopt else {}
         taken = [r for r in graph.resources if r.key in adopted]
         seen |= self._find(scope, taken, {**ids, **adopted})

@@ -85,7 +85,8 @@ class ExistingThings(Protocol):
         What is on a network is looked for where the network has an id, or one that could be adopted.
 
         Args:
-            ids: key -> id of what weft has made; it isn't looked for.
+            ids: key -> id of what weft has made; it isn't looked for. On a fabric: of such a segment, `wanted` has the
+                members that weft hasn't set yet, and what those have is looked for.
 
         Raises `UnknownError`.
         """

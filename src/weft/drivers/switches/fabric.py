@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from uuid import UUID
 
 from weft.drivers.segments import OneByOne, segment_of
@@ -20,7 +21,9 @@ from weft.drivers.switches.own import (
     check_own,
     clean_own,
     edit_for_own,
+    foreign_ports,
     in_the_way,
+    in_use,
     observe_own,
     removal_of_own,
 )
@@ -228,12 +231,20 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         def edits(switch: str, state: SwitchState, one: Own) -> Batch:
             return removal_of_own(switch, state, one, self.cabling)
 
-        return {**others, **self._change_own(scope, own, edits)}
+        refused = dict[str, Outcome]()
+        seen = self.snapshot() if own else None
+        for key, one in own.items():
+            if seen is not None and (foreign := foreign_ports(one, seen)):
+                refused[key] = Outcome(error=in_use(one, f"fabric {self._fabric}", foreign))
+        possible = {key: one for key, one in own.items() if key not in refused}
+        return {**others, **refused, **self._change_own(scope, possible, edits)}
 
     def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
         """As `weft.ports.existing.ExistingThings`: what the switches have where the site's own VLANs are to be."""
         nobody = Scope(self._site.name, Owner("site", str(UUID(int=0))), "", "")
-        new = [one for r in wanted if r.key not in ids and (one := _own_of(nobody, r, ids)) is not None]
+        # Of one that is there, only members that are new are given.
+        asked = [r for r in wanted if r.key not in ids or segment_of(r).members]
+        new = [one for r in asked if (one := _own_of(nobody, r, {})) is not None]
         if not new:
             return {}
         seen, keys = self.snapshot(), {segment_of(r).number: r.key for r in wanted}
@@ -255,7 +266,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         def edits(switch: str, state: SwitchState, one: Own) -> Batch:
             return edit_for_own(switch, state, one, self.cabling)
 
-        possible = {key: one for key, one in own.items() if key not in refused}
+        left = {key: one for key, one in own.items() if key not in refused}
+        possible = {key: replace(one, shared=bool(foreign_ports(one, seen))) for key, one in left.items()}
         return {**refused, **self._change_own(scope, possible, edits)}
 
     def _change_own(

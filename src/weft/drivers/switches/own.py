@@ -7,8 +7,8 @@ names, the links between switches on the way, and the VLAN itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.names import read_name
@@ -32,11 +32,13 @@ class Own:
     Attributes:
         name: on switches that store names.
         ours: it was made, or adopted: whatever name it has by now, and whatever its ports have.
+        shared: ports that weft knows nothing of are in it: it stays on the switches and links on the way between them.
     """
 
     spec: SegmentSpec
     name: str
     ours: bool
+    shared: bool = False
 
     @property
     def number(self) -> int:
@@ -46,6 +48,11 @@ class Own:
     def ends(self) -> frozenset[str]:
         """Ports that weft may set for it, besides those of links."""
         return self.spec.ports | frozenset(self.spec.former)
+
+    def ever(self, cabling: Cabling) -> Mapping[str, frozenset[str]]:
+        """Switch -> ends of links, wherever weft has put it as long as it is there, as `Cabling.spread` has them."""
+        known = [end for end in self.ends if switch_of(end) in cabling.switches]
+        return cabling.spread(known) if known else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,7 @@ def edit_for_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) ->
         if now is not None and (edit := _edit(now, mode, number)):
             edits[port] = edit
     if switch not in spread:
-        if there == own.name and not _foreign(switch, state, own, cabling):
+        if _is_needless(switch, there, own, cabling):
             edits |= _off_links(switch, state, number, cabling)
             return Batch({}, frozenset({number}), edits)
         return Batch({}, frozenset(), edits)
@@ -153,8 +160,27 @@ def edit_for_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) ->
         if number not in now.tagged or now.untagged == number:
             untagged = PARK if now.untagged == number else KEEP
             edits[port] = PortEdit(untagged, add=frozenset({number}), trunk=True)
+    for end in _needless_links(switch, own, cabling):
+        port = end.partition("/")[2]
+        if port in state.ports and number in state.ports[port].numbers:
+            edits[port] = _off(state.ports[port], number)
     named = there == own.name or (there == "" and not any(state.vlans.values()))
     return Batch({} if named else {number: own.name}, frozenset(), edits)
+
+
+def _is_needless(switch: str, there: str | None, own: Own, cabling: Cabling) -> bool:
+    """Args: there: the VLAN's name on a switch that isn't on the way between its ports; None: the switch has none."""
+    if own.shared or switch in cabling.spread(own.spec.ports):
+        return False
+    return there == own.name or (there == "" and switch in own.ever(cabling))
+
+
+def _needless_links(switch: str, own: Own, cabling: Cabling) -> list[str]:
+    """Ends on a switch that needs it, of links that don't any more."""
+    if own.shared:
+        return []
+    needed = cabling.spread(own.spec.ports).get(switch, frozenset[str]())
+    return sorted(own.ever(cabling).get(switch, frozenset[str]()) - needed)
 
 
 def _edit(now: PortVlans, mode: Mode | None, number: int) -> PortEdit | None:
@@ -180,17 +206,25 @@ def removal_of_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) 
     number, there = own.number, state.vlans.get(own.number)
     if there not in (None, "", own.name) and not (own.ours and _inside(switch, state, own)):
         return Batch()  # it is somebody else's by now
+    if there != own.name and switch not in own.ever(cabling):
+        return Batch()  # weft has never set it there
     if foreign := _foreign(switch, state, own, cabling):
-        listed = ", ".join(foreign[:_SHOWN]) + (" …" if foreign[_SHOWN:] else "")
-        said = f"ports that aren't weft's are in it: {listed}"
-        asked, then = f"remove {own.spec.named}", "take them out of it, or name them in the network's trunks"
-        raise PermanentError(asked, f"switch {switch}", said, then)
+        raise in_use(own, f"switch {switch}", foreign)
     edits: dict[str, PortEdit] = {}
     for port in _inside(switch, state, own):
         if (edit := _edit(state.ports[port], None, number)) is not None:
             edits[port] = edit
     edits |= _off_links(switch, state, number, cabling)
     return Batch({}, frozenset() if there is None else frozenset({number}), edits)
+
+
+def in_use(own: Own, of: str, foreign: Sequence[str]) -> PermanentError:
+    """Why it isn't removed."""
+    listed = ", ".join(foreign[:_SHOWN]) + (" …" if foreign[_SHOWN:] else "")
+    said = f"ports that aren't weft's are in it: {listed}"
+    return PermanentError(
+        f"remove {own.spec.named}", of, said, "take them out of it, or name them in the network's trunks"
+    )
 
 
 def _inside(switch: str, state: SwitchState, own: Own) -> list[str]:
@@ -216,9 +250,24 @@ def _off_links(switch: str, state: SwitchState, number: int, cabling: Cabling) -
         port = end.partition("/")[2]
         now = state.ports.get(port)
         if now is not None and number in now.numbers:
-            untagged = PARK if now.untagged == number else KEEP
-            found[port] = PortEdit(untagged, remove=frozenset({number}), trunk=True)
+            found[port] = _off(now, number)
     return found
+
+
+def _off(now: PortVlans, number: int) -> PortEdit:
+    """For an end of a link."""
+    return PortEdit(PARK if now.untagged == number else KEEP, remove=frozenset({number}), trunk=True)
+
+
+def foreign_ports(own: Own, seen: EthernetSnapshot) -> list[str]:
+    """Ports in it that weft knows nothing of, on all switches where weft has put it."""
+    ever = own.ever(seen.cabling)
+    where = [
+        s
+        for s, state in sorted(seen.states.items())
+        if s in ever or state.vlans.get(own.number) == own.name != ""
+    ]
+    return [end for s in where for end in _foreign(s, seen.states[s], own, seen.cabling)]
 
 
 def _refused(switch: str, own: Own, why: str) -> PermanentError:
@@ -237,11 +286,13 @@ def observe_own(own: Own, seen: EthernetSnapshot, leaving: bool) -> Observed:
         leaving: nobody wants it any more; under somebody else's name it is only weft's where weft's ports are in it.
     """
     _readable(own.spec, seen)
+    own = replace(own, shared=bool(foreign_ports(own, seen)))
     number, told = own.number, seen.configured.read
     inside = sorted(f"{s}/{p}" for s, state in seen.states.items() for p in _inside(s, state, own))
     spread = seen.cabling.spread(own.spec.ports)
     having = {s for s, vlans in told.items() if vlans.get(number) in ("", own.name)}
-    having = {s for s in having if s in spread or told[s][number] == own.name}
+    ever = own.ever(seen.cabling)
+    having = {s for s in having if s in ever or told[s][number] == own.name}
     foreign = {s for s in spread if told.get(s, {}).get(number) not in (None, "", own.name)}
     if own.ours and not leaving:
         having |= foreign
@@ -259,10 +310,21 @@ def observe_own(own: Own, seen: EthernetSnapshot, leaving: bool) -> Observed:
 
 
 def _readable(spec: SegmentSpec, seen: EthernetSnapshot) -> None:
-    """Raises `UnknownError`."""
-    needed = {switch_of(end) for end in (*spec.ports, *spec.former)} | seen.cabling.spread(spec.ports).keys()
-    for switch in sorted(needed & seen.unread.keys()):
-        raise UnknownError(f"look for {spec.named}", f"switch {switch}", seen.unread[switch])
+    """Raises `UnknownError`: every switch on which weft has set it must have said what it has."""
+    own = Own(spec, "", ours=True)
+    needed = {switch_of(end) for end in own.ends} | own.ever(seen.cabling).keys()
+    for switch in sorted(needed):
+        if why := _silent(switch, seen):
+            raise UnknownError(f"look for {spec.named}", f"switch {switch}", why)
+
+
+def _silent(switch: str, seen: EthernetSnapshot) -> str:
+    """Why nobody knows what a switch has; empty: it was read."""
+    if switch in seen.unread:
+        return seen.unread[switch]
+    if switch in seen.told:
+        return "it can't be read back"
+    return "" if switch in seen.states else f"the site has no such switch on fabric {seen.fabric}"
 
 
 def _unsaved(seen: EthernetSnapshot) -> list[str]:
@@ -277,6 +339,12 @@ def _differences(own: Own, seen: EthernetSnapshot, having: set[str]) -> Iterator
             yield Difference(field=f"switch {switch}", wanted=own.spec.named, observed="without it")
         elif name not in ("", own.name):
             yield Difference(field=f"name on {switch}", wanted="weft's", observed=str(name))
+    for switch in sorted(having):
+        if _is_needless(switch, told[switch].get(own.number), own, seen.cabling):
+            yield Difference(field=f"switch {switch}", wanted="without it", observed=own.spec.named)
+    for end in (e for s in sorted(spread) for e in _needless_links(s, own, seen.cabling)):
+        if (now := seen.ends.get(end)) is not None and own.number in now.numbers:
+            yield Difference(field=f"link {end}", wanted="without it", observed="the VLAN")
     for switch in _unsaved(seen):
         yield Difference(field=f"switch {switch}", wanted="saved", observed="not saved for its next start")
     for member in own.spec.members:
@@ -306,14 +374,11 @@ def _how(now: PortVlans, number: int) -> str:
 def check_own(spec: SegmentSpec, seen: EthernetSnapshot) -> Check:
     """What `observe_own` doesn't say: ports in the VLAN that weft knows nothing of. Nothing is wrong by that."""
     own, notes = Own(spec, "", ours=True), list[Problem]()
-    for switch, state in sorted(seen.states.items()):
-        for end in _foreign(switch, state, own, seen.cabling):
-            name, node = seen.named(end)
-            detail = {"segment": own.spec.named}
-            nodes = (node,) if node else ()
-            notes.append(
-                Problem(ProblemKind.SEGMENT_LEFT, name, seen.fabric, id=end, nodes=nodes, detail=detail)
-            )
+    for end in foreign_ports(own, seen):
+        name, node = seen.named(end)
+        detail = {"segment": own.spec.named}
+        nodes = (node,) if node else ()
+        notes.append(Problem(ProblemKind.SEGMENT_LEFT, name, seen.fabric, id=end, nodes=nodes, detail=detail))
     looked = {f"switch ports of the site's networks on {seen.fabric}": len(own.spec.members)}
     return Check((), looked, tuple(notes))
 
@@ -325,19 +390,20 @@ def clean_own(spec: SegmentSpec, seen: EthernetSnapshot) -> Clean:
 
 
 def _on_switches(own: Own, seen: EthernetSnapshot) -> EvidenceItem:
-    needed = seen.cabling.spread(own.spec.ports).keys()
+    ever = own.ever(seen.cabling)
     told = seen.configured.read
     left = sorted(s for s, vlans in told.items() if _is_sites(vlans.get(own.number, ""), seen.site.name))
-    left += sorted(s for s in needed if told.get(s, {}).get(own.number) == "" and s not in left)
+    left += sorted(s for s in ever if told.get(s, {}).get(own.number) == "" and s not in left)
     unsaved = _unsaved(seen)
     said = f"{own.spec.named} is on {', '.join(left)}" if left else f"on none of {', '.join(sorted(told))}"
     if unsaved:
         said += f"; what was changed on {', '.join(unsaved)} isn't saved for the next start"
-    silent = tuple(f"{s}: {why}" for s, why in sorted(seen.unread.items()))
-    if needed & seen.unread.keys():
+    where = {*seen.unread, *seen.told, *ever, *map(switch_of, own.ends)}
+    silent = tuple(f"{s}: {why}" for s in sorted(where) if (why := _silent(s, seen)))
+    if silent:
         return EvidenceItem("switch", own.spec.named, "unknown", "; ".join(silent), whole=True)
     result = "not clean" if left or unsaved else "clean"
-    return EvidenceItem("switch", own.spec.named, result, said, unread=silent, whole=True)
+    return EvidenceItem("switch", own.spec.named, result, said, whole=True)
 
 
 def _is_sites(name: str, site: str) -> bool:
@@ -348,8 +414,8 @@ def _is_sites(name: str, site: str) -> bool:
 def _on_ports(own: Own, seen: EthernetSnapshot) -> Iterator[EvidenceItem]:
     for end in sorted(own.ends):
         now, switch = seen.ends.get(end), switch_of(end)
-        if switch in seen.unread:
-            yield EvidenceItem("switch port", end, "unknown", seen.unread[switch])
+        if why := _silent(switch, seen):
+            yield EvidenceItem("switch port", end, "unknown", why)
         elif now is None:
             yield EvidenceItem("switch port", end, "clean", f"switch {switch} has no such port")
         else:
@@ -359,7 +425,12 @@ def _on_ports(own: Own, seen: EthernetSnapshot) -> Iterator[EvidenceItem]:
 
 
 def _on_links(own: Own, seen: EthernetSnapshot) -> EvidenceItem:
-    dirty = sorted(seen.carriers.get(own.number, frozenset()))
+    ever, names = own.ever(seen.cabling), seen.configured.read
+
+    def was_ours(switch: str) -> bool:
+        return switch in ever or _is_sites(names.get(switch, {}).get(own.number, ""), seen.site.name)
+
+    dirty = sorted(e for e in seen.carriers.get(own.number, frozenset()) if was_ours(switch_of(e)))
     told = f"{own.spec.named} is on {', '.join(dirty)}" if dirty else f"none carries {own.spec.named}"
     count = len(seen.cabling.uplinks & seen.ends.keys())
     result = "not clean" if dirty else "clean"

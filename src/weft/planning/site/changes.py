@@ -195,6 +195,23 @@ def with_former(graph: Graph, rows: Mapping[str, Known]) -> Graph:
     return graph.model_copy(update={"resources": tuple(one(r) for r in graph.resources)})
 
 
+def with_new_ports(graph: Graph, rows: Mapping[str, Known]) -> Graph:
+    """The graph, in which the site's own segments that are there have only those members that weft hasn't set yet: what
+    those have now may be somebody else's."""
+    rowed = [r.resource.spec for r in rows.values() if not r.nowhere]
+    known = {end for s in rowed if isinstance(s, SegmentSpec) for end in (*s.ports, *s.former)}
+
+    def one(resource: Resource) -> Resource:
+        spec, row = resource.spec, rows.get(resource.key)
+        was = row.resource.spec if row is not None and not row.nowhere else None
+        if not isinstance(spec, SegmentSpec) or not isinstance(was, SegmentSpec):
+            return resource
+        new = tuple(m for m in spec.members if m.port not in known)
+        return resource.model_copy(update={"spec": spec.model_copy(update={"members": new, "former": ()})})
+
+    return graph.model_copy(update={"resources": tuple(one(r) for r in graph.resources)})
+
+
 def _differences(key: str, found: Observed | None) -> tuple[SpecChange, ...]:
     return tuple(
         SpecChange(key=key, field=d.field, was=d.observed, becomes=d.wanted)
