@@ -150,7 +150,7 @@ def test_a_head_that_trickles_in_is_closed(door: Backend) -> None:
             time.sleep(0.05)
 
 
-def test_the_time_runs_anew_after_an_answer(door: Backend) -> None:
+def test_the_time_begins_again_after_an_answer(door: Backend) -> None:
     """A connection that stays open and begins a second request, and doesn't end it, is closed too."""
     one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"200" in one.recv(4096)

@@ -152,14 +152,14 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     assert_clean(operator)
 
 
-def test_a_machine_that_obeys_a_pod_that_is_gone(lab: Lab, people: Callable[[str], Person]) -> None:
+def test_a_machine_bound_to_a_pod_that_is_gone(lab: Lab, people: Callable[[str], Person]) -> None:
     """The audit names it; an order that needs it is refused; what weft has no key of, it doesn't touch."""
     tenant, operator = people("team-a"), people("operator")
     machine, gone = lab.site.ipu_machines[0], str(uuid.uuid4())
-    papers = (("openvipu-controller", f"weft-{gone}"), ("openvipu-key", "a-key-of-nobody"))
+    metadata = (("openvipu-controller", f"weft-{gone}"), ("openvipu-key", "a-key-of-nobody"))
     with agent_of(lab, machine) as link:
         agent = agent_pb2_grpc.AgentServiceStub(link)
-        agent.Claim(agent_pb2.ClaimRequest(), metadata=papers)
+        agent.Claim(agent_pb2.ClaimRequest(), metadata=metadata)
         try:
             found = operator.weft("audit", "--json")
             orphan = next(f for f in found.json["findings"] if f["kind"] == "vipu_agent")
@@ -170,5 +170,5 @@ def test_a_machine_that_obeys_a_pod_that_is_gone(lab: Lab, people: Callable[[str
             repaired = operator.weft("audit", "--repair", "--json").json["findings"]
             assert [f["repaired"] for f in repaired if f["kind"] == "vipu_agent"] == [False]
         finally:
-            agent.Release(agent_pb2.ReleaseRequest(), metadata=papers)
+            agent.Release(agent_pb2.ReleaseRequest(), metadata=metadata)
     assert_clean(operator)

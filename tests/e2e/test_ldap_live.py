@@ -56,7 +56,7 @@ def customer(lab: Lab, domain: Domain, people: People) -> Person:
 
 
 def add_profile(lab: Lab) -> None:
-    """A lab that is started again writes clouds.yaml anew."""
+    """A lab that is started again writes clouds.yaml again."""
     document = yaml.safe_load(lab.clouds_yaml.read_text())
     auth = {"auth_url": f"{lab.layout.url('keystone')}/v3", "username": "alice", "project_name": PROJECT}
     auth |= {"password": ldap.PEOPLE["alice"], "user_domain_name": DOMAIN, "project_domain_name": DOMAIN}

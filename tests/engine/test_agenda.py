@@ -274,7 +274,7 @@ def test_the_same_rows_give_the_same_answer(orders: list[tuple[int, int, str, in
     assert world.look().notes == world.look().notes
 
 
-def test_what_breaks_is_promised_elsewhere_at_the_same_time() -> None:
+def test_what_breaks_is_booked_elsewhere_at_the_same_time() -> None:
     """A broken node among the promised is replaced where that is possible, else the booking is kept and waits."""
     world = World()
     world.order(0, 12, 5, "a")

@@ -318,7 +318,7 @@ def test_who_waits_keeps_its_place_if_it_asks_for_no_more(house: House) -> None:
         apply(house, make("first", 6))
 
 
-def test_a_promised_start_is_promised_anew_or_the_order_stays(house: House, clock: HandClock) -> None:
+def test_a_booked_start_is_booked_again_or_the_order_stays(house: House, clock: HandClock) -> None:
     """More nodes than are free then are refused, and what was promised stays promised."""
     at = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 4, start=at, duration="1h"))

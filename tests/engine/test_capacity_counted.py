@@ -299,7 +299,7 @@ def test_an_emptied_table_is_seen(house: House, database_url: str) -> None:
 
 
 def test_a_wrong_count_lets_nobody_in_twice(house: House) -> None:
-    """The tables refuse it, and the process counts anew."""
+    """The tables refuse it, and the process counts again from the tables."""
     pod = house.order()
     capacity = house.store.capacity()
     kept = next(iter(house.database._kept.values()))
@@ -313,7 +313,7 @@ def test_a_wrong_count_lets_nobody_in_twice(house: House) -> None:
 
 
 @pytest.mark.parametrize("was", [{"server": "another"}, {"since": "9000000000:9000000000:"}])
-def test_another_server_is_read_anew(house: House, was: dict[str, str]) -> None:
+def test_another_server_is_read_again(house: House, was: dict[str, str]) -> None:
     """After a failover or a restore transactions may have numbers that others had before."""
     pod = house.order()
     house.store.capacity()

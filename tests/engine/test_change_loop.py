@@ -280,7 +280,7 @@ def test_a_new_server_that_breaks_costs_the_others_nothing(house: House) -> None
     assert held(house, now) == set(pod.nodes)
 
 
-def test_a_server_that_its_tenant_deleted_isnt_made_anew_by_a_change(house: House) -> None:
+def test_a_server_that_its_tenant_deleted_isnt_recreated_by_a_change(house: House) -> None:
     """A change makes what it brought; what was there before is repaired as ever, servers by an operator alone."""
     pod = house.ready()
     lost = pod.nodes[0]

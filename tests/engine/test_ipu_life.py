@@ -119,7 +119,7 @@ def test_a_machine_that_is_not_seen_clean_is_kept(house: IpuHouse) -> None:
     assert set(capacity.quarantines) >= {away} and set(capacity.holds) <= set(capacity.quarantines)
 
 
-def test_the_audit_finds_machines_that_obey_a_released_pod(house: IpuHouse) -> None:
+def test_the_audit_finds_machines_bound_to_a_released_pod(house: IpuHouse) -> None:
     """A leftover bears the pod's id; repair releases it."""
     pod = house.booted()
     assert not house.service.audit(house.operator).findings
@@ -139,7 +139,7 @@ def test_the_audit_finds_machines_that_obey_a_released_pod(house: IpuHouse) -> N
     ]
 
 
-def test_a_controller_that_breaks_is_made_anew(house: IpuHouse) -> None:
+def test_a_controller_that_breaks_is_recreated(house: IpuHouse) -> None:
     """Nova's ERROR on its virtual machine is no end: it is deleted and made again."""
     house.cloud.plant(Fault.BROKEN, key="server/controller", reason="No valid host was found.")
     assert house.booted().state is PodState.READY

@@ -58,7 +58,7 @@ def test_use_is_counted_in_machines(house: IpuHouse, clock: HandClock) -> None:
     assert [round(float(r["seconds"]) / 3600) for r in used] == [2]
 
 
-def test_ipus_are_promised_for_later(house: IpuHouse, clock: HandClock) -> None:
+def test_ipus_are_booked_for_later(house: IpuHouse, clock: HandClock) -> None:
     """Machines and places are kept from then on and free until then; at its time it starts on them."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(order("later", 16, start=start, duration="1h"))
@@ -132,7 +132,7 @@ def test_a_place_on_a_shared_host_is_waited_for(house: IpuHouse, clock: HandCloc
     assert look(house, later).state is PodState.PLACED and look(house, waits).state is PodState.PENDING
 
 
-def test_a_promised_machine_that_breaks_is_replaced(house: IpuHouse, clock: HandClock) -> None:
+def test_a_booked_machine_that_breaks_is_replaced(house: IpuHouse, clock: HandClock) -> None:
     """Long before the start another run is promised; where there is none, the booking stays and says nothing new."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(order("later", 8, start=start))
@@ -187,7 +187,7 @@ def test_what_never_fits_is_refused_and_not_queued(house: IpuHouse) -> None:
     assert house.service.list_pods(house.request()) == []
 
 
-def test_a_lease_of_ipus_is_extended_as_far_as_nothing_is_promised(house: IpuHouse, clock: HandClock) -> None:
+def test_a_lease_of_ipus_is_extended_as_far_as_nothing_is_booked(house: IpuHouse, clock: HandClock) -> None:
     """A place on the Poplar server that is promised stands in the way as a machine does."""
     servers(house, poplar1=1)
     house.booted(order("run", 4, duration="2h"))

@@ -17,7 +17,7 @@ from weft.testing.cloud import Fault
 # -- starts that are promised ---------------------------------------------------------------------------------------
 
 
-def test_an_order_that_starts_later_is_promised_nodes(house: House, clock: HandClock) -> None:
+def test_an_order_that_starts_later_is_booked_nodes(house: House, clock: HandClock) -> None:
     """It is PENDING with the reason; others may have what it will need until then, and not longer; then it starts."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 16, start=start, duration="1h"))
@@ -61,7 +61,7 @@ def test_a_booking_is_kept_while_its_nodes_are_late(house: House, clock: HandClo
     assert look(house, pod).state is PodState.PLACED
 
 
-def test_a_promised_node_that_breaks_is_replaced(house: House, clock: HandClock) -> None:
+def test_a_booked_node_that_breaks_is_replaced(house: House, clock: HandClock) -> None:
     """Long before the start another node is promised instead."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 4, start=start))
@@ -75,7 +75,7 @@ def test_a_promised_node_that_breaks_is_replaced(house: House, clock: HandClock)
     assert look(house, pod).expected_start == start
 
 
-def test_a_start_that_can_not_be_promised_is_refused_with_the_time_that_can(
+def test_a_start_that_can_not_be_booked_is_refused_with_the_time_that_can(
     house: House, clock: HandClock
 ) -> None:
     """Two orders for everything at the same time: the second learns when the first ends."""
@@ -118,7 +118,7 @@ def test_a_lease_warns_and_ends(house: House, clock: HandClock) -> None:
     assert "lease ended" in messages(house, pod, "release")
 
 
-def test_a_lease_is_extended_as_far_as_nothing_is_promised(house: House, clock: HandClock) -> None:
+def test_a_lease_is_extended_as_far_as_nothing_is_booked(house: House, clock: HandClock) -> None:
     """Free time is had, promised time is refused with the moment it begins; a later end only."""
     pod = house.ready(make("run", 16, duration="2h"))
     later = house.order(make("later", 1, start=clock.now() + timedelta(hours=4)))

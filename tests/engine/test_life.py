@@ -107,7 +107,7 @@ def test_a_lost_answer_is_found_again_not_made_twice(house: House) -> None:
     assert any(e.type == "error" for e in house.store.events(pod.id, 0))
 
 
-def test_a_broken_server_is_made_anew(house: House) -> None:
+def test_a_broken_server_is_recreated(house: House) -> None:
     """One ERROR is healed; the reason is told in the events."""
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, reason="No valid host was found.")
     pod = house.ready()

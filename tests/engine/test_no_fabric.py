@@ -61,7 +61,7 @@ def test_a_subnet_for_the_network_that_it_does_not_have_is_refused(house: House)
         house.service.plan_pod(house.request(), plain(network={"rdma": "10.9.0.0/24"}))
 
 
-def test_one_node_is_not_promised_on_the_fabric_and_off_it_at_once() -> None:
+def test_one_node_is_not_booked_on_the_fabric_and_off_it_at_once() -> None:
     """In one look at the queue, orders of a fabric and of none are promised different nodes."""
     world = World()
     world.policy = world.policy.model_copy(update={"bookings": 2})

@@ -144,7 +144,7 @@ def test_parts_and_a_whole_node_take_turns(house: House) -> None:
     assert not house.store.capacity().bookings or state(late)[1] != KEPT_OFF
 
 
-def test_a_part_is_not_given_of_a_node_that_is_promised_whole(house: House) -> None:
+def test_a_part_is_not_given_of_a_node_that_is_booked_whole(house: House) -> None:
     """Unless it ends before: then it goes first, on what would be idle."""
     lease = {"duration": "2h"}
     house.ready(whole("now", 15, lease=lease))

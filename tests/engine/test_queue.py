@@ -110,7 +110,7 @@ def test_a_queued_pod_is_taken_from_the_queue(house: House) -> None:
     queue(house, "second", 1)
 
 
-def test_backfill_never_delays_a_promised_start(house: House, clock: HandClock) -> None:
+def test_backfill_never_delays_a_booked_start(house: House, clock: HandClock) -> None:
     """Behind a large order that waits, a short one goes first; one that would run into its start does not."""
     house.ready(make("first", 8, duration="4h"))
     large = queue(house, "large", 16, duration="1h")

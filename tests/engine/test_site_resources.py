@@ -419,7 +419,7 @@ def test_ports_of_tenants_block_the_end_until_they_are_gone(house: SiteHouse) ->
 
 def test_an_older_generation_does_not_undo_a_newer_one(house: SiteHouse) -> None:
     """Two operators at the same time."""
-    from weft.engine.siteowner import apply_wish
+    from weft.engine.siteowner import set_desired
     from weft.planning.site.graph import site_graph
 
     house.applied()
@@ -427,5 +427,5 @@ def test_an_older_generation_does_not_undo_a_newer_one(house: SiteHouse) -> None
     house.change(storage={"mtu": 1500})
     house.applied()
     with pytest.raises(ConflictError, match="newer generation"):
-        apply_wish(house.database, "lab", old, graph, {}, "late")
+        set_desired(house.database, "lab", old, graph, {}, "late")
     assert house.plan().nothing

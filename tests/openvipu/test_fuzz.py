@@ -86,11 +86,11 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
 def caller(
     controller: Controller, method: MethodDescriptor
 ) -> tuple[grpc.Channel, tuple[tuple[str, str], ...]]:
-    """Where the method is served, and the papers that it asks for."""
+    """Where the method is served, and the metadata that it requires."""
     if method.containing_service.full_name.startswith("openvipu.agent."):
         agent = controller.pod.agents["ipum2"]
-        papers = ((CONTROLLER_HEADER, "controller-a"), (CONTROLLER_KEY_HEADER, "key-of-controller-a"))
-        return channel(f"{agent.host}:{agent.port}"), papers
+        metadata = ((CONTROLLER_HEADER, "controller-a"), (CONTROLLER_KEY_HEADER, "key-of-controller-a"))
+        return channel(f"{agent.host}:{agent.port}"), metadata
     port = controller.server.admin_port if "admin" in method.full_name else controller.server.user_port
     return channel(f"127.0.0.1:{port}"), ()
 
@@ -134,7 +134,7 @@ def test_any_request_is_answered_or_refused_in_a_sentence(
 ) -> None:
     """Whatever the fields hold: a reply, or a clear status with a sentence and an unchanged state."""
     whole = settle(target)
-    link, papers = caller(target, method)
+    link, metadata = caller(target, method)
     service = method.containing_service.full_name
     reply = GetMessageClass(method.output_type)
     send = link.unary_unary(
@@ -148,7 +148,7 @@ def test_any_request_is_answered_or_refused_in_a_sentence(
     def throw(request: Any) -> None:
         before = settle(target)
         try:
-            send(request, metadata=papers, timeout=30)
+            send(request, metadata=metadata, timeout=30)
         except grpc.RpcError as error:
             assert isinstance(error, grpc.Call)
             assert error.code() in CLEAR, (error.code(), error.details(), request)
@@ -167,14 +167,14 @@ def test_any_request_is_answered_or_refused_in_a_sentence(
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.full_name)
 def test_bytes_that_are_no_message_do_no_harm(target: Controller, method: MethodDescriptor) -> None:
     """Bytes that don't parse get a status, and the next good call is answered."""
-    link, papers = caller(target, method)
+    link, metadata = caller(target, method)
     service = method.containing_service.full_name
     before = settle(target)
     with link:
         send = link.unary_unary(f"/{service}/{method.name}")
         for junk in (b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x80" * 40):
             with pytest.raises(grpc.RpcError) as caught:
-                send(junk, metadata=papers, timeout=30)
+                send(junk, metadata=metadata, timeout=30)
             assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             assert f"no request of /{service}/{method.name}" in caught.value.details()
     assert settle(target) is before

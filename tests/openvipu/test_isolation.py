@@ -250,7 +250,7 @@ def test_a_binding_survives_the_agents_restart(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def papers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two authorities, of the controllers red and blue."""
     folders = tmp_path_factory.mktemp("red"), tmp_path_factory.mktemp("blue")
     for folder in folders:
@@ -258,9 +258,9 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folders
 
 
-def test_mutual_tls_lets_in_the_right_roles_only(tmp_path: Path, papers: tuple[Path, Path]) -> None:
+def test_mutual_tls_lets_in_the_right_roles_only(tmp_path: Path, certificates: tuple[Path, Path]) -> None:
     """The user's door takes user and admin certificates, the admin's door admin ones, agents their controller's."""
-    red, blue = papers
+    red, blue = certificates
     agent_tls = Tls.read(red, "agent")
     with SimulatedPod(PodConfig(POD4, port=0, tls=agent_tls)) as pod:
         server = ControllerServer(replace(new_config(tmp_path), tls=red))
@@ -317,9 +317,11 @@ def _add_over_tls(
         assert stub.CreateAgent(request, metadata=metadata).agent.status.serial
 
 
-def test_keys_travel_in_tls_without_client_certificates(tmp_path: Path, papers: tuple[Path, Path]) -> None:
+def test_keys_travel_in_tls_without_client_certificates(
+    tmp_path: Path, certificates: tuple[Path, Path]
+) -> None:
     """Doors and agents prove who they are, clients show keys; Poplar's door beside is plain and knows no admin API."""
-    red, blue = papers
+    red, blue = certificates
     config = new_config(tmp_path, secure=True)
     store = Store.open(config.state)
     store.save(store.state.with_user(users.make(store.state, "admin", "salt", "admin-key", (), True)))
@@ -365,9 +367,9 @@ def test_keys_travel_in_tls_without_client_certificates(tmp_path: Path, papers: 
             server.close()
 
 
-def test_no_client_certificates_need_users(tmp_path: Path, papers: tuple[Path, Path]) -> None:
+def test_no_client_certificates_need_users(tmp_path: Path, certificates: tuple[Path, Path]) -> None:
     """Without certificates and without users nobody is known, so such a controller doesn't start."""
-    config = replace(new_config(tmp_path), tls=papers[0], client_certificates=False)
+    config = replace(new_config(tmp_path), tls=certificates[0], client_certificates=False)
     with pytest.raises(BadRequest, match="can't be identified: create the state"):
         ControllerServer(config)
 

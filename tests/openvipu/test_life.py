@@ -217,11 +217,11 @@ def test_a_lost_agent_is_an_error_only_after_some_polls(pod16: Controller) -> No
     assert status.errors
     pod16.pod.heal()
 
-    def mended() -> bool:
+    def repaired() -> bool:
         pod16.server.watch.poll()
         return pod16.server.core.health.is_reachable(gone)
 
-    until(mended)
+    until(repaired)
     pod16.reset("p")
     pod16.wait("p", pb.PS_ACTIVE)
 

@@ -12,7 +12,7 @@ import openstack
 import yaml
 from openstack.connection import Connection
 
-from weft.app.enroll import Enroller, read_wishes
+from weft.app.enroll import Enroller, read_input
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.enrollment import Enrollment
@@ -169,8 +169,8 @@ def machines_step(layout: Layout, site: Site) -> None:
     demands = Demands.of(site.clouds[str(machines(site)[0].cloud)])
     sessions = Sessions("enroller", [layout.clouds_yaml], cleaning=demands)
     try:
-        wishes = read_wishes(layout.site_path, list_path(layout))
-        seen = Enroller(wishes, Enrollment(sessions), False, False, lambda _: None).run(PATIENCE)
+        given = read_input(layout.site_path, list_path(layout))
+        seen = Enroller(given, Enrollment(sessions), False, False, lambda _: None).run(PATIENCE)
     finally:
         sessions.close()
     for one in seen.machines:

@@ -176,9 +176,9 @@ class Jobs:
         serials = {agent: state.agent(agent).machine.serial for agent in cluster.agent_ids}
         settings = links.settings(partition, cluster, serials)
         make = pb.ConfigureRequest if method == "Configure" else pb.ResetRequest
-        wishes = {id_: make(setting=setting_to_wire(setting)) for id_, setting in settings.items()}
+        desired = {id_: make(setting=setting_to_wire(setting)) for id_, setting in settings.items()}
         self._core.step("configuring")
-        _, refusals = self._call(method, wishes)
+        _, refusals = self._call(method, desired)
         self._core.step("configured")
         if refusals:
             return {id_: str(refusal) for id_, refusal in refusals.items()}

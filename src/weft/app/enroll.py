@@ -35,7 +35,7 @@ _FAILED = frozenset({"enroll", "inspect failed", "clean failed", "deploy failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class EnrollmentInput:
     """Site and list, checked.
 
     Attributes:
@@ -48,7 +48,7 @@ class Wishes:
     accounts: Mapping[str, tuple[str, str]] = field(repr=False)
 
 
-def read_wishes(site_file: str | Path, list_file: str | Path) -> Wishes:
+def read_input(site_file: str | Path, list_file: str | Path) -> EnrollmentInput:
     """Raises `InputErrors` for what is wrong in either, or with a file of an account."""
     site = load_site(site_file)
     data, where = read_yaml(read_text(Path(list_file)), str(list_file))
@@ -70,7 +70,7 @@ def read_wishes(site_file: str | Path, list_file: str | Path) -> Wishes:
     if len(clouds) > 1:
         told = ", ".join(sorted(map(str, clouds)))
         raise InputError("machines", told, "machines of one cloud: one list for each")
-    return Wishes(site, listed, accounts)
+    return EnrollmentInput(site, listed, accounts)
 
 
 def _account(path: Path, field_: str) -> tuple[str, str]:
@@ -86,14 +86,14 @@ def _account(path: Path, field_: str) -> tuple[str, str]:
 
 
 def enroll(
-    wishes: Wishes, profile: str, again: bool, dry: bool, patience: float, say: Callable[[str], None]
+    given: EnrollmentInput, profile: str, again: bool, dry: bool, patience: float, say: Callable[[str], None]
 ) -> Enrolled:
     """See `Enroller`. Args: profile: in clouds.yaml."""
-    node = next(wishes.site.node_by_name[name] for name in wishes.listed.machines)
-    demands = Demands.of(wishes.site.clouds[str(node.cloud)])
+    node = next(given.site.node_by_name[name] for name in given.listed.machines)
+    demands = Demands.of(given.site.clouds[str(node.cloud)])
     sessions = Sessions(profile, cleaning=demands)
     try:
-        return Enroller(wishes, Enrollment(sessions), again, dry, say).run(patience)
+        return Enroller(given, Enrollment(sessions), again, dry, say).run(patience)
     finally:
         sessions.close()
 
@@ -108,12 +108,12 @@ class Enroller:
     """
 
     def __init__(
-        self, wishes: Wishes, ironic: Enrollment, again: bool, dry: bool, say: Callable[[str], None]
+        self, given: EnrollmentInput, ironic: Enrollment, again: bool, dry: bool, say: Callable[[str], None]
     ) -> None:
-        self._wishes, self._ironic = wishes, ironic
+        self._given, self._ironic = given, ironic
         self._again, self._dry, self._say = again, dry, say
         self._asked: set[tuple[str, str]] = set()
-        self._made: dict[str, list[str]] = {name: [] for name in wishes.listed.machines}
+        self._made: dict[str, list[str]] = {name: [] for name in given.listed.machines}
 
     def run(
         self,
@@ -124,7 +124,7 @@ class Enroller:
         """Until nothing goes on by itself any more, or the patience, in seconds, is over."""
         end = clock() + patience
         while True:
-            passes = [self._one(name) for name in self._wishes.listed.machines]
+            passes = [self._one(name) for name in self._given.listed.machines]
             if self._dry or not any(going for _, going in passes) or clock() >= end:
                 return Enrolled(machines=tuple(seen for seen, _ in passes))
             pause(POLL)
@@ -132,14 +132,14 @@ class Enroller:
     def _one(self, name: str) -> tuple[Inspected, bool]:
         """How it is after this pass, and whether it goes on by itself."""
         try:
-            return self._look(self._wishes.site.node_by_name[name], self._wishes.listed.of(name))
+            return self._look(self._given.site.node_by_name[name], self._given.listed.of(name))
         except WeftError as error:
             made, going = tuple(self._made[name]), isinstance(error, TemporaryError)
             return Inspected(machine=name, state="", made=made, differences=(str(error),)), going
 
     def _look(self, node: Node, listed: ListedMachine) -> tuple[Inspected, bool]:
         machine, ironic = str(node.machine), self._ironic
-        wanted = node_of(node, listed, self._wishes.accounts[str(listed.account)])
+        wanted = node_of(node, listed, self._given.accounts[str(listed.account)])
         found = ironic.node(machine)
         if found is None and not self._dry:
             ironic.make_node(wanted)
@@ -158,9 +158,9 @@ class Enroller:
         differences = list(enrollment_differences(wanted, found, *ports))
         differences += [f"port {a} is missing in Ironic" for a in ports[0] if a not in ports[1]]
         if inspected is not None:
-            ids = self._wishes.listed.accelerators
-            differences += inspection_differences(self._wishes.site, node, listed, ids, *inspected)
-        elif self._wishes.listed.inspect and state in ("available", "active"):
+            ids = self._given.listed.accelerators
+            differences += inspection_differences(self._given.site, node, listed, ids, *inspected)
+        elif self._given.listed.inspect and state in ("available", "active"):
             differences.append("it was never inspected")
         if state not in ("enroll", "verifying"):  # before that Ironic hasn't read them
             differences += ironic.firmware_differences(machine)
@@ -192,7 +192,7 @@ class Enroller:
     ) -> tuple[Mapping[str, dict[str, Any]], Mapping[str, dict[str, Any]]]:
         """Those that Ironic should have, and those that it has."""
         machine = str(node.machine)
-        wanted, found = ports_of(self._wishes.site, node, listed), self._ironic.ports(machine)
+        wanted, found = ports_of(self._given.site, node, listed), self._ironic.ports(machine)
         missing = [] if self._dry else [a for a in wanted if a not in found]
         for address in missing:
             self._ironic.make_port(machine, wanted[address])
@@ -205,7 +205,7 @@ class Enroller:
             verb = "manage"
         elif state == "manageable":
             again = self._again and (machine, "inspect") not in self._asked
-            unseen = self._wishes.listed.inspect and (again or not inspected)
+            unseen = self._given.listed.inspect and (again or not inspected)
             verb = "inspect" if unseen else "provide" if good else None
         else:
             return None

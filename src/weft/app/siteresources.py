@@ -6,7 +6,7 @@ from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.siteowner import Wish, apply_wish, last_destroyed, pods_on, site_owner, wish_of
+from weft.engine.siteowner import DesiredSite, desired_of, last_destroyed, pods_on, set_desired, site_owner
 from weft.engine.siteplan import PlannedSite, SitePlanner, followed
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.pod import Cause, PodState
@@ -49,7 +49,7 @@ class SiteResourceVerbs(Desk):
             if plan.nothing and self._is_applied(planned):
                 return plan
             by = request.caller.user_name
-            apply_wish(self._store.database, plan.site, plan.generation, planned.graph, planned.adopted, by)
+            set_desired(self._store.database, plan.site, plan.generation, planned.graph, planned.adopted, by)
             return plan
 
     def site_resources(self, request: Request) -> SiteResources:
@@ -69,10 +69,10 @@ class SiteResourceVerbs(Desk):
         """
         with self._logged(request, "site destroy", "everything that was applied"):
             self._policy.check("site:destroy", request.caller)
-            owner, wish = self._applied()
+            owner, desired = self._applied()
             if owner.state is PodState.RELEASED:
                 raise NotFoundError(f"nothing of site {owner.name} is applied")
-            self._check_unused(wish)
+            self._check_unused(desired)
             self._store.release(owner.id, f"destroy requested by {request.caller.user_name}")
             return self._resources(*self._applied())
 
@@ -103,22 +103,22 @@ class SiteResourceVerbs(Desk):
         if not planned.graph.resources:
             return True
         try:
-            owner, wish = self._applied()
+            owner, desired = self._applied()
         except NotFoundError:
             return False
-        return owner.state is PodState.READY and wish.graph == planned.graph
+        return owner.state is PodState.READY and desired.graph == planned.graph
 
-    def _applied(self) -> tuple[OwnerRecord, Wish]:
+    def _applied(self) -> tuple[OwnerRecord, DesiredSite]:
         site = self._store.site().site.name
         with self._store.database.transaction() as tx:
             owner = site_owner(tx, site)
-            wish = wish_of(tx, owner.id) if owner is not None else None
-        if owner is None or wish is None:
+            desired = desired_of(tx, owner.id) if owner is not None else None
+        if owner is None or desired is None:
             raise NotFoundError(f"nothing of site {site} was ever applied: weft site apply")
-        return owner, wish
+        return owner, desired
 
-    def _check_unused(self, wish: Wish) -> None:
-        networks = [r.name for r in wish.graph.resources if r.kind is Kind.NETWORK]
+    def _check_unused(self, desired: DesiredSite) -> None:
+        networks = [r.name for r in desired.graph.resources if r.kind is Kind.NETWORK]
         used = [
             f"{pod} on {n}" for n, pods in pods_on(self._store.database, networks).items() for pod in pods
         ]
@@ -127,21 +127,21 @@ class SiteResourceVerbs(Desk):
             more = f" and {len(used) - SHOWN} more" if len(used) > SHOWN else ""
             raise ConflictError(f"pods use networks of the site: {said}{more}; release them first")
 
-    def _resources(self, owner: OwnerRecord, wish: Wish) -> SiteResources:
+    def _resources(self, owner: OwnerRecord, desired: DesiredSite) -> SiteResources:
         records = self._store.resources(owner.id)
         return SiteResources(
             id=str(owner.id),
             site=owner.name,
-            generation=wish.generation,
-            applied_at=wish.applied_at,
-            applied_by=wish.applied_by,
+            generation=desired.generation,
+            applied_at=desired.applied_at,
+            applied_by=desired.applied_by,
             state=owner.state,
             reason=owner.reason,
             since=owner.since,
             done=owner.state is PodState.READY
             and not owner.repair
             and owner.changed_at is None
-            and followed(records, wish.graph),
+            and followed(records, desired.graph),
             needs_person=any(c.reason is Cause.PERSON_NEEDED for c in owner.conditions),
             resources=tuple(record_view(r) for r in records),
             has_receipt=self._store.receipt(owner.id) is not None,

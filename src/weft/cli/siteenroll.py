@@ -37,14 +37,14 @@ def add_site_commands(commands: Subparsers) -> None:
 
 def _enroll(args: argparse.Namespace) -> int:
     """0: all are as the site and the list say, and can be given to pods; 1: not all; bad files raise `InputErrors`."""
-    from weft.app.enroll import enroll, read_wishes
+    from weft.app.enroll import enroll, read_input
     from weft.model.errors import InputError
 
-    wishes = read_wishes(args.file, args.machines)
+    given = read_input(args.file, args.machines)
     if not args.os_cloud:
         raise InputError("--os-cloud", None, "a name in clouds.yaml, or OS_CLOUD")
     told = (lambda line: None) if args.json else say
-    enrolled = enroll(wishes, args.os_cloud, args.inspect_again, args.check, args.timeout, told)
+    enrolled = enroll(given, args.os_cloud, args.inspect_again, args.check, args.timeout, told)
     if args.json:
         write_json(enrolled.model_dump(mode="json"))
         return 0 if enrolled.good else 1

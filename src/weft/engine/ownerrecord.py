@@ -43,7 +43,7 @@ class OwnerRecord:
         since: since when it is in its state.
         late_until: until when what a worker asked for may still come to be that lost the owner, or couldn't write down
             what came of it; None: none did.
-        abandoned: an operator's wish to end its release as it is; None: there is none.
+        abandoned: that an operator asked to end its release as it is; None: nobody did.
         swept_at: when the sweep last looked for each single thing of it.
         watched_at: of a pod: when it was last looked who is on its nodes.
         taken: a number of it is somebody else's: all that was made is taken away, and made again with another.
@@ -117,7 +117,7 @@ def owner_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     abandoned = Abandonment(row["abandoned_by"], row["abandoned_why"], row["abandoned_at"])
     return {
         **{name: row[name] for name in _AS_THEY_ARE},
-        "repair": row["mend"],
+        "repair": row["repair"],
         "phase": Phase(row["phase"]),
         "conditions": tuple(Condition.model_validate(c) for c in row["conditions"]),
         "abandoned": abandoned if row["abandoned_at"] else None,

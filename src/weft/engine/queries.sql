@@ -510,7 +510,7 @@ SELECT * FROM pod WHERE id = %(id)s;
 -- name: pod_to_show
 -- A pod's row as pod_by_id, but without the graph in its plan, and whether it has a receipt.
 SELECT id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditions, reason, since, released_at,
-    failures, woken, token, mend, late_until, abandoned_by, abandoned_why, abandoned_at, swept_at, taken, watched_at,
+    failures, woken, token, repair, late_until, abandoned_by, abandoned_why, abandoned_at, swept_at, taken, watched_at,
     generation, ready_generation, ready_at, changed_at, ordered, plan || '{"graph": {"resources": []}}' AS plan, placed_at,
     lease_end, not_before, fixed, position, expected_start,
     EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt
@@ -574,7 +574,7 @@ SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM resource
 WHERE owner_id = ANY(%(owners)s) ORDER BY owner_id, position, key;
 
 -- name: release_pod
--- The wish only; the loop does the work. An order that waits, or that failed before it had anything, ends at once: nothing of
+-- Only what is desired; the loop does the work. An order that waits, or that failed before it had anything, ends at once: nothing of
 -- it is outside. Who was asked before is woken once more.
 WITH it AS MATERIALIZED (
     SELECT id, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at, state, wanted = 'present' AS asked,
@@ -636,14 +636,14 @@ SELECT pg_notify('weft_event', id::text) FROM ended;
 
 -- name: request_repair
 -- An operator asks to repair all of it, servers included.
-UPDATE owner SET mend = true, woken = woken + 1, next_at = now()
+UPDATE owner SET repair = true, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND wanted = 'present' AND state <> 'RELEASED';
 
 -- name: owners_under_repair
-SELECT id FROM owner WHERE mend AND state <> 'RELEASED';
+SELECT id FROM owner WHERE repair AND state <> 'RELEASED';
 
 -- name: repaired_owner
-UPDATE owner SET mend = false WHERE id = %(id)s;
+UPDATE owner SET repair = false WHERE id = %(id)s;
 
 -- name: wake_owner
 UPDATE owner SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
@@ -657,14 +657,14 @@ WHERE h.pod_id = o.id AND h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leav
 -- name: clouds_with_boots
 -- Those in which servers are on their way, and the time now.
 SELECT r.document ->> 'where' AS cloud, now() AS at FROM pod p JOIN resource r ON r.owner_id = p.id
-WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.mend OR p.changed_at IS NOT NULL)
+WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
     AND r.kind = 'server' AND r.state = 'pending' AND r.since > now() - %(longest)s * interval '1 second'
 GROUP BY 1;
 
 -- name: wake_built
 -- Pods that wait for these servers, if they aren't due anyway; and who follows them is told.
 UPDATE pod p SET woken = woken + 1, next_at = now()
-WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.mend OR p.changed_at IS NOT NULL)
+WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
     AND p.next_at > now() AND EXISTS (
         SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = 'server' AND r.state = 'pending'
             AND r.outside_id = ANY(%(servers)s))
@@ -703,7 +703,7 @@ WITH releases AS (
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(releases)s
 ), others AS (
     SELECT id, kind, wanted, next_at FROM owner
-    WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR mend OR changed_at IS NOT NULL)
+    WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR repair OR changed_at IS NOT NULL)
       AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
 ), due AS (
@@ -715,7 +715,7 @@ WITH releases AS (
 -- Those of the others that have waited longest.
 WITH due AS (
     SELECT id, kind, wanted, next_at FROM owner
-    WHERE state = 'READY' AND wanted = 'present' AND NOT mend AND changed_at IS NULL
+    WHERE state = 'READY' AND wanted = 'present' AND NOT repair AND changed_at IS NULL
       AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
 ),
@@ -729,11 +729,11 @@ SELECT (
       AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
 ) AS releases, (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
-    WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR mend OR changed_at IS NOT NULL)
+    WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR repair OR changed_at IS NOT NULL)
       AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
 ) AS work, (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
-    WHERE state = 'READY' AND wanted = 'present' AND NOT mend AND changed_at IS NULL
+    WHERE state = 'READY' AND wanted = 'present' AND NOT repair AND changed_at IS NULL
       AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
 ) AS looks;
 
@@ -1304,16 +1304,16 @@ SELECT pg_notify('weft_event', 'tenant networks');
 SELECT * FROM ONLY owner WHERE kind = 'site' AND site = %(site)s
 ORDER BY state = 'RELEASED', created_at DESC, released_at DESC, id LIMIT 1;
 
--- name: site_wish
-SELECT * FROM site_wish WHERE owner_id = %(owner_id)s;
+-- name: site_desired
+SELECT * FROM site_desired WHERE owner_id = %(owner_id)s;
 
--- name: set_site_wish
+-- name: set_site_desired
 -- Unless a newer generation of the site was applied meanwhile; no row then.
-INSERT INTO site_wish (owner_id, generation, graph, adopted, applied_at, applied_by)
+INSERT INTO site_desired (owner_id, generation, graph, adopted, applied_at, applied_by)
 VALUES (%(owner_id)s, %(generation)s, %(graph)s, %(adopted)s, %(at)s, %(by)s)
 ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = excluded.graph,
-    adopted = site_wish.adopted || excluded.adopted, applied_at = excluded.applied_at, applied_by = excluded.applied_by
-WHERE site_wish.generation <= excluded.generation RETURNING owner_id;
+    adopted = site_desired.adopted || excluded.adopted, applied_at = excluded.applied_at, applied_by = excluded.applied_by
+WHERE site_desired.generation <= excluded.generation RETURNING owner_id;
 
 -- name: pods_on_networks
 -- Live pods with ports, routers or floating IPs on networks of the site, by the networks' names.
@@ -1332,9 +1332,9 @@ SELECT wanted, state FROM ONLY owner WHERE id = %(id)s FOR UPDATE;
 SELECT id FROM ONLY owner WHERE kind = 'site' AND site = %(site)s AND state = 'RELEASED'
 ORDER BY released_at DESC, id LIMIT 1;
 
--- name: prune_site_wishes
-DELETE FROM site_wish WHERE owner_id IN (
-    SELECT w.owner_id FROM site_wish w JOIN ONLY owner o ON o.id = w.owner_id
+-- name: prune_site_desired
+DELETE FROM site_desired WHERE owner_id IN (
+    SELECT w.owner_id FROM site_desired w JOIN ONLY owner o ON o.id = w.owner_id
     WHERE o.state = 'RELEASED' AND o.released_at < %(before)s LIMIT %(limit)s);
 
 -- name: prune_tenant_networks

@@ -139,7 +139,7 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
         ("events of live pods", "prune_live_events", {"before": events, "kept": kept - 1}),
         ("tombstones", "prune_tombstones", {"before": now - span(policy.tombstones)}),
         ("nodes given back", "prune_given_back", {"before": now - span(policy.tombstones)}),
-        ("applied sites", "prune_site_wishes", {"before": now - span(policy.tombstones)}),
+        ("applied sites", "prune_site_desired", {"before": now - span(policy.tombstones)}),
         ("tenants' networks", "prune_tenant_networks", {"before": now - span(policy.tombstones)}),
         ("generations of orders", "prune_generations", {"before": events}),
         ("traces", "prune_traces", {"before": now - span(policy.traces)}),

@@ -29,7 +29,7 @@ NO_PROJECT = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredSite:
     """What was applied.
 
     Attributes:
@@ -44,7 +44,7 @@ class Wish:
     applied_by: str
 
     @classmethod
-    def of(cls, row: Row) -> Wish:
+    def of(cls, row: Row) -> DesiredSite:
         """Raises `UnreadableError`."""
         try:
             graph = read(Graph, row["graph"])
@@ -66,12 +66,12 @@ def last_destroyed(database: Database, site: str) -> UUID | None:
     return None if row is None else row["id"]
 
 
-def wish_of(tx: Tx, owner_id: UUID) -> Wish | None:
-    row = tx.row("site_wish", owner_id=owner_id)
-    return None if row is None else Wish.of(row)
+def desired_of(tx: Tx, owner_id: UUID) -> DesiredSite | None:
+    row = tx.row("site_desired", owner_id=owner_id)
+    return None if row is None else DesiredSite.of(row)
 
 
-def apply_wish(
+def set_desired(
     database: Database, site: str, generation: int, graph: Graph, adopted: Mapping[str, str], by: str
 ) -> UUID:
     """Write down what is wanted from now on, and wake who makes it; the owner's id.
@@ -89,11 +89,11 @@ def apply_wish(
         else:
             owner_id = known.id
         values = {"generation": generation, "graph": written(graph), "adopted": Jsonb(dict(adopted))}
-        if tx.row("set_site_wish", owner_id=owner_id, at=tx.now(), by=by, **values) is None:
+        if tx.row("set_site_desired", owner_id=owner_id, at=tx.now(), by=by, **values) is None:
             raise ConflictError(f"a newer generation of site {site} than {generation} was applied meanwhile")
         message = f"generation {generation} of the site applied by {by}"
         tx.run("insert_event", owner_id=owner_id, at=tx.now(), type="apply", message=message, key=None)
-        # What differs though the wish for it is the same is looked at now, and not in some minutes.
+        # What differs although nothing else is desired is looked at now, not in some minutes.
         tx.run("request_repair", id=owner_id)
         tx.run("notify", owner_id=str(owner_id))
     return owner_id
@@ -109,18 +109,18 @@ def pods_on(database: Database, networks: Iterable[str]) -> dict[str, list[str]]
     return found
 
 
-def applied_site(database: Database) -> Want[Wish]:
+def applied_site(database: Database) -> Want[DesiredSite]:
     """What is wanted of an owner of kind site: as it was applied."""
 
-    def look(owner: OwnerRecord, world: World) -> Wish:
+    def look(owner: OwnerRecord, world: World) -> DesiredSite:
         with database.statement() as tx:
-            wish = wish_of(tx, owner.id)
-        if wish is None:
+            desired = desired_of(tx, owner.id)
+        if desired is None:
             then = "apply the site again, or destroy it"
             raise PermanentError("find what is wanted", str(owner), "the database has no record of it", then)
-        return wish
+        return desired
 
-    def graph(owner: OwnerRecord, site: Site, seen: Wish) -> Graph:
+    def graph(owner: OwnerRecord, site: Site, seen: DesiredSite) -> Graph:
         return seen.graph
 
     return Want(look, graph, lambda seen: seen.adopted)

@@ -79,7 +79,7 @@ class Walker:
 
         What is at home in `at_once` doesn't wait for what needs it: a release that lasts too long takes the fabric's
         network away from a server that can't be deleted, so that the other nodes can be given back. `wanted`: what is
-        wished for the pod meanwhile; `present`: it is to be made again after that.
+        asked of the pod meanwhile; `present`: it is to be made again after that.
         """
         return self._take_away(set(), at_once, wanted)
 

@@ -1,4 +1,4 @@
-"""Each hazard of OpenSM, planted on the fake and on the real program: seen, said, never taken for fine, and mended."""
+"""Each hazard of OpenSM, planted on the fake and on the real program: seen, said, never taken for fine, repaired."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def lid_of(real: RealRig, guid: int) -> int:
 
 @pytest.fixture
 def rig(real: RealRig) -> Iterator[RealRig]:
-    """Other tests want a status without problems: an agent that begins anew takes what is in the log for old."""
+    """Other tests want a status without problems: an agent that has just started ignores what is in the log already."""
     yield real
     for agent in real.agents:
         real.stop(f"agent-{agent}")

@@ -13,7 +13,7 @@ import yaml
 
 from tests.drivers.openstack.tinycloud import Reply, tiny_cloud
 from tests.drivers.openstack.tinyironic import TinyIronic
-from weft.app.enroll import Enroller, read_wishes
+from weft.app.enroll import Enroller, read_input
 from weft.cli.main import main
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.cleaning import Demands
@@ -40,8 +40,8 @@ class Rig:
         def pause(seconds: float) -> None:
             self.now += seconds
 
-        wishes = read_wishes(self.layout.site_path, self.list)
-        enroller = Enroller(wishes, self.enrollment, again, dry, lambda line: None)
+        given = read_input(self.layout.site_path, self.list)
+        enroller = Enroller(given, self.enrollment, again, dry, lambda line: None)
         return enroller.run(patience, pause, lambda: self.now)
 
     def only(self, found: Enrolled) -> tuple[str, str]:

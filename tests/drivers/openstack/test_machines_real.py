@@ -9,7 +9,7 @@ import pytest
 
 from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, list_of, real_ironic
 from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
-from weft.app.enroll import Enroller, read_wishes
+from weft.app.enroll import Enroller, read_input
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.enrollment import Enrollment
@@ -35,8 +35,8 @@ class Rig:
     """Of a site that demands another version of the BIOS."""
 
     def enroll(self, again: bool = False, dry: bool = False) -> Inspected:
-        wishes = read_wishes(self.ironic.layout.site_path, list_of(self.ironic))
-        (seen,) = Enroller(wishes, self.enrollment, again, dry, lambda line: None).run(PATIENCE).machines
+        given = read_input(self.ironic.layout.site_path, list_of(self.ironic))
+        (seen,) = Enroller(given, self.enrollment, again, dry, lambda line: None).run(PATIENCE).machines
         return seen
 
     def take(self) -> str:
@@ -72,7 +72,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 
 def test_a_machine_is_enrolled_only_as_far_as_it_is_what_the_site_says(rig: Rig) -> None:
-    """From a wrong GUID over its mending to a machine that pods can have; once more changes nothing."""
+    """From a wrong GUID, corrected in the site, to a machine that pods can have; once more changes nothing."""
     assert rig.enroll(dry=True).differences == ("Ironic doesn't have it",)
     found = rig.ironic.layout.data / "inspections" / f"{rig.ironic.node}.json"
     right = found.read_text()

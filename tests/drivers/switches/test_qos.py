@@ -449,7 +449,7 @@ def test_settings_are_read_once_in_a_while_and_a_silent_switch_is_left_alone_for
         reading.get()
         assert teller.asked == 3
         reading.get(0.0)
-        assert teller.asked == 4, "a check by hand reads anew"
+        assert teller.asked == 4, "a check by hand reads again"
         teller.answer = "it has none"
         reading.get(0.0)
         reading.get()
