@@ -156,10 +156,10 @@ def test_status_and_site_check_warn_in_time(tmp_path: Path) -> None:
     make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, days=1, renew=True)
     agent = Agent(read_config(path))
     assert not any(
-        "certificate" in p for p in agent.status().problems
+        "certificate" in p for p in agent.status().every_problem
     )  # a day old at most: two thirds are left
     make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, days=0, renew=True)
-    assert any("agent-sm1.pem expired" in p for p in agent.status().problems)
+    assert any("agent-sm1.pem expired" in p for p in agent.status().own_problems)
     agent.close()
     site = make_site(settings(nodes=8, leaves=2, hcas=1), Layout(Path("/nowhere"), Path("/nowhere"), 23000))
     assert certificate_notes(site) == ()

@@ -125,7 +125,7 @@ def agent_ready(tls: Path, url: str) -> Check:
             return f"no answer at {url}: {error}"
         if status.state in (ManagerState.MASTER, ManagerState.STANDBY):
             return None
-        return f"its subnet manager is {status.state}: {'; '.join(status.problems)}"
+        return f"its subnet manager is {status.state}: {'; '.join(status.every_problem)}"
 
     return check
 

@@ -96,7 +96,9 @@ class StoreCollector(Collector):
 def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:
     """What each fabric's managers said last."""
     one = ["fabric"]
-    up = GaugeMetricFamily("weft_fabric_up", "Whether a manager of the fabric is active and answers.", labels=one)
+    up = GaugeMetricFamily(
+        "weft_fabric_up", "Whether a manager of the fabric is active and answers.", labels=one
+    )
     problems = GaugeMetricFamily(
         "weft_fabric_problems", "Problems reported by the managers of the fabric.", labels=one
     )

@@ -17,7 +17,6 @@ from weft.fabricagent.wire import Wire
 from weft.generate.certificates import expiry_problems
 from weft.generate.partitions_conf import PartitionsConf, parse, split
 from weft.model.agentapi import (
-    STANDBYS_PORT,
     AgentOptions,
     AgentPartitions,
     AgentStatus,
@@ -36,6 +35,7 @@ _STATES = {2: ManagerState.STANDBY, 3: ManagerState.MASTER}
 _LID = re.compile(r"LID[12]?:(\d+)")
 _SAMPLE = 8
 _SILENCE_SECONDS = 30.0
+_ANY_PORT = 2
 
 
 class Observer:
@@ -74,10 +74,9 @@ class Observer:
             state = ManagerState.DOWN
         elif state is ManagerState.DOWN:
             problems.append(f"opensm runs (process {pid}) but does not answer SMInfo: see its log")
-        problems += self._file_problems(text, own)
+        problems += self._file_problems(text)
         problems += self._log_problems()
         problems += self._attempts()
-        problems += self._certificate_problems()
         seen = Seen(None, None)
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
@@ -95,6 +94,8 @@ class Observer:
             priority=priority,
             process=pid,
             problems=tuple(problems),
+            takeover_problems=self._takeover_problems(text, own),
+            own_problems=tuple(self._certificate_problems()),
             digest=digest(text),
             foreign_digest=self._foreign_digest(text),
             port_errors=seen.ports,
@@ -148,23 +149,28 @@ class Observer:
             return text, []
         return None, [f"{self._file.path} is missing: OpenSM gives every port full membership; put it back"]
 
-    def _file_problems(self, text: str | None, own: int | None) -> list[str]:
+    def _file_problems(self, text: str | None) -> list[str]:
         if text is None:
             return []
         conf = parse(text, self._config.site)
         path = self._config.opensm.partitions_file.name
         problems = [f"{path}, {p}" for p in conf.problems]
-        default = conf.expected([own or 1, 2], [])
-        if default[2] & {DEFAULT_PKEY | FULL_MEMBER}:
+        if conf.expected([_ANY_PORT], [])[_ANY_PORT] & {DEFAULT_PKEY | FULL_MEMBER}:
             problems.append(
                 f"{path}: the default partition has every port as full member: pods aren't kept apart"
             )
-        if own is not None and DEFAULT_PKEY | FULL_MEMBER not in default[own]:
-            problems.append(
-                f"{path}: {STANDBYS_PORT} {format_guid(own)} is not a full member of the default partition:"
-                " while it is standby, hosts could not reach it; name every manager's port there"
-            )
         return problems
+
+    def _takeover_problems(self, text: str | None, own: int | None) -> tuple[str, ...]:
+        if text is None or own is None:
+            return ()
+        if DEFAULT_PKEY | FULL_MEMBER in parse(text, self._config.site).expected([own], [])[own]:
+            return ()
+        return (
+            f"{self._config.opensm.partitions_file.name}: this subnet manager's port {format_guid(own)} is not a full"
+            " member of the default partition: while it is standby, hosts could not reach it; name every manager's"
+            " port there",
+        )
 
     def _open_ports(self, text: str | None, own: int | None) -> list[str]:
         """Evidence of failing open: host ports that are full members of the default partition and shouldn't be."""

@@ -9,16 +9,12 @@ from cryptography import x509
 LONGEST_WARNING = timedelta(days=90)
 
 
-SUBJECT = "certificate "
-"""How each of these sentences begins."""
-
-
 def expiry_problems(pem: bytes, name: str, now: datetime) -> list[str]:
     """A sentence for each that is over, not yet valid, or in the last third of its life (at most 90 days)."""
     try:
         certificates = x509.load_pem_x509_certificates(pem)
     except ValueError as error:
-        return [f"{SUBJECT}{name} can't be read: {error}"]
+        return [f"certificate {name} can't be read: {error}"]
     return [text for c in certificates if (text := _problem(c, name, now))]
 
 
@@ -26,13 +22,13 @@ def _problem(certificate: x509.Certificate, name: str, now: datetime) -> str:
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     until = f"{ends:%Y-%m-%d %H:%M} UTC"
     if now >= ends:
-        return f"{SUBJECT}{name} expired at {until}: renew it with `weft fabric-agent certs --renew`"
+        return f"certificate {name} expired at {until}: renew it with `weft fabric-agent certs --renew`"
     if now < begins:
-        return f"{SUBJECT}{name} is not valid before {begins:%Y-%m-%d %H:%M} UTC: check this host's clock"
+        return f"certificate {name} is not valid before {begins:%Y-%m-%d %H:%M} UTC: check this host's clock"
     left = ends - now
     if left < min((ends - begins) / 3, LONGEST_WARNING):
         return (
-            f"{SUBJECT}{name} expires at {until}, in {left.days} days: renew it with"
+            f"certificate {name} expires at {until}, in {left.days} days: renew it with"
             " `weft fabric-agent certs --renew`"
         )
     return ""

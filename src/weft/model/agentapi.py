@@ -36,8 +36,8 @@ from weft.model.subnet import Partition, PathProbe
 
 NONCE_HEADER, READ_AT_HEADER, PROTOCOL_HEADER = "Weft-Nonce", "Weft-Read-At", "Weft-Protocol"
 
-PROTOCOL = 1
-"""The version that this program speaks."""
+PROTOCOL = 2
+"""The version that this program speaks. 2: a status says which of its problems are of what."""
 OLDEST_PROTOCOL = 1
 """The oldest version that it still understands."""
 
@@ -101,10 +101,6 @@ class AgentPartitions(Document):
     problems: tuple[str, ...] = ()
 
 
-STANDBYS_PORT = "this subnet manager's port"
-"""In a problem of a status: it couldn't be reached while it is standby."""
-
-
 class AgentStatus(Document):
     """A subnet manager, its file and its log."""
 
@@ -118,7 +114,14 @@ class AgentStatus(Document):
     process: int | None = Field(
         default=None, description="Process id of the subnet manager; none: not running."
     )
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...] = Field(default=(), description="Of the subnet manager, its file and its log.")
+    takeover_problems: tuple[str, ...] = Field(
+        default=(),
+        description="What would go wrong if another of weft's subnet managers took over from this one.",
+    )
+    own_problems: tuple[str, ...] = Field(
+        default=(), description="Of the agent itself, such as its certificate."
+    )
     digest: str = ""
     foreign_digest: str = ""
     port_errors: tuple[PortErrors, ...] | None = Field(
@@ -127,6 +130,10 @@ class AgentStatus(Document):
     bad_ports: int | None = Field(
         default=None, description="Of a master: how many ports are bad, listed or not; none: not known."
     )
+
+    @property
+    def every_problem(self) -> tuple[str, ...]:
+        return (*self.problems, *self.takeover_problems, *self.own_problems)
 
 
 class PartitionsChange(Document):

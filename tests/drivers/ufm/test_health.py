@@ -19,7 +19,7 @@ from weft.drivers.ufm.inventory import (
 )
 from weft.drivers.ufm.partitions import read_listing, read_one, set_body
 from weft.drivers.ufm.versions import differences, parse_version, troubles, why_not_change
-from weft.model.agentapi import STANDBYS_PORT, AgentStatus
+from weft.model.agentapi import AgentStatus
 from weft.model.errors import UnknownError
 from weft.model.fabric import ManagerState, PortErrors
 from weft.model.fabrictypes import Mode
@@ -190,10 +190,16 @@ def test_a_node_where_ufm_runs_no_opensm_is_a_standby() -> None:
     guid = 0x0002C90300000001
     stopped = "opensm does not run on this host: start it"
     old = "certificate agent-sm2.pem expired at 2026-11-01 00:00 UTC: renew it with `weft fabric-agent certs --renew`"
-    itself = f"partitions.conf: {STANDBYS_PORT} {guid:#x} is not a full member of the default partition"
+    itself = (
+        f"partitions.conf: this subnet manager's port {guid:#x} is not a full member of the default partition"
+    )
     open_ = "partitions.conf: the default partition has every port as full member: pods aren't kept apart"
-    active = AgentStatus(name="sm1", state=ManagerState.MASTER, process=9, problems=(itself, open_))
-    standby = AgentStatus(name="sm2", state=ManagerState.DOWN, problems=(stopped, "p.conf is missing", old))
+    active = AgentStatus(
+        name="sm1", state=ManagerState.MASTER, process=9, problems=(open_,), takeover_problems=(itself,)
+    )
+    standby = AgentStatus(
+        name="sm2", state=ManagerState.DOWN, problems=(stopped, "p.conf is missing"), own_problems=(old,)
+    )
     found = besides({"sm1": active, "sm2": standby})
     assert found.problems == (f"agent sm1: {open_}", f"agent sm2: {old}")
     assert found.port_errors is None and found.bad_ports is None

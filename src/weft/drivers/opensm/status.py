@@ -27,7 +27,7 @@ def _manager(name: str, answer: AgentStatus | WeftError) -> ManagerStatus:
     if isinstance(answer, WeftError):
         return ManagerStatus(name=name, state=ManagerState.UNKNOWN, problems=(str(answer),))
     return ManagerStatus(
-        name=name, state=answer.state, problems=answer.problems, configuration_digest=answer.digest
+        name=name, state=answer.state, problems=answer.every_problem, configuration_digest=answer.digest
     )
 
 

@@ -1,12 +1,11 @@
-"""What the agents beside UFM say of themselves and of the OpenSM that UFM runs there. Pure."""
+"""What the agents next to UFM report of themselves and of the OpenSM that UFM runs there. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weft.generate.certificates import SUBJECT
-from weft.model.agentapi import STANDBYS_PORT, AgentStatus
+from weft.model.agentapi import AgentStatus
 from weft.model.errors import WeftError
 from weft.model.fabric import PortErrors
 
@@ -24,7 +23,7 @@ class Besides:
 
 
 def besides(answers: Mapping[str, AgentStatus | WeftError]) -> Besides:
-    """What an operator should know of it, beside what UFM says itself."""
+    """What an operator should know of it in addition to UFM's own status."""
     known = {name: a for name, a in answers.items() if isinstance(a, AgentStatus)}
     problems: list[str] = []
     for name, answer in answers.items():
@@ -32,14 +31,14 @@ def besides(answers: Mapping[str, AgentStatus | WeftError]) -> Besides:
         problems += [f"agent {name}: {p}" for p in said]
     if known and not any(status.process for status in known.values()):
         problems.append(
-            "no agent sees the OpenSM that UFM runs, so that nothing of it is told: check the agents' pid_file"
+            "no agent sees the OpenSM that UFM runs, so its state is unknown: check the agents' pid_file"
         )
     tells = next((a for a in known.values() if a.port_errors is not None), None)
     return Besides(tuple(problems), tells.port_errors if tells else None, tells.bad_ports if tells else None)
 
 
-def _problems(status: AgentStatus) -> list[str]:
-    """UFM starts OpenSM on its active node alone, and writes its partition file, with itself as SELF."""
-    if status.process is None:
-        return [p for p in status.problems if p.startswith(SUBJECT)]
-    return [p for p in status.problems if STANDBYS_PORT not in p]
+def _problems(status: AgentStatus) -> tuple[str, ...]:
+    """UFM starts OpenSM on its active node alone, and writes its partition file, with itself as SELF: what a takeover
+    needs is up to UFM.
+    """
+    return status.own_problems if status.process is None else (*status.problems, *status.own_problems)
