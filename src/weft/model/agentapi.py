@@ -36,9 +36,9 @@ from weft.model.subnet import Partition, PathProbe
 
 NONCE_HEADER, READ_AT_HEADER, PROTOCOL_HEADER = "Weft-Nonce", "Weft-Read-At", "Weft-Protocol"
 
-PROTOCOL = 2
+PROTOCOL: int = 2
 """The version that this program speaks. 2: a status says which of its problems are of what."""
-OLDEST_PROTOCOL = 1
+OLDEST_PROTOCOL: int = 1
 """The oldest version that it still understands."""
 
 

@@ -94,7 +94,7 @@ def test_anything_else_is_refused_with_its_line(tmp_path: Path, rows: list[objec
 def test_the_command_that_the_docs_show_is_a_shells(tmp_path: Path) -> None:
     """With an adapter in a tree of files, and programs that say what iproute2 would."""
     page = (Path(__file__).parents[3] / "docs" / "fabric-ethernet.md").read_text()
-    script = page.split("made there with iproute2")[1].split("```sh\n")[1].split("```")[0]
+    script = page.split("created there with iproute2")[1].split("```sh\n")[1].split("```")[0]
     tree, programs = tmp_path / "sys", tmp_path / "bin"
     programs.mkdir()
     for adapter, device in (("mlx5_0", "eth0"), ("mlx5_1", "eth1")):

@@ -1,7 +1,4 @@
-"""What was discovered of hardware, with the lists: it fills what they leave out, and must not contradict them. Pure.
-
-Source: Ironic's inspection data (`baremetal node inventory save`): inventory of ironic-python-agent, `parsed_lldp`.
-"""
+"""What was discovered of hardware, with the lists: it fills what they leave out, and must not contradict them. Pure."""
 
 from __future__ import annotations
 
@@ -11,25 +8,21 @@ from typing import Any
 from weft.model.errors import InputError
 from weft.model.hardware import Cell, Record
 from weft.model.ids import format_guid
-from weft.planning.fabric.addressing import client_id
 from weft.planning.hardware.columns import ATTRIBUTES, interface_called, interfaces_of
 from weft.planning.hardware.tables import plain_mac
 from weft.planning.hardware.where import address_of
+from weft.planning.site.inspected import Inventory, read_inspection
 from weft.planning.site.neighbours import neighbours_of
 
 
 def of_ironic(document: Any, place: str) -> Record:
     """What an inspection found: `bmc` and every interface by its name. Raises ValueError for anything else."""
-    inventory = document.get("inventory") if isinstance(document, Mapping) else None
-    if not isinstance(inventory, Mapping):
+    if not isinstance(document, Mapping) or not isinstance(document.get("inventory"), Mapping):
         raise ValueError("there is no inventory in it")
+    seen, more = read_inspection(document["inventory"], document.get("plugin_data"))
     names: dict[str, str] = {}
-    try:
-        cells = {c: Cell(text, f"{c} (inspection)", place) for c, text in _cells(inventory, names)}
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"no {error.args[0]}") from None
-    plugins = document.get("plugin_data")
-    if isinstance(plugins, Mapping) and plugins.get("parsed_lldp") is not None:
+    cells = {c: Cell(text, f"{c} (inspection)", place) for c, text in _cells(seen, names)}
+    if more.parsed_lldp is not None:
         for heard in neighbours_of(document):
             interface = _called(heard.local, names)
             for attribute, text in (("switch", heard.device), ("port", heard.port)):
@@ -44,29 +37,20 @@ def _called(written: str, names: dict[str, str]) -> str:
         raise ValueError(f"interface {written!r} needs {error}") from None
 
 
-def _cells(inventory: Mapping[str, Any], names: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _cells(seen: Inventory, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Column and text. Agents without a BMC report 0.0.0.0."""
-    if (address := address_of(str(inventory.get("bmc_address") or ""))) and int(address):
+    if (address := address_of(seen.bmc_address or "")) and int(address):
         yield "bmc_address", str(address)
-    if inventory.get("bmc_mac"):
-        yield "bmc_mac", str(inventory["bmc_mac"])
-    for one in inventory.get("interfaces") or ():
-        name = _called(str(one["name"]), names)
-        if one.get("mac_address"):
-            yield f"{name}_mac", str(one["mac_address"])
-        if one.get("client_id") and (guid := _guid_of(str(one["client_id"]))) is not None:
-            yield f"{name}_port_guid", format_guid(guid)
-        if one.get("pci_address"):
-            yield f"{name}_pci", str(one["pci_address"])
-
-
-def _guid_of(text: str) -> int | None:
-    """Port GUID in the client id of a physical InfiniBand port; None if it isn't one."""
-    try:
-        guid = int(text.replace(":", "")[-16:], 16)
-    except ValueError:
-        return None
-    return guid if guid > 0 and client_id(guid) == text.lower() else None
+    if seen.bmc_mac:
+        yield "bmc_mac", seen.bmc_mac
+    for one in seen.interfaces:
+        name = _called(one.name, names)
+        if one.mac_address:
+            yield f"{name}_mac", one.mac_address
+        if one.guid is not None:
+            yield f"{name}_port_guid", format_guid(one.guid)
+        if one.pci_address:
+            yield f"{name}_pci", one.pci_address
 
 
 def completed(

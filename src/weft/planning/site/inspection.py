@@ -1,68 +1,19 @@
 """What Ironic's inspection saw of a machine against what the site and the hardware list say of it. Pure.
 
-Sources: ironic-python-agent (`hardware.py`: inventory; `pci_inspector.py`: `pci_devices`), ironic's inspection hook
-`parse-lldp`. What the inspection didn't look at is a difference, too: nobody has seen that it is as it should be.
+What the inspection didn't look at is a difference, too: nobody has seen that it is as it should be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from weft.model.enrollment import ListedMachine
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import Hca, Node, Site
 from weft.planning.fabric.addressing import mac_of_guid
+from weft.planning.site.inspected import Inventory, SeenInterface, SeenNeighbour, SeenPci, read_inspection
 
 NO_PCI = "PCI devices weren't inspected: the agent's collector pci-devices is off"
-
-
-class _Interface(BaseModel):
-    name: str
-    mac_address: str | None = None
-    client_id: str | None = None
-    pci_address: str | None = None
-
-    @property
-    def guid(self) -> int | None:
-        """Port GUID: the last 8 bytes of the client id, which InfiniBand interfaces alone have."""
-        pairs = (self.client_id or "").split(":")
-        try:
-            return int("".join(pairs[-8:]), 16) if len(pairs) > 8 else None
-        except ValueError:
-            return None
-
-
-class _Memory(BaseModel):
-    physical_mb: int | None = None
-
-
-class _Pci(BaseModel):
-    vendor_id: str
-    product_id: str
-    bus: str
-
-    @property
-    def ids(self) -> str:
-        return f"{self.vendor_id}:{self.product_id}".lower()
-
-
-class _Neighbour(BaseModel):
-    switch_system_name: str | None = None
-    switch_port_id: str | None = None
-
-
-class _Inventory(BaseModel):
-    interfaces: list[_Interface]
-    memory: _Memory | None = None
-    disks: list[dict[str, Any]] | None = None
-
-
-class _Plugins(BaseModel):
-    pci_devices: list[_Pci] | None = None
-    parsed_lldp: dict[str, _Neighbour] = {}
 
 
 def inspection_differences(
@@ -80,22 +31,20 @@ def inspection_differences(
         inventory, plugin_data: as Ironic has them of the machine.
     """
     try:
-        seen = _Inventory.model_validate(inventory)
-        more = _Plugins.model_validate(plugin_data or {})
-    except ValidationError as error:
-        first = error.errors()[0]
-        return (f"its inspection can't be read: {'.'.join(map(str, first['loc']))}: {first['msg']}",)
+        seen, more = read_inspection(inventory, plugin_data)
+    except ValueError as error:
+        return (f"its inspection can't be read: {error}",)
     on_fabric = [h for h in node.hcas if site.fabrics[h.fabric].type is FabricKind.INFINIBAND]
     others = [h for h in node.hcas if h not in on_fabric]
     return (
         *_adapters(on_fabric, seen.interfaces),
-        *_ethernet(others, listed, seen.interfaces, more.parsed_lldp),
+        *_ethernet(others, listed, seen.interfaces, more.parsed_lldp or {}),
         *_accelerators(node, ids, more.pci_devices),
         *_amounts(listed, seen),
     )
 
 
-def _adapters(hcas: Iterable[Hca], interfaces: Iterable[_Interface]) -> Iterator[str]:
+def _adapters(hcas: Iterable[Hca], interfaces: Iterable[SeenInterface]) -> Iterator[str]:
     """InfiniBand: by GUID, and where it should be."""
     by_guid = {i.guid: i for i in interfaces if i.guid is not None}
     by_pci = {i.pci_address: i for i in by_guid.values()}
@@ -121,8 +70,8 @@ def _adapters(hcas: Iterable[Hca], interfaces: Iterable[_Interface]) -> Iterator
 def _ethernet(
     hcas: Iterable[Hca],
     listed: ListedMachine,
-    interfaces: Iterable[_Interface],
-    neighbours: Mapping[str, _Neighbour],
+    interfaces: Iterable[SeenInterface],
+    neighbours: Mapping[str, SeenNeighbour],
 ) -> Iterator[str]:
     """Ports of the list and Ethernet adapters of the site, and what they are cabled to."""
     by_mac = {i.mac_address.lower(): i for i in interfaces if i.mac_address}
@@ -145,7 +94,7 @@ def _ethernet(
             yield from _cable(f"adapter {hca.name}", switch, name, neighbours.get(found.name))
 
 
-def _cable(what: str, switch: str | None, port: str | None, seen: _Neighbour | None) -> Iterator[str]:
+def _cable(what: str, switch: str | None, port: str | None, seen: SeenNeighbour | None) -> Iterator[str]:
     if seen is None:
         yield f"{what}: no LLDP neighbour was seen (the agent's LLDP collection and the hook parse-lldp)"
         return
@@ -158,7 +107,7 @@ def _cable(what: str, switch: str | None, port: str | None, seen: _Neighbour | N
         yield f"{what} is cabled to {told}, it should be {'/'.join(wanted)}"
 
 
-def _accelerators(node: Node, ids: Mapping[str, str], devices: list[_Pci] | None) -> Iterator[str]:
+def _accelerators(node: Node, ids: Mapping[str, str], devices: list[SeenPci] | None) -> Iterator[str]:
     if devices is None:
         if node.accelerators:
             yield NO_PCI
@@ -176,7 +125,7 @@ def _accelerators(node: Node, ids: Mapping[str, str], devices: list[_Pci] | None
             yield f"an accelerator {known[device.ids]} at {bus} isn't in the site"
 
 
-def _amounts(listed: ListedMachine, seen: _Inventory) -> Iterator[str]:
+def _amounts(listed: ListedMachine, seen: Inventory) -> Iterator[str]:
     if listed.memory_gib is not None:
         found = seen.memory.physical_mb if seen.memory else None
         if found is None:

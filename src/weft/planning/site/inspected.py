@@ -1,0 +1,74 @@
+"""Ironic's inspection data as values: what its agent saw of a machine. Pure.
+
+Sources: ironic-python-agent (`hardware.py`: inventory; `pci_inspector.py`: `pci_devices`), ironic's inspection hook
+`parse-lldp`. Both are as `baremetal node inventory save` writes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from weft.planning.fabric.addressing import client_id
+
+
+class SeenInterface(BaseModel):
+    name: str
+    mac_address: str | None = None
+    client_id: str | None = None
+    pci_address: str | None = None
+
+    @property
+    def guid(self) -> int | None:
+        """Port GUID in the client id, which physical InfiniBand ports alone have."""
+        text = (self.client_id or "").lower()
+        try:
+            guid = int(text.replace(":", "")[-16:], 16)
+        except ValueError:
+            return None
+        return guid if guid > 0 and client_id(guid) == text else None
+
+
+class SeenMemory(BaseModel):
+    physical_mb: int | None = None
+
+
+class SeenPci(BaseModel):
+    vendor_id: str
+    product_id: str
+    bus: str
+
+    @property
+    def ids(self) -> str:
+        return f"{self.vendor_id}:{self.product_id}".lower()
+
+
+class SeenNeighbour(BaseModel):
+    switch_system_name: str | None = None
+    switch_port_id: str | None = None
+
+
+class Inventory(BaseModel):
+    interfaces: list[SeenInterface]
+    memory: SeenMemory | None = None
+    disks: list[dict[str, Any]] | None = None
+    bmc_address: str | None = None
+    bmc_mac: str | None = None
+
+
+class Plugins(BaseModel):
+    """What collectors and hooks add; None: that one didn't run."""
+
+    pci_devices: list[SeenPci] | None = None
+    parsed_lldp: dict[str, SeenNeighbour] | None = None
+
+
+def read_inspection(inventory: object, plugin_data: object) -> tuple[Inventory, Plugins]:
+    """Raises ValueError with what is wrong, in a few words."""
+    try:
+        return Inventory.model_validate(inventory), Plugins.model_validate(plugin_data or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "inventory"
+        raise ValueError(f"{where}: {first['msg']}") from None
