@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
+from bench.onlab import bench_lab
 from bench.row import row
 from weft.app.sitefile import checked, load_site
 from weft.client import Client, connect
@@ -28,7 +27,6 @@ from weft.model.site import Device, Interface, Site, SiteNetwork
 from weft.planning.site.graph import site_graph
 from weft.planning.site.parts import cut
 from weftlab.lab import Lab
-from weftlab.layout import free_ports
 
 ROUNDS = 2
 GOAL, AGAIN = 0.4, 3.0
@@ -38,13 +36,8 @@ MACHINES, SERVERS = 16, 26
 
 
 def rows() -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
-        lab = Lab(Path(folder) / "lab", ports=free_ports(), nodes=4, computes=1, ipus=0, say=print)
-        try:
-            lab.up()
-            return _measure(lab)
-        finally:
-            lab.down()
+    with bench_lab(nodes=4, computes=1, ipus=0) as lab:
+        return _measure(lab)
 
 
 def _measure(lab: Lab) -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, cast
 
 from openstack.config import OpenStackConfig
@@ -29,6 +27,7 @@ from openstack.connection import Connection
 from sqlalchemy import create_engine, text
 
 from bench.api import processor
+from bench.onlab import bench_lab
 from bench.row import row
 from weft.app.neutronjournal import database_url
 from weft.drivers.wire.agents import HttpAgent
@@ -37,7 +36,6 @@ from weft.model.ids import FULL_MEMBER
 from weft.model.site import Hca
 from weftlab import checks
 from weftlab.lab import Lab
-from weftlab.layout import free_ports
 from weftlab.site import FABRIC
 
 PORTS = 200
@@ -53,21 +51,8 @@ NUMBER = 0x170
 
 
 def rows() -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
-        lab = Lab(
-            Path(folder) / "lab",
-            ports=free_ports(),
-            nodes=NODES,
-            leaves=LEAVES,
-            hcas=HCAS,
-            say=print,
-            tenant_networks=True,
-        )
-        try:
-            lab.up()
-            return _measure(lab)
-        finally:
-            lab.down()
+    with bench_lab(nodes=NODES, leaves=LEAVES, hcas=HCAS, tenant_networks=True) as lab:
+        return _measure(lab)
 
 
 def _measure(lab: Lab) -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ import contextlib
 import json
 import ssl
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,16 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
 from bench import openstack_scripts as scripts
-from bench.orders import by_weft
+from bench.onlab import bench_lab, connections, in_turn
 from bench.row import row
-from weft.client import of_cloud
 from weft.model.site import Site, Switching
 from weftlab.lab import Lab
-from weftlab.layout import free_ports
 from weftlab.switches.front import PARKING
 from weftlab.switches.labsite import FABRIC, PHYSICAL_NETWORK
 
@@ -41,54 +37,24 @@ VLAN = 901
 
 
 def rows() -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory(prefix="weft-b-") as folder:
-        state = Path(folder) / "lab"
-        lab = Lab(
-            state,
-            ports=free_ports(),
-            nodes=NODES,
-            ipus=0,
-            fabric="ethernet",
-            switches="eos",
-            probes=False,  # the script sends nothing either
-            say=print,
-        )
-        try:
-            lab.up()
-            return _measure(lab)
-        finally:
-            lab.down()
+    # Without probes: the script sends nothing either.
+    with bench_lab(nodes=NODES, ipus=0, fabric="ethernet", switches="eos", probes=False) as lab:
+        return _measure(lab)
 
 
 def _measure(lab: Lab) -> list[dict[str, Any]]:
-    config = OpenStackConfig(config_files=[str(lab.clouds_yaml)])
-    # The service user in a tenant's project: it may ask for hosts, and the tenant's quota counts, as for weft.
-    connection = Connection(config=config.get_one("weft")).connect_as_project("team-b")
-    client = of_cloud(config.get_one("team-a"))
+    connection, client = connections(lab)
     nodes = {"count": NODES, "flavor": "a100x8", "image": "tiny"}
-    weft: list[float] = []
-    ready: list[float] = []
-    script: list[float] = []
-    release: list[float] = []
     with contextlib.closing(Switches(lab.site)) as switches:
-        for number in range(ROUNDS):
-            active, whole, back = by_weft(client, {"name": f"bench{number}", "nodes": nodes})
-            weft.append(active)
-            ready.append(whole)
-            release.append(back)
-            script.append(_script(connection, switches))
-            print(
-                f"round {number + 1}: weft {active:.1f} s to ACTIVE, {whole:.1f} s to READY; script {script[-1]:.1f} s",
-                flush=True,
-            )
-    ratio = statistics.median(a / b for a, b in zip(ready, script, strict=True))
+        took = in_turn(client, nodes, lambda: _script(connection, switches), ROUNDS)
+    ratio = took.ratio(took.ready)
     what = f"RoCE pod of {NODES} nodes"
     return [
-        row(f"{what} to ACTIVE, weft", statistics.median(weft), "s"),
-        row(f"{what} to READY, all planes read back, weft", statistics.median(ready), "s"),
-        row(f"{what}, hand-parallel script with the switches beside it", statistics.median(script), "s"),
+        row(f"{what} to ACTIVE, weft", statistics.median(took.active), "s"),
+        row(f"{what} to READY, all planes read back, weft", statistics.median(took.ready), "s"),
+        row(f"{what}, hand-parallel script with the switches beside it", statistics.median(took.script), "s"),
         row(f"{what} to READY, weft / script", ratio, "ratio", f"<= {GOAL:g}", ratio <= GOAL, "the script"),
-        row(f"{what} released with receipt, weft", statistics.median(release), "s"),
+        row(f"{what} released with receipt, weft", statistics.median(took.release), "s"),
     ]
 
 

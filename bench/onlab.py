@@ -1,0 +1,106 @@
+"""What benches on a lab share: a lab of their own, and orders by weft in turn with a script on the same cloud."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openstack.config import OpenStackConfig
+from openstack.connection import Connection
+
+from weft.client import Client, of_cloud
+from weft.model.pod import PodState
+from weftlab.lab import Lab
+from weftlab.layout import free_ports
+
+
+@contextmanager
+def bench_lab(**settings: Any) -> Generator[Lab]:
+    """A lab that is up; it is gone afterwards. `settings`: see `Lab`."""
+    with tempfile.TemporaryDirectory(prefix="weft-b-") as folder:
+        lab = Lab(Path(folder) / "lab", ports=free_ports(), say=print, **settings)
+        try:
+            lab.up()
+            yield lab
+        finally:
+            lab.down()
+
+
+def connections(lab: Lab) -> tuple[Connection, Client]:
+    """The script's, of the service user in a tenant's project: it may ask for hosts, and the tenant's quota counts, as
+    for weft; and a tenant's client of weft."""
+    config = OpenStackConfig(config_files=[str(lab.clouds_yaml)])
+    return Connection(config=config.get_one("weft")).connect_as_project("team-b"), of_cloud(
+        config.get_one("team-a")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Seconds of each round: weft's order to ACTIVE and to READY, its release, the script to ACTIVE."""
+
+    active: list[float]
+    ready: list[float]
+    release: list[float]
+    script: list[float]
+
+    def ratio(self, ours: list[float]) -> float:
+        """Median of the rounds' ratios to the script."""
+        return statistics.median(a / b for a, b in zip(ours, self.script, strict=True))
+
+
+def in_turn(
+    client: Client,
+    nodes: dict[str, Any],
+    script: Callable[[], float],
+    rounds: int,
+    before: Callable[[], object] = lambda: None,
+) -> Rounds:
+    """weft, the script, weft, the script … Args: before: called before each of them; its time doesn't count."""
+    found = Rounds([], [], [], [])
+    for number in range(rounds):
+        before()
+        active, ready, release = by_weft(client, {"name": f"bench{number}", "nodes": nodes})
+        before()
+        seconds = script()
+        for known, new in zip(
+            (found.active, found.ready, found.release, found.script),
+            (active, ready, release, seconds),
+            strict=True,
+        ):
+            known.append(new)
+        said = f"weft {active:.1f} s to ACTIVE, {ready:.1f} s to READY; script {seconds:.1f} s"
+        print(f"round {number + 1}: {said}", flush=True)
+    return found
+
+
+def by_weft(client: Client, order: dict[str, Any]) -> tuple[float, float, float]:
+    """Seconds from the request to all servers ACTIVE, to READY, and of the release."""
+    name = order["name"]
+    began = time.monotonic()
+    client.create_pod(order)
+    active = _until(client, name, lambda state: state in (PodState.VERIFYING, PodState.READY), began)
+    whole = _until(client, name, lambda state: state is PodState.READY, began)
+    began = time.monotonic()
+    client.release_pod(name)
+    return active, whole, _until(client, name, lambda state: state is PodState.RELEASED, began)
+
+
+def _until(client: Client, name: str, done: Callable[[PodState], bool], began: float) -> float:
+    """Follow the events, as the command line does, without polling, which would interfere."""
+    after = 0
+    for _ in range(200):
+        for event in client.pod_events(name, after=after, wait=20.0):
+            after = event["sequence"]
+            state = event["message"].split(":")[0].strip() if event["type"] == "state" else ""
+            if state == PodState.FAILED:
+                raise RuntimeError(f"pod {name}: {event['message']}")
+            if state in PodState.__members__ and done(PodState(state)):
+                return time.monotonic() - began
+    raise RuntimeError(f"pod {name} didn't get there")
