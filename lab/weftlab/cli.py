@@ -19,6 +19,22 @@ def add_commands(subparsers: Any) -> None:
     lab = subparsers.add_parser("lab", help="a whole AI cloud on this machine, to try weft and to test with")
     commands = lab.add_subparsers(dest="lab_command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start it")
+    _size_options(up)
+    _kind_options(up)
+    status = commands.add_parser("status", help="which service is up, and why not; exit code 1 if one is not")
+    status.add_argument("--json", action="store_true")
+    down = commands.add_parser("down", help="stop it and remove its state")
+    env = commands.add_parser("env", help="print shell lines that point OpenStack clients at it")
+    lying = liarcli.add_commands(commands, lambda args: _lab(args).liar())
+    for parser in (up, status, down, env, *(parser for parser, _ in lying)):
+        parser.add_argument("--state", type=Path, help="its folder (default $WEFT_LAB_STATE, or the user's)")
+        parser.add_argument("--cache", type=Path, help="for programs and databases (default ~/.cache/weft)")
+    for parser, run in ((up, _up), (status, _status), (down, _down), (env, _env), *lying):
+        parser.set_defaults(run=_guarded(run))
+
+
+def _size_options(up: argparse.ArgumentParser) -> None:
+    """How much there is of what a lab always has."""
     up.add_argument("--nodes", type=int, default=16, help="GPU nodes in the fabric (default 16)")
     up.add_argument("--leaves", type=int, help="leaf switches (default 4; more from 81 nodes on)")
     up.add_argument("--spines", type=int, help="spine switches (default 2; half as many as leaves)")
@@ -27,6 +43,10 @@ def add_commands(subparsers: Any) -> None:
     up.add_argument("--ipus", type=int, help="IPUs of the IPU-POD: 0, 4, 16 or 64 (default 16)")
     up.add_argument("--ports", type=int, help=f"first TCP port, on 127.0.0.1 (default {DEFAULT_PORTS})")
     up.add_argument("--without", nargs="+", default=[], metavar="SERVICE", help="services to leave out")
+
+
+def _kind_options(up: argparse.ArgumentParser) -> None:
+    """What kind of fabric it has, and what else runs in it."""
     up.add_argument(
         "--fabric-manager",
         choices=["opensm", "ufm"],
@@ -79,16 +99,6 @@ def add_commands(subparsers: Any) -> None:
         action=argparse.BooleanOptionalAction,
         help="a proxy between weft and OpenStack that lies when told to (`weft lab lie`); also for a lab that is up",
     )
-    status = commands.add_parser("status", help="which service is up, and why not; exit code 1 if one is not")
-    status.add_argument("--json", action="store_true")
-    down = commands.add_parser("down", help="stop it and remove its state")
-    env = commands.add_parser("env", help="print shell lines that point OpenStack clients at it")
-    lying = liarcli.add_commands(commands, lambda args: _lab(args).liar())
-    for parser in (up, status, down, env, *(parser for parser, _ in lying)):
-        parser.add_argument("--state", type=Path, help="its folder (default $WEFT_LAB_STATE, or the user's)")
-        parser.add_argument("--cache", type=Path, help="for programs and databases (default ~/.cache/weft)")
-    for parser, run in ((up, _up), (status, _status), (down, _down), (env, _env), *lying):
-        parser.set_defaults(run=_guarded(run))
 
 
 def _guarded(run: Any) -> Any:

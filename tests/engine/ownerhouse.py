@@ -10,7 +10,7 @@ from uuid import UUID
 from tests.engine.house import House
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import make_owner, read_owner
-from weft.engine.wants import Want, from_site
+from weft.engine.wants import Want
 from weft.engine.world import World
 from weft.generate.receipts import verify
 from weft.model.errors import UnknownError
@@ -77,7 +77,10 @@ def follows(owner: OwnerRecord, site: Site, seen: Tenants) -> Graph:
     return Graph(resources=(segment(owner, site, seen.number, seen.hosts),))
 
 
-WANTS: dict[OwnerKind, Want[Any]] = {"site": from_site(storage), "network": Want(look, follows)}
+WANTS: dict[OwnerKind, Want[Any]] = {
+    "site": Want(lambda owner, world: None, lambda owner, site, seen: storage(owner, site)),
+    "network": Want(look, follows),
+}
 
 
 class OwnerHouse(House):

@@ -52,8 +52,3 @@ class Want(Generic[S]):
 
 
 Wants = Mapping[OwnerKind, Want[Any]]
-
-
-def from_site(graph: Callable[[OwnerRecord, Site], Graph]) -> Want[None]:
-    """Of a kind whose graph depends on the site alone."""
-    return Want(lambda owner, world: None, lambda owner, site, seen: graph(owner, site))

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from weft.planning.fabric.addressing import (
     IPoIBAddress,
     client_id,
-    interface_client_id,
     mac_of_guid,
 )
 from weft.planning.fabric.functions import guid_of
@@ -29,16 +28,14 @@ def test_a_guid_without_its_two_middle_bytes_is_the_mac_address() -> None:
     assert mac_of_guid(0xF452140300383981) == "f4:52:14:38:39:81"
 
 
-def test_the_client_id_of_a_virtual_function_follows_from_its_mac_address() -> None:
+def test_the_guid_of_a_virtual_function_leads_back_to_its_mac_address() -> None:
     guid = guid_of("01:23:45:67:89:ab")
-    assert interface_client_id(guid) == "20:01:23:45:00:00:67:89:ab"
     assert mac_of_guid(guid) == "01:23:45:67:89:ab"
 
 
-def test_the_client_id_of_an_interface_as_cloud_init_has_it() -> None:
+def test_the_mac_address_of_an_interface_as_cloud_init_has_it() -> None:
     guid = IPoIBAddress.parse(OTHER).guid
     assert mac_of_guid(guid) == "00:11:22:33:44:56"
-    assert interface_client_id(guid) == "20:00:11:22:03:00:33:44:56"
 
 
 def test_a_physical_guid_does_not_come_back_from_its_mac_address() -> None:

@@ -21,8 +21,6 @@ _HARDWARE = re.compile(rf"[0-9a-fA-F]{{2}}(:[0-9a-fA-F]{{2}}){{{HARDWARE_BYTES -
 MOST_QPN = (1 << 24) - 1
 _IRONIC_CLIENT_ID = bytes.fromhex("ff000000000002000002c900")
 """What Ironic's agent puts before a physical port's GUID."""
-_IPOIB_TYPE = b"\x20"
-"""ARP hardware type of InfiniBand (RFC 4390 §2.1), before the identity of an interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +73,6 @@ def mac_of_guid(guid: int) -> str:
 def client_id(guid: int) -> str:
     """DHCP client id of a physical port: `extra.client-id` of its port in Ironic."""
     return _pairs(_IRONIC_CLIENT_ID + guid.to_bytes(8, "big"))
-
-
-def interface_client_id(guid: int) -> str:
-    """DHCP client id that cloud-init, and networking-mlnx for a virtual function, give an interface by its GUID."""
-    return _pairs(_IPOIB_TYPE + guid.to_bytes(8, "big"))
 
 
 def _pairs(whole: bytes) -> str:
