@@ -12,7 +12,7 @@ import pytest
 
 from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, list_of, real_ironic
 from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
-from weft.app.enroll import Enroller, read_wishes
+from weft.app.enroll import Enroller, read_input
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.enrollment import Enrollment
 from weft.model.errors import ConflictError, NotYetError, TemporaryError, WeftError
@@ -90,9 +90,9 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
         file.write_text("\n".join([*own, f"    baremetal_endpoint_override: {ironic.url}"]) + "\n")
         sessions = Sessions("weft", [file])
-        wishes = read_wishes(ironic.layout.site_path, list_of(ironic))
+        given = read_input(ironic.layout.site_path, list_of(ironic))
         (seen,) = (
-            Enroller(wishes, Enrollment(sessions), False, False, lambda line: None).run(PATIENCE).machines
+            Enroller(given, Enrollment(sessions), False, False, lambda line: None).run(PATIENCE).machines
         )
         assert seen.state == "available", seen.differences
         driver = OpenStackDriver("lab", sessions, machines=True)
