@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.helpers.dhcpagent import dhcp_agent
 from tests.helpers.sitenetworks import GATEWAYS, STORAGE
 from tests.helpers.terraform import Json, terraform
 from weft.app.sitefile import checked, load_site
-from weft.model.site import Device, Interface, SiteNetwork
+from weft.model.site import Device, Flavor, FlavorInNova, ImageProperties, Interface, Site, SiteNetwork
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
@@ -85,6 +86,14 @@ def gpu_interfaces(lab: Lab) -> list[Interface]:
     ]
 
 
+def nova_things(site: Site) -> dict[str, object]:
+    """A flavor of two NUMA nodes with huge pages, and an image for it."""
+    nova = FlavorInNova(extra_specs={"hw:mem_page_size": "large"})
+    flavor = Flavor(cores=4, memory_mib=4096, numa_nodes=2, nova=nova)
+    image = ImageProperties(properties={"hw_numa_nodes": "2", "trait:HW_NUMA_ROOT": "required"})
+    return {"flavors": {**site.clouds["lab"].flavors, "numa4": flavor}, "images": {"gpu-image": image}}
+
+
 @pytest.fixture
 def operator(lab: Lab, people: People, request: pytest.FixtureRequest) -> Generator[Person]:
     """With the site described; in the end it is destroyed, and the lab's own site active."""
@@ -96,7 +105,10 @@ def operator(lab: Lab, people: People, request: pytest.FixtureRequest) -> Genera
     update = {"networks": networks(project), "interfaces": tuple(interfaces()), "devices": tuple(devices)}
     if getattr(request, "param", "") == "gpu":
         update = {"networks": gpu_networks(project), "interfaces": tuple(gpu_interfaces(lab))}
-    site = checked(load_site(lab.site_path).model_copy(update=update))
+    whole = load_site(lab.site_path)
+    if getattr(request, "param", "") == "nova":
+        update = {"clouds": {"lab": whole.clouds["lab"].model_copy(update=nova_things(whole))}}
+    site = checked(whole.model_copy(update=update))
     file = person.folder / "described.yaml"  # JSON is YAML
     file.write_text(site.model_dump_json())
     good(person.weft("site", "activate", str(file)))
@@ -329,11 +341,13 @@ def test_names_of_hardware_resolve(lab: Lab, operator: Person) -> None:
     networks = {n.name: n.id for n in cloud.network.networks() if n.name in ("site-gw", "site-storage")}
     wanted = {f"{i.device}-{i.name}": str(i.address) for i in interfaces()}
     with dhcp_agent(lab, cloud) as names:
+        for network in networks.values():
+            wait_for(lambda network=network: names.serve(network))
         wait_for(lambda: all(names.serves(n) for n in networks.values()))
         gateways, storage = networks["site-gw"], networks["site-storage"]
         hardware = {n: a for n, a in wanted.items() if not n.startswith("nas")}
         asked = [f"{name}.lab.example" for name in hardware]
-        wait_for(lambda: all(names.resolved(gateways, asked).values()))
+        wait_for(lambda: all(a not in ([], ["?"]) for a in names.resolved(gateways, asked).values()))
         assert names.resolved(gateways, asked) == {f"{n}.lab.example": [a] for n, a in hardware.items()}
         assert names.resolved(gateways, list(hardware)) == {n: [a] for n, a in hardware.items()}
         filer = ["nas1-eth0.lab.example"]
@@ -348,3 +362,51 @@ def test_names_of_hardware_resolve(lab: Lab, operator: Person) -> None:
         wait_for(lambda: names.resolved(storage, filer)[filer[0]] == ["10.212.0.5"])
     good(operator.weft("site", "destroy", "--wait"))
     assert operator.weft("site", "receipt", "--json").json["receipt"]["clean"] is True
+
+
+@pytest.mark.parametrize("operator", ["nova"], indirect=True)
+def test_flavors_and_images(lab: Lab, operator: Person) -> None:
+    """From the plan to the receipt: a flavor is made, an image's properties are set; drift is mended; all is given
+    back."""
+    cloud = connection(lab, "operator")
+    lacking = operator.weft("site", "plan")
+    assert lacking.code == 1 and "no active images of that name" in lacking.out, lacking.out
+    service: Any = connection(lab, "weft").current_project_id
+    images: Any = cloud.image
+    image = images.create_image(
+        name="gpu-image",
+        data=b"no disk",
+        disk_format="raw",
+        container_format="bare",
+        owner=service,
+        hw_numa_nodes="1",
+        allow_duplicates=True,
+    )
+    try:
+        _flavor_and_image(operator, cloud, image.id)
+    finally:
+        images.delete_image(image.id)
+
+
+def _flavor_and_image(operator: Person, cloud: Any, image: str) -> None:
+    planned = good(operator.weft("site", "plan")).out
+    assert "+  flavor/lab/numa4" in planned and "hw:mem_page_size=large" in planned, planned
+    good(operator.weft("site", "apply", "--wait"))
+    flavor = next(f for f in cloud.compute.flavors(get_extra_specs=True) if f.name == "numa4")
+    wanted = {"hw:mem_page_size": "large", "hw:numa_nodes": "2"}
+    assert (flavor.vcpus, flavor.ram) == (4, 4096) and wanted.items() <= flavor.extra_specs.items()
+    assert cloud.image.get(f"/images/{image}").json()["hw_numa_nodes"] == "2"
+    assert "Nothing to change" in good(operator.weft("site", "apply", "--wait")).out
+    good(operator.weft("audit"))
+    cloud.compute.create_flavor_extra_specs(flavor, {"hw:numa_nodes": "8"})
+    told = good(operator.weft("site", "plan")).out
+    assert "hw:numa_nodes=8 → hw:numa_nodes=2" in told, told
+    good(operator.weft("site", "apply", "--wait"))
+    wait_for(lambda: cloud.compute.fetch_flavor_extra_specs(flavor).extra_specs["hw:numa_nodes"] == "2")
+    good(operator.weft("site", "destroy", "--wait"))
+    receipt = operator.weft("site", "receipt", "--json").json["receipt"]
+    assert receipt["clean"] and {i["plane"]: i["result"] for i in receipt["items"]}["flavor"] == "clean"
+    assert {i["result"] for i in receipt["items"] if i["plane"] == "image_properties"} == {"kept"}
+    assert not [f for f in cloud.compute.flavors() if f.name == "numa4"]
+    left = cloud.image.get(f"/images/{image}").json()
+    assert left["hw_numa_nodes"] == "1" and not [k for k in left if k.startswith(("weft", "trait"))]

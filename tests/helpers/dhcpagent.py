@@ -38,14 +38,17 @@ class Plug(interface.LinuxInterfaceDriver):
 """
 ASK = """
 import sys
+import dns.exception
 import dns.resolver
 asked = dns.resolver.Resolver(configure=False)
-asked.nameservers, asked.lifetime = [sys.argv[1]], 5
+asked.nameservers, asked.lifetime = [sys.argv[1]], 2
 for name in sys.argv[2:]:
     try:
         print(name, *sorted(r.address for r in asked.resolve(name, "A")))
     except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
         print(name)
+    except dns.exception.DNSException:
+        print(name, "?")
 """
 
 
@@ -55,12 +58,19 @@ class Names:
     def __init__(self, cloud: Any) -> None:
         self._cloud = cloud
 
+    def serve(self, network: str) -> bool:
+        """Schedule a network that was there before the agent; whether the agent is alive to serve it."""
+        agent = next((a for a in self._cloud.network.agents(host=HOST) if a.is_alive), None)
+        if agent is not None:
+            self._cloud.network.add_dhcp_agent_to_network(agent, network)
+        return agent is not None
+
     def serves(self, network: str) -> bool:
         """Whether the agent has said that its port there is up."""
         return bool(self._server(network)) and _space(network).exists()
 
     def resolved(self, network: str, names: list[str]) -> dict[str, list[str]]:
-        """Name -> addresses; empty: the resolver knows none."""
+        """Name -> addresses; empty: the resolver knows none; `?`: it doesn't answer (yet)."""
         space, server = _space(network), self._server(network)
         argv = ["nsenter", f"--net={space}", sys.executable, "-c", ASK, server, *names]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)

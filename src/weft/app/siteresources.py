@@ -6,7 +6,15 @@ from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.siteowner import DesiredSite, desired_of, last_destroyed, pods_on, set_desired, site_owner
+from weft.engine.siteowner import (
+    DesiredSite,
+    desired_of,
+    last_destroyed,
+    pods_on,
+    pods_with,
+    set_desired,
+    site_owner,
+)
 from weft.engine.siteplan import PlannedSite, SitePlanner, followed
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.pod import Cause, PodState
@@ -122,10 +130,13 @@ class SiteResourceVerbs(Desk):
         used = [
             f"{pod} on {n}" for n, pods in pods_on(self._store.database, networks).items() for pod in pods
         ]
+        flavors = {(r.where, r.name) for r in desired.graph.resources if r.kind is Kind.FLAVOR}
+        found = pods_with(self._store.database, flavors)
+        used += [f"{pod} with flavor {name}" for (_, name), pods in found.items() for pod in pods]
         if used:
             said = ", ".join(used[:SHOWN])
             more = f" and {len(used) - SHOWN} more" if len(used) > SHOWN else ""
-            raise ConflictError(f"pods use networks of the site: {said}{more}; release them first")
+            raise ConflictError(f"pods use networks or flavors of the site: {said}{more}; release them first")
 
     def _resources(self, owner: OwnerRecord, desired: DesiredSite) -> SiteResources:
         records = self._store.resources(owner.id)

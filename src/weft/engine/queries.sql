@@ -1324,6 +1324,13 @@ WHERE p.state <> 'RELEASED' AND r.kind IN ('port', 'router', 'floating_ip')
   AND coalesce(r.document -> 'spec' ->> 'site_network', r.document -> 'spec' ->> 'external_network') = ANY(%(networks)s)
 ORDER BY p.name;
 
+-- name: pods_with_flavors
+-- Live pods with servers of these flavors.
+SELECT DISTINCT p.name, r.document ->> 'where' AS cloud, r.document -> 'spec' ->> 'flavor' AS flavor
+FROM resource r JOIN pod p ON p.id = r.owner_id
+WHERE p.state <> 'RELEASED' AND r.kind = 'server' AND r.document -> 'spec' ->> 'flavor' = ANY(%(flavors)s)
+ORDER BY p.name;
+
 -- name: lock_owner
 SELECT wanted, state FROM ONLY owner WHERE id = %(id)s FOR UPDATE;
 

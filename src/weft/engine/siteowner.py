@@ -109,6 +109,18 @@ def pods_on(database: Database, networks: Iterable[str]) -> dict[str, list[str]]
     return found
 
 
+def pods_with(database: Database, flavors: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+    """Cloud and name of a flavor -> live pods with servers of it."""
+    wanted = set(flavors)
+    with database.statement() as tx:
+        rows = tx.rows("pods_with_flavors", flavors=sorted(name for _, name in wanted))
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if (of := (row["cloud"], row["flavor"])) in wanted:
+            found.setdefault(of, []).append(row["name"])
+    return found
+
+
 def applied_site(database: Database) -> Want[DesiredSite]:
     """What is wanted of an owner of kind site: as it was applied."""
 

@@ -10,13 +10,13 @@ from uuid import UUID
 
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import ResourceRecord
-from weft.engine.siteowner import NO_PROJECT, pods_on, site_owner
+from weft.engine.siteowner import NO_PROJECT, pods_on, pods_with, site_owner
 from weft.engine.siteparts import SiteRecord
 from weft.engine.store import Store
 from weft.engine.world import World
 from weft.model.errors import ConflictError, UnknownError
 from weft.model.owner import Owner
-from weft.model.resources import Graph, NetworkSpec, Observed, Resource, SubnetSpec
+from weft.model.resources import Graph, Kind, NetworkSpec, Observed, Resource, SubnetSpec
 from weft.model.siteplan import SiteConflict, SitePlan, SiteStep
 from weft.planning.owners.follow import Known, follow
 from weft.planning.site.changes import adoptable, conflicts, notes, site_steps, with_former, with_new_ports
@@ -27,6 +27,7 @@ from weft.ports.resources import Scope
 T = TypeVar("T")
 MOST_PODS = 5
 """Pods that a sentence names."""
+_GOING = ("remove", "recreate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ class SitePlanner:
         seen |= self._find(scope, taken, {**ids, **adopted})
         known = owner.owner if owner else None
         steps = site_steps(_known(records.values()), graph, seen, adopted)
-        found = (*conflicts(graph, existing, adopted, seen, known), *self._used(steps, records))
+        used = (*self._used(steps, records), *self._flavors_used(steps))
+        found = (*conflicts(graph, existing, adopted, seen, known), *used)
         plan = SitePlan(
             site=record.site.name,
             generation=record.generation,
@@ -96,7 +98,7 @@ class SitePlanner:
         going: dict[str, str] = {}
         for step in steps:
             record = records.get(step.key)
-            if step.action not in ("remove", "recreate") or record is None:
+            if step.action not in _GOING or record is None:
                 continue
             spec = record.resource.spec
             network = records.get(spec.network) if isinstance(spec, SubnetSpec) else record
@@ -105,11 +107,19 @@ class SitePlanner:
         if not going:
             return
         for name, pods in pods_on(self._store.database, going).items():
-            said = ", ".join(pods[:MOST_PODS]) + (
-                f" and {len(pods) - MOST_PODS} more" if pods[MOST_PODS:] else ""
-            )
-            what = f"network {name} would be removed, and pods use it: {said}; release them first"
+            what = f"network {name} would be removed, and pods use it: {_some(pods)}; release them first"
             yield SiteConflict(key=going[name], id="", what=what)
+
+    def _flavors_used(self, steps: Sequence[SiteStep]) -> Iterator[SiteConflict]:
+        """Nova can't change how large a flavor is: another one would have its name, and pods go on with theirs."""
+        going = {(s.where, s.name): s for s in steps if s.kind == str(Kind.FLAVOR) and s.action in _GOING}
+        if not going:
+            return
+        for of, pods in pods_with(self._store.database, going).items():
+            fields = ", ".join(f"{f.field} {f.was} → {f.becomes}" for f in going[of].fields)
+            then = f"made again ({fields})" if going[of].action == "recreate" else "deleted"
+            what = f"flavor {of[1]} would be {then}, and pods have servers of it: {_some(pods)}; release them first"
+            yield SiteConflict(key=going[of].key, id=going[of].id or "", what=what)
 
     def _projects(self, graph: Graph) -> dict[str, Mapping[str, str]]:
         """Of clouds where something is shared."""
@@ -152,6 +162,11 @@ class SitePlanner:
         for part in _at_once(look, places):
             found |= part
         return found
+
+
+def _some(pods: Sequence[str]) -> str:
+    more = f" and {len(pods) - MOST_PODS} more" if pods[MOST_PODS:] else ""
+    return ", ".join(pods[:MOST_PODS]) + more
 
 
 def _at_once(look: Callable[[str], T], places: Sequence[str]) -> list[T]:

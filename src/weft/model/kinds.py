@@ -12,7 +12,9 @@ from enum import StrEnum
 from typing import Self
 
 from weft.model.specs import (
+    FlavorSpec,
     FloatingIPSpec,
+    ImagePropertiesSpec,
     KeyPairSpec,
     MachineSpec,
     NetworkSpec,
@@ -281,6 +283,25 @@ class Kind(AnyKind):
             many="floating IPs",
             shown=_fields("external_network port"),
             quota="floating IPs",
+        ),
+    )
+    FLAVOR = (
+        "flavor",
+        Row(
+            spec=FlavorSpec,
+            one="flavor",
+            many="flavors",
+            in_place=_fields("extra_specs former"),
+        ),
+    )
+    IMAGE_PROPERTIES = (
+        "image_properties",
+        Row(
+            spec=ImagePropertiesSpec,
+            one="image's properties",
+            many="images' properties",
+            in_place=_fields("properties former"),
+            lent=True,
         ),
     )
     VIPU_AGENT = (

@@ -152,8 +152,9 @@ class FakeCloud(FakeServers, FakeStorage):
             scope.fence()
             outcome = Outcome()
             for thing in self._mine(scope, ids).get(resource.key, []):
-                if scope.leaving and resource.spec.stays and resource.key in ids:
-                    thing.mark, thing.name = None, str(thing.fields["kept_as"])
+                made = resource.kind is Kind.FLAVOR  # one that was adopted is the driver's own business
+                if scope.leaving and resource.spec.stays and resource.key in ids and not made:
+                    thing.mark, thing.name = None, str(thing.fields.get("kept_as", thing.name))
                     outcome = Outcome(thing.id)
                 else:
                     outcome = self._remove(thing, resource.key)

@@ -16,7 +16,7 @@ from tests.helpers.terraform import Json, Terraform, terraform, written
 from tests.planning.site.test_site_graph import PROJECTS, ipupod64, subnet
 from weft.model.errors import InputError
 from weft.model.resources import PortSpec, RouterSpec, SecurityGroupSpec
-from weft.model.site import Site, SiteNetwork
+from weft.model.site import Flavor, FlavorInNova, ImageProperties, Site, SiteNetwork
 from weft.planning.export.formats import export
 from weft.planning.export.terraform import unknown_parts
 from weft.planning.export.terraformtext import tf_name
@@ -83,6 +83,17 @@ def test_everything_of_the_graph_is_there_by_its_own_name() -> None:
     assert sum("_router_interface_v2" in a for a in found) == sum(len(r.subnets) for r in routers) == 1
     shared = [p for r in graph for p in getattr(r.spec, "shared_with", ())]
     assert sorted(f["target_tenant"] for a, f in found.items() if "_rbac_policy_v2" in a) == sorted(shared)
+
+
+def test_flavors_and_images_are_left_out() -> None:
+    """They are weft's alone: what was there before them is remembered by weft."""
+    site = full()
+    name, cloud = next(iter(site.clouds.items()))
+    flavor = Flavor(cores=4, memory_mib=4096, nova=FlavorInNova())
+    image = ImageProperties(properties={"hw_numa_nodes": "2"})
+    update = {"flavors": {**cloud.flavors, "numa4": flavor}, "images": {"gpu": image}}
+    other = site.model_copy(update={"clouds": {**site.clouds, name: cloud.model_copy(update=update)}})
+    assert "flavor/" in str(site_graph(other).by_key()) and documents(other) == documents(site)
 
 
 def test_hardwares_ports_have_mac_address_and_name_and_are_not_filtered() -> None:

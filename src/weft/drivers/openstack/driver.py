@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from weft.drivers.openstack.base import Call, KindDriver, Row, look, outcomes_of
 from weft.drivers.openstack.cinder import VolumeAttachments, Volumes
+from weft.drivers.openstack.flavors import Flavors
+from weft.drivers.openstack.images import Images
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.machine import Machines
 from weft.drivers.openstack.manila import SHARES, ShareAccess
@@ -42,6 +44,8 @@ DRIVERS: tuple[KindDriver, ...] = (
     Networks(),
     SecurityGroups(),
     KeyPairs(),
+    Flavors(),
+    Images(),
 )
 """In the order in which they can be removed."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Network
 
+from weft.drivers.openstack.images import images_named
 from weft.drivers.openstack.networks import IDS_IN_A_URL
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
@@ -37,6 +38,8 @@ class OpenStackExisting:
         look.ports([r for r in left if r.kind is Kind.PORT])
         look.named([r for r in left if r.kind is Kind.ROUTER], "routers")
         look.named([r for r in left if r.kind is Kind.SECURITY_GROUP], "security_groups")
+        look.flavors([r for r in left if r.kind is Kind.FLAVOR])
+        look.images([r for r in left if r.kind is Kind.IMAGE_PROPERTIES])
         return {key: found for key, found in look.found.items() if found}
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
@@ -141,6 +144,32 @@ class _Look:
         for resource in wanted:
             for row in (row for row in rows if row["name"] == resource.name):
                 self._add(resource, row, f"the name {resource.name}")
+
+    def flavors(self, wanted: Sequence[Resource]) -> None:
+        if not wanted:
+            return
+        rows = self._own.compute.listing("list flavors", "/flavors/detail", "flavors")
+        for resource in wanted:
+            for row in self._others([row for row in rows if row["name"] == resource.name]):
+                mark = Mark.parse(row.get("description") or "")
+                like = f"the name {resource.name}"
+                one = Existing(row["id"], f"flavor {row['id']}", "", like, own=True, mark=mark)
+                self.found.setdefault(resource.key, []).append(one)
+
+    def images(self, wanted: Sequence[Resource]) -> None:
+        """What is in the way is that there is none, or that it is somebody else's."""
+        for resource in wanted:
+            rows = images_named(self._own, resource.name)
+            mine = [row for row in rows if row.get("owner") == self._project]
+            if len(mine) == 1:
+                continue
+            then = "upload it there, once, or correct the site"
+            has = f"{len(mine) or 'no'} active image{'' if len(mine) == 1 else 's'} of that name"
+            if rows and not mine:
+                has += f" ({rows[0]['id']} is of project {rows[0].get('owner')})"
+            where = f"project {self._project} of weft's service user, for {resource.name},"
+            one = Existing("", where, "", has, own=False, same=False, then=then)
+            self.found.setdefault(resource.key, []).append(one)
 
     def _others(self, rows: Sequence[Json]) -> list[Json]:
         """Without what weft has already, also under a key that isn't wanted any more."""

@@ -4,7 +4,15 @@ These are the values; reading them from YAML and CSV with file and line in every
 """
 
 from weft.model.site.cabling import Link, Rack, Switch
-from weft.model.site.clouds import AcceleratorCount, Cloud, Flavor, ManagementNetwork, PciAffinity
+from weft.model.site.clouds import (
+    AcceleratorCount,
+    Cloud,
+    Flavor,
+    FlavorInNova,
+    ImageProperties,
+    ManagementNetwork,
+    PciAffinity,
+)
 from weft.model.site.deployment import Deployment, DeploymentRole, Function, LdapDomain, PciDevice, cpus_of
 from weft.model.site.devices import DNS_NAMES, Device, Interface, port_names
 from weft.model.site.fabrics import Fabric, FabricAgent, FabricManager
@@ -56,8 +64,10 @@ __all__ = [
     "FabricAgent",
     "FabricManager",
     "Flavor",
+    "FlavorInNova",
     "Function",
     "Hca",
+    "ImageProperties",
     "Interface",
     "IpuBmcNetwork",
     "IpuController",

@@ -28,6 +28,36 @@ PciAffinity = Literal["required", "legacy", "socket", "preferred"]
 """Nova's `hw:pci_numa_affinity_policy`. legacy is required for devices whose NUMA node is known, as a site's are."""
 
 
+PropertyKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,255}$")]
+PropertyValue = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+"""Nova's limits on extra specs."""
+
+
+class FlavorInNova(Document):
+    """What `weft site apply` makes of a flavor in Nova."""
+
+    vcpus: int | None = Field(default=None, ge=1, description="vCPUs. Default: the flavor's `cores`.")
+    ram_mib: int | None = Field(
+        default=None, ge=1, description="Memory in MiB. Default: the flavor's `memory_mib`."
+    )
+    disk_gib: int = Field(default=0, ge=0, description="Root disk in GiB; 0: as large as the image.")
+    extra_specs: dict[PropertyKey, PropertyValue] = Field(
+        default_factory=dict,
+        description="Extra specs besides those that follow from the flavor (`pci_passthrough:alias`, `hw:cpu_policy`, "
+        "`hw:numa_nodes`, `hw:pci_numa_affinity_policy`), such as `hw:mem_page_size: large`.",
+    )
+
+
+class ImageProperties(Document):
+    """An image in Glance, in the project of weft's service user."""
+
+    properties: dict[PropertyKey, PropertyValue] = Field(
+        min_length=1,
+        description="Properties that `weft site apply` sets on it, such as `hw_numa_nodes` or `trait:CUSTOM_GPU`; "
+        "others that it has stay.",
+    )
+
+
 class Flavor(Document):
     """What weft must know about a Nova flavor to plan without querying the cloud."""
 
@@ -69,6 +99,20 @@ class Flavor(Document):
         description="`hw:pci_numa_affinity_policy` of servers bound to NUMA nodes: devices must be on these (required, "
         "legacy) or on their sockets (socket), or only should be (preferred).",
     )
+
+    nova: FlavorInNova | None = Field(
+        default=None, description="`weft site apply` makes it in Nova. Default: it is there already."
+    )
+
+    @property
+    def vcpus(self) -> int:
+        """In Nova; 0: the site doesn't say."""
+        return (self.nova.vcpus if self.nova else None) or self.cores
+
+    @property
+    def ram_mib(self) -> int:
+        """In Nova; 0: the site doesn't say."""
+        return (self.nova.ram_mib if self.nova else None) or self.memory_mib
 
     @property
     def numa(self) -> int | None:
@@ -149,6 +193,9 @@ class Cloud(Document):
     storage: Storage = Field(default=Storage(), description="Shares, volumes and exports that pods may have.")
     flavors: dict[Name, Flavor] = Field(
         default_factory=dict, description="Nova flavors that pods may use, by name."
+    )
+    images: dict[Name, ImageProperties] = Field(
+        default_factory=dict, description="Images with properties that `weft site apply` sets, by name."
     )
     deployment: Deployment | None = Field(
         default=None, description="How the cloud itself is deployed, for `weft site export`."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from weft.model.errors import InputError
-from weft.model.resources import Graph, Observed
+from weft.model.resources import Graph, Observed, PropertiesSpec
 from weft.model.site import Site
 from weft.planning.export.terraformblocks import (
     EXTERNAL,
@@ -74,8 +74,9 @@ def cloud_with_networks(site: Site, cloud: str | None) -> str:
 
 
 def graph_of(site: Site, cloud: str) -> Graph:
-    """What the site needs in one of its clouds."""
-    return Graph(resources=tuple(r for r in site_graph(site).resources if r.where == cloud))
+    """What the site needs of networks in one of its clouds; flavors and images are weft's alone."""
+    mine = (r for r in site_graph(site).resources if r.where == cloud)
+    return Graph(resources=tuple(r for r in mine if not isinstance(r.spec, PropertiesSpec)))
 
 
 def profile_of(site: Site, cloud: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from weft.model.change import SpecChange
 from weft.model.owner import Owner
-from weft.model.resources import Graph, NetworkSpec, Observed, Resource, SegmentSpec
+from weft.model.resources import Graph, NetworkSpec, Observed, PropertiesSpec, Resource, SegmentSpec
 from weft.model.siteplan import SiteAction, SiteConflict, SiteStep
 from weft.planning.owners.follow import Known, follow
 from weft.ports.existing import Existing
@@ -25,7 +25,7 @@ FIXED = frozenset(
         "mac",
         "vnic_type",
     }
-    | {"host", "vif"}
+    | {"host", "vif", "vcpus", "ram", "disk"}
 )
 """Fields of what is there, as drivers report them, that can't be changed in place: such a thing can't be adopted."""
 
@@ -165,7 +165,7 @@ def _specs(before: Resource, after: Resource | None) -> tuple[SpecChange, ...]:
     return tuple(
         SpecChange(key=after.key, field=name, was=_text(was), becomes=_text(value))
         for name, value in after.spec
-        if (was := getattr(before.spec, name, None)) != value
+        if name != "former" and (was := getattr(before.spec, name, None)) != value
     )
 
 
@@ -181,12 +181,15 @@ def _members(key: str, before: SegmentSpec, after: SegmentSpec) -> Iterator[Spec
 
 
 def with_former(graph: Graph, rows: Mapping[str, Known]) -> Graph:
-    """The graph, in which the site's own segments name the ports that were in them, too: whoever takes a port off must
-    know that it is there by weft's doing."""
+    """The graph, in which segments name the ports that were in them, and flavors and images the keys that were set:
+    whoever takes one away must know that it is there by weft's doing."""
 
     def one(resource: Resource) -> Resource:
         spec, row = resource.spec, rows.get(resource.key)
         was = row.resource.spec if row is not None and not row.nowhere else None
+        if isinstance(spec, PropertiesSpec) and isinstance(was, PropertiesSpec):
+            gone = tuple(sorted((was.keys.keys() | set(was.former)) - spec.keys.keys()))
+            return resource.model_copy(update={"spec": spec.model_copy(update={"former": gone})})
         if not isinstance(spec, SegmentSpec) or not isinstance(was, SegmentSpec) or was.number != spec.number:
             return resource
         former = tuple(sorted((was.ports | set(was.former)) - spec.ports))
@@ -226,6 +229,9 @@ def _text(value: object) -> str:
             return "none"
         case bool():
             return "yes" if value else "no"
+        case dict():
+            pairs: dict[str, str] = value  # pyright: ignore[reportUnknownVariableType]
+            return ", ".join(f"{k}={v}" for k, v in sorted(pairs.items())) or "none"
         case tuple():
             return ", ".join(str(v) for v in value) or "none"  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
         case _:

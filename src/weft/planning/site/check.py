@@ -20,6 +20,7 @@ from weft.planning.site.fabrictypes import check_fabric_types
 from weft.planning.site.hardware import check_hardware
 from weft.planning.site.networks import check_networks
 from weft.planning.site.nodeparts import check_parts_of_nodes
+from weft.planning.site.novathings import check_nova_things
 from weft.planning.site.nvlink import check_nvlink, check_rails
 from weft.planning.site.ownports import check_own_ports
 from weft.planning.site.ranges import check_ranges
@@ -59,6 +60,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *check_networks(site),
         *check_hardware(site),
         *check_own_ports(site),
+        *check_nova_things(site),
         *check_deployments(site),
     ]
 

@@ -14,9 +14,12 @@ from ipaddress import IPv4Address
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import Mode
 from weft.model.ids import Mac
+from weft.model.novaflavor import extra_specs
 from weft.model.resources import (
     Egress,
+    FlavorSpec,
     Graph,
+    ImagePropertiesSpec,
     Ingress,
     NetworkSpec,
     PortSpec,
@@ -27,7 +30,7 @@ from weft.model.resources import (
     Spec,
     SubnetSpec,
 )
-from weft.model.site import Site, SiteNetwork, SiteSubnet, SubnetRole
+from weft.model.site import Flavor, Site, SiteNetwork, SiteSubnet, SubnetRole
 from weft.planning.shapes.graph import in_order
 from weft.planning.site.hardware import network_at
 
@@ -51,6 +54,7 @@ def _resources(site: Site) -> Iterator[Resource]:
     for leg in legs(site):
         yield leg.resource(site)
     yield from _segments(site)
+    yield from _of_nova(site)
 
 
 # -- networks ------------------------------------------------------------------------------------------------------
@@ -194,6 +198,33 @@ def _segments(site: Site) -> Iterator[Resource]:
 
 def switch_of(plug: str) -> str:
     return plug.partition("/")[0]
+
+
+# -- flavors and images --------------------------------------------------------------------------------------------
+
+
+def _of_nova(site: Site) -> Iterator[Resource]:
+    """Flavors that are made by weft, and properties of images."""
+    for cloud, one in site.clouds.items():
+        for name, flavor in one.flavors.items():
+            if flavor.nova is not None:
+                spec = FlavorSpec(
+                    vcpus=flavor.vcpus,
+                    ram=flavor.ram_mib,
+                    disk=flavor.nova.disk_gib,
+                    extra_specs=specs_of(flavor),
+                )
+                yield _made(f"flavor/{cloud}/{name}", name, cloud, spec)
+        for name, image in one.images.items():
+            properties = ImagePropertiesSpec(properties=dict(sorted(image.properties.items())))
+            yield _made(f"image_properties/{cloud}/{name}", name, cloud, properties)
+
+
+def specs_of(flavor: Flavor) -> dict[str, str]:
+    """Extra specs in Nova: those that follow from what weft counts, and the site's own."""
+    own = flavor.nova.extra_specs if flavor.nova is not None else {}
+    following = {} if flavor.bare_metal else extra_specs(flavor)
+    return dict(sorted({**own, **following}.items()))
 
 
 # -- security groups -----------------------------------------------------------------------------------------------

@@ -1,0 +1,155 @@
+"""Properties of images that the site describes. The images are others' work: they are there before and after.
+
+weft's mark is a property, too, with the image's id in it: Nova gives a server's snapshot the properties of its image,
+and a copy is no mark. What weft has overwritten is in another one, and is there again in the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.properties import with_keys
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
+from weft.model.errors import PermanentError
+from weft.model.mark import Mark
+from weft.model.resources import ImagePropertiesSpec, Kind, Observed, Outcome, Resource, Status
+
+MARK, BEFORE = "weft_mark", "weft_before"
+KEYS = "properties"
+PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
+
+
+class Images(KindDriver):
+    kind = Kind.IMAGE_PROPERTIES
+    updatable = frozenset({"mark", KEYS})
+
+    def project(self, call: Call) -> Project:
+        return call.own
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+        """Those with properties of weft's: an image without is nothing of weft's yet."""
+        return [row for row in self._listed(call.own) if row.mark is not None]
+
+    def all_rows(self, own: Project) -> list[Row]:
+        return [row for row in self._listed(own) if row.mark is not None]
+
+    def one_row(self, project: Project, thing_id: str) -> Row | None:
+        asked = f"read image {thing_id}"
+        answer = project.image.ask(asked, "GET", f"/images/{thing_id}", ok=(404,))
+        if answer.status == 404:
+            if thing_id in answer.text and answer.request_id:
+                return None
+            raise project.image.error(asked, answer, reading=True)
+        return _row(dict(answer.body))
+
+    def control(self, call: Call) -> str:
+        """Any image: those of the site are never deleted by weft."""
+        rows = call.own.image.listing("list images", "/images", "images", {"limit": 1})
+        if not rows:
+            raise call.own.image.unseen("see an image", "none is listed")
+        return f"image {rows[0]['id']} was seen with the same token"
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        return {}
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        return {}
+
+    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+        observed = super().observe(call, resource, row)
+        return with_keys(observed, KEYS, _spec(resource), _texts(row.raw), _had(row.raw))
+
+    def status(self, row: Row) -> tuple[Status, str]:
+        return Status.SETTLED, ""
+
+    def facts(self, row: Row) -> dict[str, object]:
+        return {}
+
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        return outcomes_of(call, wanted, lambda resource: self._begin(call, resource))
+
+    def _begin(self, call: Call, resource: Resource) -> str:
+        name, own = resource.name, call.own.network.signed_in_project()
+        found = [i for i in images_named(call.own, name) if i.get("owner") == own]
+        if len(found) != 1:
+            what = f"project {own} has {len(found) or 'no'} active image{'s' if found else ''} of that name"
+            then = "upload it there, once, or correct the site"
+            raise PermanentError(f"set properties of image {name}", "Glance", what, then)
+        self._write(call, resource, _row(found[0]))
+        return str(found[0]["id"])
+
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        self._write(call, resource, row)
+
+    def _write(self, call: Call, resource: Resource, row: Row) -> None:
+        """All in one request: Glance makes all of a patch, or nothing of it."""
+        spec, there = _spec(resource), _texts(row.raw)
+        had = _had(row.raw)
+        for key in spec.properties:
+            if BEFORE not in there and key in there and there[key] != spec.properties[key]:
+                had[key] = there[key]
+        news: dict[str, str | None] = {**{k: had.get(k) for k in spec.former}, **spec.properties}
+        news |= {MARK: _mark_text(row.id, call.text(resource.key)), BEFORE: json.dumps(had)}
+        self._patch(call.own, row, news)
+
+    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+        spec, had = _spec(resource), _had(row.raw)
+        back: dict[str, str | None] = {k: had.get(k) for k in (*spec.properties, *spec.former)}
+        self._patch(call.own, row, {**back, MARK: None, BEFORE: None})
+
+    def kept(self, call: Call, row: Row) -> str:
+        return "the image is others', and has the properties that it had"
+
+    def remove(self, project: Project, row: Row) -> None:
+        """The audit's, of an owner that is gone: which keys were set nobody knows any more. The mark goes."""
+        self._patch(project, row, {MARK: None, BEFORE: None})
+
+    def _patch(self, own: Project, row: Row, news: Mapping[str, str | None]) -> None:
+        there, body = _texts(row.raw), list[dict[str, Any]]()
+        for key, value in news.items():
+            if value is None and key in there:
+                body.append({"op": "remove", "path": f"/{key}"})
+            elif value is not None and there.get(key) != value:
+                body.append({"op": "replace" if key in there else "add", "path": f"/{key}", "value": value})
+        if body:
+            asked = f"set properties of image {row.name}"
+            own.image.ask(asked, "PATCH", f"/images/{row.id}", json=body, headers=PATCH)
+
+    def _listed(self, own: Project) -> list[Row]:
+        return [_row(raw) for raw in own.image.listing("list images", "/images", "images")]
+
+
+def images_named(own: Project, name: str) -> list[Json]:
+    """Active images with exactly this name that weft's user sees."""
+    rows = own.image.listing(f"find image {name}", "/images", "images", {"name": name, "status": "active"})
+    return [row for row in rows if row["name"] == name]
+
+
+def _mark_text(image: str, mark: str) -> str:
+    return f"{image} {mark}"
+
+
+def _row(raw: Json) -> Row:
+    image, _, text = str(raw.get(MARK) or "").partition(" ")
+    mark = Mark.parse(text) if image == raw["id"] else None
+    return Row(raw["id"], raw.get("name") or "", mark, raw.get("owner"), raw.get("created_at") or "", raw)
+
+
+def _spec(resource: Resource) -> ImagePropertiesSpec:
+    assert isinstance(resource.spec, ImagePropertiesSpec)
+    return resource.spec
+
+
+def _texts(raw: Json) -> dict[str, str]:
+    """Properties; Glance's own fields that aren't texts are none."""
+    return {k: v for k, v in raw.items() if isinstance(v, str)}
+
+
+def _had(raw: Json) -> dict[str, str]:
+    """What the image had before weft; nothing of what a copy of it says."""
+    image, _, _ = str(raw.get(MARK) or "").partition(" ")
+    return dict(json.loads(raw.get(BEFORE) or "{}")) if image == raw["id"] else {}

@@ -1,0 +1,82 @@
+"""Flavors that weft makes and images whose properties it sets: the graph, and every mistake by one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.helpers.ownports import ethernet_lab
+from weft.model.resources import FlavorSpec, ImagePropertiesSpec
+from weft.model.site import Flavor, ImageProperties, Site
+from weft.planning.site.graph import site_graph
+from weft.planning.site.novathings import check_nova_things
+
+GPU: dict[str, Any] = {
+    "accelerators": {"type": "a100", "count": 2},
+    "cores": 16,
+    "memory_mib": 65536,
+    "numa_nodes": 1,
+    "dedicated_cores": True,
+    "pci_affinity": "required",
+}
+
+
+def site(flavor: dict[str, Any], properties: dict[str, str] | None = None) -> Site:
+    whole = ethernet_lab()
+    images = {"gpu": ImageProperties(properties=properties)} if properties else {}
+    update = {"flavors": {"gpu2": Flavor.model_validate(flavor)}, "images": images}
+    return whole.model_copy(update={"clouds": {"lab": whole.clouds["lab"].model_copy(update=update)}})
+
+
+def test_extra_specs_follow_from_the_flavor_with_the_sites_own() -> None:
+    nova = {"extra_specs": {"hw:mem_page_size": "large", "hw:numa_nodes": "1"}, "disk_gib": 20}
+    whole = site({**GPU, "nova": nova}, {"hw_vif_multiqueue_enabled": "true"})
+    assert list(check_nova_things(whole)) == []
+    graph = site_graph(whole).by_key()
+    assert graph["flavor/lab/gpu2"].spec == FlavorSpec(
+        vcpus=16,
+        ram=65536,
+        disk=20,
+        extra_specs={
+            "hw:cpu_policy": "dedicated",
+            "hw:mem_page_size": "large",
+            "hw:numa_nodes": "1",
+            "hw:pci_numa_affinity_policy": "required",
+            "pci_passthrough:alias": "a100:2",
+        },
+    )
+    wanted = ImagePropertiesSpec(properties={"hw_vif_multiqueue_enabled": "true"})
+    assert graph["image_properties/lab/gpu"].spec == wanted
+
+
+def test_without_nova_a_flavor_is_the_operators() -> None:
+    assert not [k for k in site_graph(site(GPU)).by_key() if k.startswith("flavor/")]
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "said"),
+    [
+        ({"cores": 0}, "nova.vcpus", "required without cores"),
+        ({"memory_mib": 0}, "nova.ram_mib", "required without memory_mib"),
+        ({"nova": {"vcpus": 8}}, "nova.extra_specs", "Nova's has 8 vcpus, the site's 16 cores"),
+        ({"nova": {"extra_specs": {"hw:numa_nodes": "4"}}}, "extra_specs.hw:numa_nodes", "1, which follows"),
+        ({"nova": {"extra_specs": {"weft:made": "no"}}}, "extra_specs.weft:made", "none of weft's own"),
+        (
+            {"nova": {"extra_specs": {"hw:cpu_thread_policy": "isolate"}}},
+            "nova.extra_specs",
+            "takes other cores of a host",
+        ),
+    ],
+)
+def test_each_mistake_of_a_flavor_is_told(change: dict[str, Any], path: str, said: str) -> None:
+    found = [
+        (".".join(map(str, where)), allowed)
+        for where, _, allowed in check_nova_things(site({**GPU, "nova": {}, **change}))
+    ]
+    assert any(where.endswith(path) and said in allowed for where, allowed in found), found
+
+
+def test_a_property_that_nova_does_not_read_is_told() -> None:
+    [(path, value, allowed)] = check_nova_things(site(GPU, {"colour": "red"}))
+    assert path[-1] == "colour" and value == "red" and "a property that Nova reads" in allowed
