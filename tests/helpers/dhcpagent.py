@@ -70,7 +70,7 @@ class Names:
         return bool(self._server(network)) and _space(network).exists()
 
     def resolved(self, network: str, names: list[str]) -> dict[str, list[str]]:
-        """Name -> addresses; empty: the resolver knows none; `?`: it doesn't answer (yet)."""
+        """Name -> addresses; empty: the resolver knows none; `?`: it doesn't answer, or refuses to."""
         space, server = _space(network), self._server(network)
         argv = ["nsenter", f"--net={space}", sys.executable, "-c", ASK, server, *names]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
