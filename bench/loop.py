@@ -124,7 +124,7 @@ def _looking(made: Bench) -> list[dict[str, Any]]:
         took, spent = time.monotonic() - began, time.process_time() - cpu
         worker.stop(60)
     whole, share = took / due * LIVE, spent / due * LIVE / LOOKED_AT_EVERY * 100
-    of, every = f"measured on {due:,} pods", f"each every {LOOKED_AT_EVERY:.0f} s"
+    of, every = f"scaled from {due:,} READY pods", f"each every {LOOKED_AT_EVERY:.0f} s"
     soon = whole <= LOOKED_AT_EVERY
     return [
         row("loop: processor of a look at a READY pod", spent / due * 1000, "ms"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 
 import psycopg
@@ -12,10 +13,12 @@ from weft.engine.database import Database
 from weft.engine.membership import AWAY, OTHERS
 from weft.engine.occupancy import FOREIGN
 from weft.engine.records import PodRecord
+from weft.engine.takes import take_work
 from weft.model.errors import ConflictError, RefusedError, UnknownError
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
+from weft.ports.witness import Witness
 from weft.testing.cloud import Fault
 from weft.testing.cloud_state import Thing
 
@@ -407,6 +410,32 @@ def test_without_the_note_nothing_is_made(house: House) -> None:
     pod = visit(house, house.order())
     assert pod.state is PodState.WIRING and not house.cloud.things()
     house.run(pod, PodState.READY)
+
+
+def test_a_note_that_differs_from_the_count_at_the_take_is_judged_by_the_count_now(house: House) -> None:
+    """A pod's count comes with it when it is taken. Others may have been claimed since; only if the database is behind
+    its cloud's note, it was restored."""
+    house.ready()
+    site, facts = house.site.name, house.cloud
+    known = facts.witnesses[site]
+    house.order(ORDER.model_copy(update={"name": "next"}))
+    (held,) = take_work(house.database, "w", 0.0, 9, 9, threading.Event()).readable
+    claims = Witness(known.life, known.number + 1)
+    assert held.claims == claims
+
+    def note() -> Witness:
+        held.note_epoch(facts, "lab")
+        return facts.witnesses[site]
+
+    assert note() == claims  # it was behind
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE epoch SET number = number + 1")
+        assert note() == claims  # its own claim is known, which is all that it needs
+        facts.testify(site, Witness(known.life, known.number + 2))  # as another worker does for its own
+        assert note().number == known.number + 2
+        connection.execute("UPDATE epoch SET number = number - 1")
+        with pytest.raises(ConflictError, match="weft audit --accept"):
+            note()
 
 
 def test_of_a_node_in_maintenance_nothing_has_to_be_known(house: House) -> None:

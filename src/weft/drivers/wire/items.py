@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -68,13 +69,12 @@ class WireReading:
 
 def keys_on_wire(ports: Iterable[PortReading]) -> dict[int, frozenset[int]]:
     """P_Key (15 bits) -> host ports that have it, themselves or at their leaf, as full or limited members."""
-    found: dict[int, set[int]] = {}
+    found = defaultdict[int, list[int]](list)
     for port in ports:
-        leaf = port.leaf_keys
-        both = port.keys if leaf is None or leaf == port.keys else (*port.keys, *leaf)
-        for key in both:
-            found.setdefault(key & ~FULL_MEMBER, set()).add(port.port_guid)
-    return {key: frozenset(ports) for key, ports in found.items()}
+        guid, keys, leaf = port.port_guid, port.keys, port.leaf_keys
+        for key in keys if leaf is None or leaf == keys else (*keys, *leaf):
+            found[key & ~FULL_MEMBER].append(guid)
+    return {key: frozenset(guids) for key, guids in found.items()}
 
 
 def port_seen(site: Site, table: PortTable) -> PortSeen:
