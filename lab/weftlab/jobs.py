@@ -148,7 +148,7 @@ def weft_service(layout: Layout, site: Site, liar: bool) -> Service:
         liar: it finds OpenStack through the liar.
     """
     clouds = layout.liar_clouds_yaml if liar else layout.clouds_yaml
-    state = layout.data / "weft"
+    state, policy = layout.data / "weft", policy_path(layout)
     agents = [f"agent-{a.name}" for fabric in site.fabrics.values() for a in fabric.manager.agents]
     agents += ["switches" for fabric in site.fabrics.values() if fabric.manager.driver == "switches"]
     agents += ["ufm" for fabric in site.fabrics.values() if fabric.manager.driver == "ufm"]
@@ -159,6 +159,7 @@ def weft_service(layout: Layout, site: Site, liar: bool) -> Service:
             *("--listen", f"127.0.0.1:{layout.port('weft')}", "--state", str(state)),
             *("--cloud-profile", "weft", "--site", str(layout.site_path)),
             *(("--neutron-token", str(mlnx.token_path(layout))) if mlnx.is_served(site) else ()),
+            *(("--policy", str(policy)) if policy.exists() else ()),
         ),
         # The embedded PostgreSQL keeps a lock in the user's runtime folder: each lab has its own.
         env={
@@ -172,6 +173,11 @@ def weft_service(layout: Layout, site: Site, liar: bool) -> Service:
         grace=20,
         daemons=(state / POSTMASTER,),
     )
+
+
+def policy_path(layout: Layout) -> Path:
+    """Policy overrides of the lab's weft, if somebody puts them there before it starts."""
+    return layout.etc / "weft" / "policy.yaml"
 
 
 def services_of(jobs: tuple[Job, ...]) -> tuple[Service, ...]:

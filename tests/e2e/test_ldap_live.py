@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests.e2e.people import People, Person, assert_clean, connection
-from tests.helpers.customers import DOMAIN, NAME, PROJECT, Domain, exported, give_role
+from tests.helpers.customers import DOMAIN, PARTNERS, PROJECT, Domain, exported, give_role
 from tests.helpers.ownlab import own_lab
-from weftlab import ldap
+from weftlab import jobs, ldap
 from weftlab.lab import Lab
 
 pytestmark = [
@@ -34,33 +34,46 @@ def restart(lab: Lab, *services: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def domain(lab: Lab) -> Domain:
-    """Made as the export's README and the page on roles say: the domain, its file, a restart, roles."""
+def domains(lab: Lab) -> dict[str, Domain]:
+    """Made as the export's README and the page on roles say: the domains, their files, a restart, roles."""
     identity: Any = connection(lab, "operator").identity
-    made = identity.create_domain(name=DOMAIN)
-    (ldap.domains_path(lab.layout) / NAME).write_text(exported(lab.layout))
+    made = {name: identity.create_domain(name=name) for name in (DOMAIN, PARTNERS)}
+    for name in made:
+        (ldap.domains_path(lab.layout) / f"keystone.{name}.conf").write_text(exported(lab.layout, name))
     restart(lab, "keystone")
     identity = connection(lab, "operator").identity
     roles = {role.name: role for role in identity.roles()}
     weft = identity.find_user("weft", domain_id="default")
-    for role in ("member", "weft"):
-        identity.assign_domain_role_to_user(made, weft, roles[role], inherited=True)
-    return give_role(identity, made.id)
+    for one in made.values():
+        for role in ("member", "weft"):
+            identity.assign_domain_role_to_user(one, weft, roles[role], inherited=True)
+    return {name: give_role(identity, one.id) for name, one in made.items()}
 
 
 @pytest.fixture
-def customer(lab: Lab, domain: Domain, people: People) -> Person:
+def customer(lab: Lab, domains: dict[str, Domain], people: People) -> Person:
     """alice, with a profile of her own."""
     add_profile(lab)
     return people("alice")
 
 
-def add_profile(lab: Lab) -> None:
+@pytest.fixture
+def partner(lab: Lab, domains: dict[str, Domain], people: People) -> Person:
+    """alice of the other domain, with a profile of her own, and one for the customers' project."""
+    add_profile(lab, "partner", PARTNERS)
+    add_profile(lab, "guest", PARTNERS, DOMAIN)
+    return people("partner")
+
+
+def add_profile(
+    lab: Lab, profile: str = "alice", domain: str = DOMAIN, of_project: str | None = None
+) -> None:
     """A lab that is started again writes clouds.yaml again."""
     document = yaml.safe_load(lab.clouds_yaml.read_text())
     auth = {"auth_url": f"{lab.layout.url('keystone')}/v3", "username": "alice", "project_name": PROJECT}
-    auth |= {"password": ldap.PEOPLE["alice"], "user_domain_name": DOMAIN, "project_domain_name": DOMAIN}
-    document["clouds"]["alice"] = {**document["clouds"]["team-a"], "auth": auth}
+    auth |= {"password": ldap.PEOPLE["alice"], "user_domain_name": domain}
+    auth["project_domain_name"] = of_project or domain
+    document["clouds"][profile] = {**document["clouds"]["team-a"], "auth": auth}
     lab.clouds_yaml.write_text(yaml.safe_dump(document))
 
 
@@ -98,3 +111,60 @@ def test_without_the_directory_customers_wait_and_others_work(
         lab.up()
     add_profile(lab)
     assert customer.weft("pod", "list").code == 0
+
+
+@pytest.fixture
+def policy(lab: Lab, domains: dict[str, Domain]) -> Generator[None]:
+    """Customers order, but keep nobody off their leaves; partners only look; users of the cloud's own do everything."""
+    file = jobs.policy_path(lab.layout)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(
+        f""""pods:create": "rule:project_member and not user_domain_id:{domains[PARTNERS].id}"
+"pods:change": "rule:project_member and not user_domain_id:{domains[PARTNERS].id} or rule:operator"
+"pods:create_exclusive": "rule:project_member and user_domain_id:default"
+"""
+    )
+    restart(lab, "weft")
+    yield
+    file.unlink()
+    restart(lab, "weft")
+
+
+ALONE = "locality: {exclusive: true}\n"
+
+
+def test_what_customers_may_depends_on_their_domain(
+    lab: Lab, people: People, policy: None, customer: Person, partner: Person, domains: dict[str, Domain]
+) -> None:
+    """Of a weft that runs: one domain orders, one orders less, one only looks, in whichever project its users are."""
+    identity: Any = connection(lab, "operator").identity
+    role, research = identity.find_role("member"), identity.get_project(domains[DOMAIN].project)
+    alice = next(u for u in identity.users(domain_id=domains[PARTNERS].id) if u.name == "alice")
+    identity.assign_project_role_to_user(research, alice, role)
+    before = {s.id for s in connection(lab, "weft").compute.servers(all_projects=True)}
+    for who in (partner, people("guest")):
+        assert who.weft("pod", "list").code == 0
+        refused = who.order("theirs", 1)
+        assert refused.code == 2 and "may not do pods:create" in refused.err, refused.err
+        planned = who.weft("pod", "plan", "-f", "theirs.yaml")
+        assert planned.code == 0, planned.err
+    refused = customer.order("alone", 1, more=ALONE)
+    assert refused.code == 2 and "may not do pods:create_exclusive" in refused.err, refused.err
+    assert customer.weft("pod", "list", "--json").json == []
+    assert {s.id for s in connection(lab, "weft").compute.servers(all_projects=True)} == before
+    made = customer.order("train", 1, "--wait")
+    assert made.code == 0, made.err
+    guest = people("guest")
+    assert guest.weft("pod", "show", "train").code == 0, "she is a reader of that project"
+    (guest.folder / "train.yaml").write_text(
+        (customer.folder / "train.yaml").read_text().replace("count: 1", "count: 2")
+    )
+    changed = guest.weft("pod", "apply", "-f", "train.yaml")
+    assert changed.code == 2 and "may not do pods:create" in changed.err, changed.err
+    assert partner.weft("pod", "show", "train").code != 0
+    own = people("team-a")
+    alone = own.order("alone", 1, "--wait", more=ALONE)
+    assert alone.code == 0, alone.err
+    for who, name in ((customer, "train"), (own, "alone")):
+        assert who.weft("pod", "release", name, "--wait").code == 0
+    assert_clean(people("operator"))

@@ -14,6 +14,8 @@ from weftlab.layout import Layout
 
 DOMAIN, PROJECT = "customers", "research"
 NAME = f"keystone.{DOMAIN}.conf"
+PARTNERS = "partners"
+"""A second domain, of the same directory."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +26,17 @@ class Domain:
     project: str
 
 
-def exported(layout: Layout) -> str:
-    """The domain's file, as Kolla fills it in."""
+def exported(layout: Layout, name: str = DOMAIN) -> str:
+    """A domain's file, as Kolla fills it in."""
 
     def with_directory(document: Document) -> None:
         one: dict[str, Any] = {"url": ldap.url(layout), "ca": str(ldap.authority_path(layout))}
         one |= {"user": ldap.BIND_USER, "users": ldap.USERS, "groups": ldap.GROUPS}
-        deployment(document)["ldap_domains"] = {DOMAIN: one}
+        deployment(document)["ldap_domains"] = {name: one}
 
-    text = export(changed(with_directory), "kolla")[f"config/keystone/domains/{NAME}"]
+    text = export(changed(with_directory), "kolla")[f"config/keystone/domains/keystone.{name}.conf"]
     assert ldap.BIND_PASSWORD not in text
-    return text.replace("{{ keystone_ldap_customers_password }}", ldap.BIND_PASSWORD)
+    return text.replace(f"{{{{ keystone_ldap_{name}_password }}}}", ldap.BIND_PASSWORD)
 
 
 def give_role(identity: Any, domain: str) -> Domain:
