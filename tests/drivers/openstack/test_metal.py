@@ -85,6 +85,9 @@ class Rig:
         ids = {**IDS, SERVER.key: server} if server else IDS
         return self.driver.delete(scope, [SERVER], ids)[SERVER.key].error
 
+    def give_back(self) -> WeftError | None:
+        return self.driver.delete(SCOPE, [MACHINE], {})[MACHINE.key].error
+
     def running(self) -> str:
         self.take()
         made = self.create()
@@ -510,6 +513,127 @@ def test_a_console_is_ironics(rig: Rig, reply: dict[str, Any], url: str | None) 
             rig.facts.console(PROJECT, server, serial=True)
     else:
         assert rig.facts.console(PROJECT, server, serial=True).url == url
+
+
+def test_a_console_is_off_before_its_server_is_deleted(rig: Rig) -> None:
+    """Ironic would start it again for the next server on the machine, under the URL that this tenant knows."""
+    server = rig.running()
+    assert rig.facts.console(PROJECT, server, serial=True).url == "tcp://10.0.0.9:8023"
+    rig.ironic.asked.clear()
+    assert rig.delete(server) is None
+    assert rig.changes() == [f"PUT {AT}/states/console", STEPS["the deployment"]]
+    assert rig.node["console_enabled"] is False
+
+
+def test_a_console_that_is_being_switched_off_is_waited_for(rig: Rig) -> None:
+    server = rig.running()
+    rig.node["console_enabled"] = True
+    rig.ironic.lies = [(f"PUT {AT}/states/console", Reply(202))]
+    assert isinstance(rig.delete(server), NotYetError)
+    rig.ironic.lies = [(f"PUT {AT}/states/console", Reply(409, {"error_message": "Node is locked"}))]
+    assert isinstance(rig.delete(server), NotYetError)
+    assert rig.node["provision_state"] == "active"
+
+
+def test_a_console_that_can_not_be_switched_off_holds_no_teardown_up_and_the_machine_back(rig: Rig) -> None:
+    server = rig.running()
+    rig.node["console_enabled"], rig.ironic.stuck = True, True
+    assert isinstance(rig.delete(server), NotYetError)
+    assert rig.delete(server) is None and rig.node["provision_state"] == "deleting"
+    rig.ironic.torn_down(NODE)
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.node["power_state"] = "power off"
+    error = rig.give_back()
+    assert isinstance(error, TemporaryError) and error.alarming and "disabling the console" in str(error)
+    assert rig.node["extra"] != {}
+    rig.ironic.stuck = False
+    assert rig.give_back() is not None, "it was told of the last failure, and asked again"
+    assert rig.give_back() is None and rig.node["extra"] == {}
+
+
+def test_a_console_switched_on_by_a_late_request_is_off_before_the_next_server(rig: Rig) -> None:
+    rig.take()
+    rig.node["console_enabled"] = True
+    assert isinstance(rig.create().error, NotYetError)
+    assert (rig.node["console_enabled"], rig.node["instance_uuid"]) == (False, None)
+
+    def late() -> None:
+        rig.node["console_enabled"] = True
+
+    rig.ironic.asides = [(STEPS["the first port"], late)]
+    assert isinstance(rig.create().error, NotYetError)
+    assert (rig.node["console_enabled"], rig.node["provision_state"]) == (False, "available")
+    assert rig.create().error is None and rig.node["provision_state"] == "deploying"
+
+
+def test_a_machine_whose_console_is_on_is_not_free(rig: Rig) -> None:
+    rig.node["console_enabled"] = True
+    assert "its console is on" in rig.facts.hosts()[NODE]
+    error = rig.driver.create(SCOPE, [MACHINE], {})[MACHINE.key].error
+    assert isinstance(error, TemporaryError) and error.alarming and "its console is on" in str(error)
+    assert rig.changes() == [], "nobody's machine is nobody's to switch off"
+
+
+def test_a_console_is_not_shown_of_a_machine_that_is_the_next_ones_by_now(rig: Rig) -> None:
+    server = rig.running()
+    theirs = "77777777-0000-4000-8000-000000000000"
+    rig.ironic.asides = [(f"GET {AT}/states/console", lambda: rig.node.update(instance_uuid=theirs))]
+    with pytest.raises(ConflictError, match="another instance"):
+        rig.facts.console(PROJECT, server, serial=True)
+    assert rig.node["console_enabled"] is False
+
+
+@pytest.mark.parametrize("attached", [["port-1", "port-2"], []])
+def test_a_late_worker_leaves_the_next_pods_instance(rig: Rig, attached: list[str]) -> None:
+    """It stalls while it reads what is attached, or after the first port: the machine is given to the next pod."""
+    rig.take()
+    rig.ironic.lies = [(STEPS["the deployment"], Reply(500, "{}", own=False))]
+    assert rig.create().error is not None
+    rig.ironic.lies, rig.ironic.attached[NODE] = [], list(attached)
+    theirs = {"instance_uuid": "theirs", "instance_info": {"display_name": "theirs"}}
+    step = f"DELETE {AT}/vifs/port-1" if attached else f"GET {AT}/vifs"
+    rig.ironic.asides = [(step, lambda: rig.node.update(theirs))]
+    error = rig.delete()
+    assert isinstance(error, TemporaryError) and "another instance by now" in str(error)
+    assert {k: rig.node[k] for k in theirs} == theirs
+    assert rig.ironic.attached[NODE] == attached[1:]
+
+
+def test_a_late_worker_deletes_and_deploys_nothing_of_the_next_pods(rig: Rig) -> None:
+    server = rig.running()
+
+    def another() -> None:
+        rig.node.update(instance_uuid="theirs")
+
+    rig.node["console_enabled"] = True
+    rig.ironic.asides = [(f"PUT {AT}/states/console", another)]
+    assert "another instance by now" in str(rig.delete(server))
+    assert rig.node["provision_state"] == "active"
+    rig.node.update(instance_uuid=None, provision_state="available")
+    rig.ironic.attached[NODE] = ["port-1", "port-2"]
+    rig.ironic.asides = [(f"GET {AT}/vifs", another)]
+    assert "another instance by now" in str(rig.create().error)
+    assert rig.node["provision_state"] == "available"
+
+
+@pytest.mark.parametrize("state", ["available", "active"])
+def test_a_worker_that_lost_its_pod_while_it_read_removes_nothing(rig: Rig, state: str) -> None:
+    rig.running()
+    rig.node["provision_state"] = state
+    lost: list[bool] = []
+
+    def fence() -> None:
+        if lost:
+            raise RuntimeError("another worker has it")
+
+    def lose() -> None:
+        rig.ironic.asides = [(f"GET {AT}", lambda: lost.append(True))]
+
+    rig.ironic.asides = [(f"GET {AT}", lose)]  # the second reading is the last before the request
+    rig.ironic.asked.clear()
+    with pytest.raises(RuntimeError, match="another worker"):
+        rig.delete(scope=replace(SCOPE, fence=fence))
+    assert rig.changes() == []
 
 
 def test_networks_of_a_config_drive_have_routes_and_names_where_nobody_tells_them() -> None:

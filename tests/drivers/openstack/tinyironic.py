@@ -53,6 +53,7 @@ class TinyIronic(TinyCloud):
         max_limit: rows of a page of nodes at most.
         asides: (pattern of method and path, what happens right before it is answered), each once.
         losing: methods and paths of which one answer is lost, after it took effect.
+        stuck: the conductor can neither start nor stop consoles.
     """
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
@@ -67,6 +68,7 @@ class TinyIronic(TinyCloud):
     max_limit: int = 1000
     asides: list[tuple[str, Callable[[], None]]] = field(default_factory=list[tuple[str, Callable[[], None]]])
     losing: list[str] = field(default_factory=list[str])
+    stuck: bool = False
 
     def reset(self) -> None:
         """One machine that was cleaned and is free."""
@@ -85,13 +87,14 @@ class TinyIronic(TinyCloud):
                 "fault": None,
                 "last_error": None,
                 "power_state": "power off",
+                "console_enabled": False,
                 "provision_updated_at": "2026-11-01T00:10:01+00:00",
                 "created_at": "2026-11-01T00:00:00+00:00",
             }
         }
         self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
         self.conductors = [{"hostname": "ironic1", "alive": True}]
-        self.max_limit, self.asides = 1000, []
+        self.max_limit, self.asides, self.stuck = 1000, [], False
         self.attached, self.provisioned, self.losing = {}, [], []
         self.ports, self.findings, self.inspections, self.hardware = [], {}, {}, {}
 
@@ -147,11 +150,28 @@ class TinyIronic(TinyCloud):
         if parts[2:] == ["states", "power"]:
             node["power_state"] = "power on"
             return Reply(202)
+        if parts[2:] == ["states", "console"]:
+            return self._console(node, method, body)
         if parts[2:3] == ["vifs"]:
             return self._vifs(parts[1], method, parts[3:], body)
         if method == "PATCH":
             return self._patch(node, body)
         return Reply(200, dict(node))
+
+    def _console(self, node: dict[str, Any], method: str, body: Any) -> Reply:
+        """At once. What a conductor fails to do is in `last_error`, after the request was accepted."""
+        if method == "GET":
+            told = {"type": "socat", "url": "tcp://10.0.0.9:8023"} if node["console_enabled"] else None
+            return Reply(200, {"console_enabled": told is not None, "console_info": told})
+        if node["reservation"]:
+            return Reply(409, {"error_message": f"Node {node['uuid']} is locked"})
+        node["last_error"] = None
+        if self.stuck:
+            op = "enabling" if body["enabled"] else "disabling"
+            node["last_error"] = f"Error {op} the console on node {node['uuid']}. Reason: no process"
+        else:
+            node["console_enabled"] = body["enabled"]
+        return Reply(202)
 
     def _vifs(self, node: str, method: str, vif: list[str], body: Any) -> Reply:
         held = self.attached.setdefault(node, [])

@@ -18,6 +18,8 @@ from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, 
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 
+Fence = Callable[[], None]
+"""See `Scope.fence`."""
 Fields = Mapping[str, Any]
 """Name of a spec's field -> value with the cloud's ids in it; used for desired and observed values."""
 
@@ -160,8 +162,12 @@ class KindDriver(ABC):
         """Change these fields in place. Raises the error."""
 
     @abstractmethod
-    def remove(self, project: Project, row: Row) -> None:
-        """Request removal; fine if it is absent already. Raises the error."""
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+        """Request removal; fine if it is absent already. Raises the error.
+
+        Args:
+            fence: was called right before; again before each request that may come late.
+        """
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
         """Rows with whatever else must be read to compare them; called once for all rows to observe."""

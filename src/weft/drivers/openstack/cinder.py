@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.nova import compute_control, unlock_server
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
@@ -164,7 +164,7 @@ class VolumeAttachments(KindDriver):
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         raise AssertionError("attachments can't be changed")
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         """Of a server that goes on. A tenant's lock on it refuses that, and is undone."""
         server, _, volume = row.id.partition("/")
         asked, path = f"detach volume {volume} of server {server}", f"/servers/{server}/os-volume_attachments"

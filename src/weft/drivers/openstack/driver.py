@@ -159,7 +159,7 @@ class OpenStackDriver:
                     if call.scope.leaving and resource.spec.stays and row.id == call.ids.get(resource.key):
                         kind.let_go(call, resource, row)
                     else:
-                        kind.remove(kind.project(call), row)
+                        kind.remove(kind.project(call), row, call.scope.fence)
                 return rows[0].id if rows else None
 
             return outcomes_of(call, batch, remove)
@@ -212,7 +212,7 @@ class OpenStackDriver:
             if row.mark is None or (row.mark.owner, row.mark.key) != (thing.owner, key):
                 asked = f"remove {thing.kind} {thing.name}"
                 raise self._impossible(asked, "it doesn't carry our mark", "check it by hand")
-            kind.remove(project, row)
+            kind.remove(project, row, _held_by_nobody)
         except WeftError as error:
             return Outcome(error=error)
         return Outcome(thing.id)
@@ -273,6 +273,10 @@ class OpenStackDriver:
 
     def _impossible(self, asked: str, why: str, then: str) -> PermanentError:
         return PermanentError(asked, f"cloud {self.name}", why, then)
+
+
+def _held_by_nobody() -> None:
+    """The fence of what is removed by its mark alone."""
 
 
 def _kept(call: Call, kind: KindDriver, resource: Resource, row: Row) -> Observed | None:

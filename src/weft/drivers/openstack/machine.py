@@ -14,8 +14,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.cleaning import Cleaning, last_cleaning
+from weft.drivers.openstack.console import console_hindrance, wait_for_console
 from weft.drivers.openstack.firmware import firmware_differences, firmware_text
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
 from weft.drivers.openstack.service import Json
@@ -124,7 +125,8 @@ class Machines(KindDriver):
             if row.mark is not None:
                 raise TemporaryError(asked, "Ironic", f"it carries the mark {row.mark.text()!r}")
             if why := unfit(row.raw):
-                raise TemporaryError(asked, "Ironic", why, alarming=_hindrance(row.raw) is not None)
+                alarming = (_hindrance(row.raw) or console_hindrance(row.raw)) is not None
+                raise TemporaryError(asked, "Ironic", why, alarming=alarming)
             cleaned = _cleaned(call.own, row.raw)
             if isinstance(cleaned, str):
                 then = "clean it (`openstack baremetal node manage`, `provide`)"
@@ -140,7 +142,7 @@ class Machines(KindDriver):
         change = {"op": "add", "path": f"/extra/{MARK}", "value": call.text(resource.key)}
         _patch(call.own, f"mark machine {resource.node}", str(row.raw["uuid"]), change)
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         """Take the mark off, once the machine is proved clean.
 
         Raises `NotYetError` while it is deployed, deleted or cleaned; `TemporaryError` if only a person gets on.
@@ -149,16 +151,26 @@ class Machines(KindDriver):
         status, why = progress(row)
         if status is Status.PENDING or (row.raw.get("instance_uuid") and status is Status.SETTLED):
             raise NotYetError(asked, "Ironic", why or f"it is {row.raw['provision_state']} still")
+        if status is Status.SETTLED and console_hindrance(row.raw) and _row(row.raw).mark == row.mark:
+            node = _still_marked(project, asked, row, fence)
+            wait_for_console(project, asked, node)
         cleaned = unfit(row.raw) or _cleaned(project, row.raw)
         if isinstance(cleaned, str):
             then = "look at it in Ironic; it is kept until a cleaning of it has ended well"
             raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
         if row.mark is None:
             return
-        # The readings took their time: another worker may have given it back, and the next pod have taken it.
-        if _row(read_node(project, machine)).mark != row.mark:
-            raise TemporaryError(asked, "Ironic", "its mark has changed meanwhile")
+        _still_marked(project, asked, row, fence)
         _patch(project, asked, machine, {"op": "remove", "path": f"/extra/{MARK}"})
+
+
+def _still_marked(own: Project, asked: str, row: Row, fence: Fence) -> Json:
+    """The readings took their time: another worker may have given it back, and the next pod have taken it."""
+    node = read_node(own, str(row.raw["uuid"]))
+    if _row(node).mark != row.mark or node.get("instance_uuid"):
+        raise TemporaryError(asked, "Ironic", "its mark or its instance has changed meanwhile")
+    fence()
+    return node
 
 
 def alive_conductor(own: Project) -> str:
@@ -178,7 +190,7 @@ def unfit(node: Json) -> str | None:
         return f"it is in state {state}: {node.get('last_error') or 'no error'}"
     if node.get("instance_uuid") and not node.get("maintenance"):
         return f"it has instance {node['instance_uuid']}"
-    return _hindrance(node)
+    return _hindrance(node) or console_hindrance(node)
 
 
 def _hindrance(node: Json) -> str | None:

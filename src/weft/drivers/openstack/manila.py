@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
-from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import REFUSED, StorageKind, addresses_of, types_seen
@@ -225,7 +225,7 @@ class ShareAccess(KindDriver):
         asked, path = f"update access rule {resource.name}", f"/share-access-rules/{row.id}/metadata"
         call.project.share.ask(asked, "PUT", path, json={"metadata": {"weft": call.text(resource.key)}})
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         if row.raw["state"] not in _DENYING:
             deny(project, row.raw["share_id"], row.id)
 

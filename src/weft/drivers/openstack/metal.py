@@ -17,7 +17,13 @@ from dataclasses import replace
 from typing import cast
 from uuid import uuid4
 
-from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.console import (
+    console_failure,
+    console_hindrance,
+    console_off,
+    wait_for_console,
+)
 from weft.drivers.openstack.machine import AT_REST, GONE, alive_conductor, mark_of, progress, read_node, unfit
 from weft.drivers.openstack.networkdata import read_network_data
 from weft.drivers.openstack.port import MACHINES
@@ -133,34 +139,47 @@ class MetalServers(KindDriver):
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         if "mark" in fields:
             change = {"op": "add", "path": f"/instance_info/{MARK}", "value": call.text(resource.key)}
-            _patch(call.own, f"mark server {resource.name}", row.raw["uuid"], [change])
+            asked = f"mark server {resource.name}"
+            still_has(call.own, asked, row.id, call.scope.fence)
+            _patch(call.own, asked, row.raw["uuid"], [change])
         if "deployed" in fields:
             self._deploy(call, resource, row.raw)
 
-    def remove(self, project: Project, row: Row) -> None:
-        """Ask Ironic to tear it down, which takes the instance, its ports and its mark off, and cleans the machine."""
-        node, asked = row.raw, f"delete server {row.name}"
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+        """Ask Ironic to tear it down, which takes the instance, its ports and its mark off, and cleans the machine.
+
+        Its console is switched off before; one that can't be makes the machine one that isn't clean.
+        """
+        asked = f"delete server {row.name}"
+        node = still_has(project, asked, row.id, fence)
         state = str(node["provision_state"])
         if state == "deleting":
             return
         if state == "available":  # given to it, and never deployed
-            self._give_up(project, asked, node)
+            self._give_up(project, asked, row.id, fence)
         elif state in ENDED_BY_DELETION:
+            if console_hindrance(node) and console_failure(node) is None:
+                refused = console_off(project, asked, node)
+                if console_hindrance(still_has(project, asked, row.id, fence)) and refused is None:
+                    raise NotYetError(asked, "Ironic", "its console is being switched off")
             _provision(project, asked, node["uuid"], {"target": "deleted"})
-        elif progress(row)[0] is Status.BROKEN:
+        elif progress(replace(row, raw=node))[0] is Status.BROKEN:
             then = "look at it in Ironic; it is kept until Ironic has torn it down"
             raise TemporaryError(asked, "Ironic", f"its machine is {state}", then, alarming=True)
         else:
             raise NotYetError(asked, "Ironic", f"its machine is {state}")
 
-    def _give_up(self, project: Project, asked: str, node: Json) -> None:
-        for vif in _vifs(project, node["uuid"]):
-            _detach(project, asked, node["uuid"], vif)
+    def _give_up(self, project: Project, asked: str, server: str, fence: Fence) -> None:
+        machine = server.partition("@")[2]
+        for vif in sorted(_vifs(project, machine)):
+            still_has(project, asked, server, fence, "available")
+            _detach(project, asked, machine, vif)
         gone = [
             {"op": "remove", "path": "/instance_uuid"},
             {"op": "replace", "path": "/instance_info", "value": {}},
         ]
-        _patch(project, asked, node["uuid"], gone)
+        still_has(project, asked, server, fence, "available")
+        _patch(project, asked, machine, gone)
 
     def _take(self, call: Call, resource: Resource) -> Json:
         """The node, with this server as its instance."""
@@ -171,6 +190,13 @@ class MetalServers(KindDriver):
             raise TemporaryError(asked, "Ironic", "its machine doesn't carry this pod's mark")
         if (row := _row(node)) is not None and row.mark == call.scope.mark(resource.key):
             return node
+        if (
+            node["provision_state"] == "available"
+            and not node.get("instance_uuid")
+            and console_hindrance(node)
+        ):
+            call.scope.fence()
+            wait_for_console(call.own, asked, node)
         if why := unfit(node):
             kind = NotYetError if node["provision_state"] not in AT_REST else TemporaryError
             raise kind(asked, "Ironic", why)
@@ -190,11 +216,14 @@ class MetalServers(KindDriver):
         wanted = [call.id_of(key) for key in _spec(resource).ports]
         attached = _vifs(own, machine)
         for vif in sorted(attached - set(wanted)):
+            still_has(own, asked, server_id(node), call.scope.fence, "available")
             _detach(own, asked, machine, vif)  # of whoever had it before: it would be in their network
         if missing := [vif for vif in wanted if vif not in attached]:
             _attach(call, asked, node, missing)
         body = {"target": "active", "configdrive": _config_drive(call, resource, node, wanted)}
-        call.scope.fence()
+        node = still_has(own, asked, server_id(node), call.scope.fence, "available")
+        if console_hindrance(node):
+            wait_for_console(own, asked, node)
         _provision(own, asked, machine, body)
 
 
@@ -213,6 +242,7 @@ def _attach(call: Call, asked: str, node: Json, vifs: Sequence[str]) -> None:
         changed = call.project.network.ask(asked, "PUT", f"/ports/{vif}", json={"port": use})
         port = call.project.network.part(asked, changed, "port", reading=False)
         pinned = by_mac.get(str(port.get("mac_address")).lower())
+        still_has(call.own, asked, server_id(node), call.scope.fence, "available")
         body = {"id": vif, **({"port_uuid": pinned} if pinned else {})}
         answer = call.own.baremetal.ask(asked, "POST", f"/v1/nodes/{machine}/vifs", json=body, ok=(400, 409))
         if not answer.fine and vif not in _vifs(call.own, machine):
@@ -323,6 +353,24 @@ def instance_of(node: Json) -> str | None:
         said = f"an answer without instance_uuid ({', '.join(sorted(node))})"
         raise UnknownError(f"read what is on machine {node['uuid']}", "Ironic", said[:300])
     return node["instance_uuid"] or None
+
+
+def still_has(own: Project, asked: str, server: str, fence: Fence, state: str | None = None) -> Json:
+    """The machine of a server, read right before a change of it: Ironic's requests name the machine alone.
+
+    Args:
+        state: that it must be in, too.
+
+    Raises `NotYetError`: it is in another state by now; `TemporaryError`: it is another's by now, or nobody's.
+    """
+    instance, _, machine = server.partition("@")
+    node = read_node(own, machine)
+    if instance_of(node) != instance:
+        raise TemporaryError(asked, "Ironic", f"its machine {machine} has another instance by now, or none")
+    if state is not None and node["provision_state"] != state:
+        raise NotYetError(asked, "Ironic", f"its machine is {node['provision_state']} by now")
+    fence()
+    return node
 
 
 def _row(node: Json) -> Row | None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from weft.drivers.openstack.console import REFUSED
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.machine import GONE, ON_ITS_WAY, alive_conductor, read_node, use_of_node
 from weft.drivers.openstack.metal import NAME, info_of, instance_of, server_id
@@ -23,8 +24,6 @@ from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.servers import Action
 
 POWER = {Action.REBOOT: "soft rebooting", Action.RESET: "rebooting"}
-REFUSED = (400, 404, 409, 501)
-"""Statuses with which Ironic says that this machine can't, or can't now."""
 
 
 def on_machine(own: Project, machine: str) -> OnHost:
@@ -115,8 +114,10 @@ def console_of_machine(own: Project, server: str) -> ConsoleView:
     _must_have(own, asked, machine, instance)
     found = _console(own, asked, path)
     if found is None:
+        _must_have(own, asked, machine, instance)
         _change(own, asked, path, {"enabled": True})
         found = _console(own, asked, path)
+    _must_have(own, asked, machine, instance)  # it may be the next one's by now
     if found is None:
         raise ConflictError(f"the cloud refuses to {asked} now: Ironic is starting it: ask again")
     return found

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from weft.drivers.openstack.base import Call, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.errors import QUOTA, Answer
 from weft.drivers.openstack.service import Json, Params
 from weft.drivers.openstack.session import Project
@@ -92,7 +92,7 @@ class NeutronKind(KindDriver):
             if error is not None:
                 raise error
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         asked, path = f"delete {self.item} {row.name}", f"{self.path}/{row.id}"
         answer = project.network.ask(asked, "DELETE", path, ok=(404, 409))
         if answer.status == 409:

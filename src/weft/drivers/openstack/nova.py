@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.machine import unoffered
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
@@ -154,7 +154,7 @@ class Servers(KindDriver):
         tags = {"tags": _tags(call.scope.owner)}
         call.project.compute.ask(f"tag server {resource.name}", "PUT", f"/servers/{row.id}/tags", json=tags)
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         if row.raw.get("locked"):
             # A tenant's lock refuses every deletion, and would keep the node beyond the lease.
             unlock_server(project, row.id)
@@ -258,7 +258,7 @@ class KeyPairs(KindDriver):
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         raise AssertionError("key pairs can't be changed")
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         project.compute.ask(f"delete key pair {row.name}", "DELETE", f"/os-keypairs/{row.name}", ok=(404,))
 
 

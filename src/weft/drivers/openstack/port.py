@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fields, Row
+from weft.drivers.openstack.base import Call, Fence, Fields, Row
 from weft.drivers.openstack.networks import IDS_IN_A_URL
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json, Params
@@ -114,13 +114,13 @@ class Ports(NeutronKind):
             rows.extend(self._listed(own, {"network_id": ids[start : start + IDS_IN_A_URL]}))
         return [row for row in {row.id: row for row in rows}.values() if row.mark is not None]
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         """A port of a machine deployed without Nova has its user taken off first: nobody else does so."""
         if row.raw.get("device_owner") == MACHINES:
             free = {"port": {"device_id": "", "device_owner": ""}}
             asked, path = f"free port {row.name}", f"/ports/{row.id}"
             project.network.ask(asked, "PUT", path, json=free, ok=(404,))
-        super().remove(project, row)
+        super().remove(project, row, fence)
 
     def body(self, call: Call, resource: Resource) -> Json:
         spec = resource.spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.drivers.openstack.base import Call, Fields, Row
+from weft.drivers.openstack.base import Call, Fence, Fields, Row
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
@@ -92,10 +92,10 @@ class Routers(NeutronKind):
         addresses = [f["ip_address"] for f in gateway.get("external_fixed_ips", [])]
         return {"external_address": next(iter(addresses), None), "status": row.raw.get("status")}
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         for subnet in self._interfaces(project, row.id):
             self._interface(project, "remove", row.id, row.name, subnet)
-        super().remove(project, row)
+        super().remove(project, row, fence)
 
     def _interfaces(self, project: Project, router_id: str) -> list[str]:
         ports = project.network.listing(

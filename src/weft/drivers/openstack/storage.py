@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.networks import IDS_IN_A_URL
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
@@ -117,7 +117,7 @@ class StorageKind(KindDriver):
             "without weft's mark"
         )
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         if row.raw["status"] in GOING:
             return
         asked, service = f"delete {self.item} {row.name}", self.service(project)
