@@ -192,6 +192,19 @@ def _segment(resource: Resource) -> SegmentSpec:
     return resource.spec
 
 
+class Watched(Rings):
+    """Raises `error` when it is checked."""
+
+    def __init__(self, fabric: str, error: Exception | None) -> None:
+        super().__init__(small_site(), fabric, NoLedger())
+        self._error = error
+
+    def live_check(self) -> LiveCheck:
+        if self._error is not None:
+            raise self._error
+        return super().live_check()
+
+
 DRIVERS = {**FABRIC_DRIVERS, "ringmaster": FabricDriverRow(Rings, lambda site, fabric: CAN)}
 
 # -- the house with them ----------------------------------------------------------------------------------------
@@ -280,3 +293,39 @@ def test_its_site_file_and_live_check(tmp_path: Path) -> None:
     (file := tmp_path / "site.yaml").write_text(yaml.safe_dump(document))
     with pytest.raises(InputErrors, match="ringmaster on a fabric of type token-ring"):
         load_site(file)
+
+
+@pytest.mark.parametrize("error", [KeyError("switchname"), UnknownError("read it", "the ring", "nothing")])
+def test_a_manager_that_can_not_be_checked_hides_no_other_and_all_are_closed(error: Exception) -> None:
+    site = ringed(small_site())
+    fabric = site.fabrics["ib0"]
+    site = site.model_copy(update={"fabrics": {"a0": fabric, "ib0": fabric}})
+    made: list[Watched] = []
+
+    def opened(site: Site, fabric: str, ledger: Ledger) -> FabricDriver:
+        made.append(Watched(fabric, error if fabric == "a0" else None))
+        return made[-1]
+
+    drivers = {**DRIVERS, "ringmaster": replace(DRIVERS["ringmaster"], open=opened)}
+    found = check_live(site, drivers)
+    (problem,) = found.problems
+    assert problem.startswith("a0: it can't be checked") and str(error) in problem
+    assert found.notes == ("ib0: the ring is closed",)
+    assert [d.closed for d in made] == [True, True]
+
+
+def test_if_one_can_not_be_opened_none_stays_open() -> None:
+    site = ringed(small_site())
+    fabric = site.fabrics["ib0"]
+    site = site.model_copy(update={"fabrics": {"a0": fabric, "ib0": fabric}})
+    first = Watched("a0", None)
+
+    def opened(site: Site, fabric: str, ledger: Ledger) -> FabricDriver:
+        if fabric == "ib0":
+            raise ValueError("a certificate")
+        return first
+
+    drivers = {**DRIVERS, "ringmaster": replace(DRIVERS["ringmaster"], open=opened)}
+    with pytest.raises(ValueError, match="a certificate"):
+        open_fabrics(site, lambda _: NoLedger(), drivers)
+    assert first.closed

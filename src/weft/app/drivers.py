@@ -6,6 +6,7 @@ Drivers are imported when they are opened: planning without a server needs only 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,11 +79,14 @@ def open_fabrics(
     Args:
         ledger: fabric -> weft's own records of its segments.
     """
-    opened = {
-        name: drivers[fabric.manager.driver].open(site, name, ledger(name))
-        for name, fabric in site.fabrics.items()
-    }
-    return {name: driver for name, driver in opened.items() if driver is not None}
+    opened: dict[str, FabricDriver] = {}
+    with ExitStack() as stack:  # if one can't be opened, none stays open
+        for name, fabric in site.fabrics.items():
+            driver = drivers[fabric.manager.driver].open(site, name, ledger(name))
+            if driver is not None:
+                opened[name] = stack.enter_context(closing(driver))
+        stack.pop_all()
+    return opened
 
 
 def open_probers(site: Site) -> dict[str, FrameProber]:

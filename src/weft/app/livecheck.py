@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
 
 from weft.app.drivers import FABRIC_DRIVERS, FabricDrivers, open_fabrics, open_probers
 from weft.drivers.wire.agents import certificate_problems
+from weft.model.errors import WeftError
 from weft.model.fabric import FabricStatus
 from weft.model.livecheck import LiveCheck
 from weft.model.site import Site
 from weft.ports.fabric import FabricDriver
 from weft.ports.ledger import NoLedger
+
+if TYPE_CHECKING:
+    from weft.drivers.probes import FrameProber
+
+log = logging.getLogger(__name__)
 
 
 def certificate_notes(site: Site) -> tuple[str, ...]:
@@ -26,17 +36,38 @@ def certificate_notes(site: Site) -> tuple[str, ...]:
 def check_live(site: Site, drivers: FabricDrivers = FABRIC_DRIVERS) -> LiveCheck:
     """Ask every manager of every fabric for its settings and its state; changes nothing."""
     found = LiveCheck()
-    for name, driver in sorted(open_fabrics(site, lambda _: NoLedger(), drivers).items()):
-        found += _checked(driver).of(name)
-    for name, prober in sorted(open_probers(site).items()):
-        with closing(prober):
-            found += LiveCheck(problems=tuple(prober.silent())).of(name)
+    with ExitStack() as stack:
+        opened = open_fabrics(site, lambda _: NoLedger(), drivers)
+        for driver in opened.values():
+            stack.enter_context(closing(driver))
+        probers = open_probers(site)
+        for prober in probers.values():
+            stack.enter_context(closing(prober))
+        for name, driver in sorted(opened.items()):
+            found += _checked(partial(_of_manager, driver)).of(name)
+        for name, prober in sorted(probers.items()):
+            found += _checked(partial(_of_probers, prober)).of(name)
     return found
 
 
-def _checked(driver: FabricDriver) -> LiveCheck:
-    with closing(driver):
-        return LiveCheck(problems=_troubles(driver.status())) + driver.live_check()
+def _checked(ask: Callable[[], LiveCheck]) -> LiveCheck:
+    """Who can't be asked is a problem; the others are asked all the same."""
+    try:
+        return ask()
+    except WeftError as error:
+        return LiveCheck(problems=(f"it can't be checked: {error}",))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        log.exception("an answer can't be read")
+        said = f"it can't be checked: an answer can't be read ({type(error).__name__}: {error}); see the log"
+        return LiveCheck(problems=(said,))
+
+
+def _of_manager(driver: FabricDriver) -> LiveCheck:
+    return LiveCheck(problems=_troubles(driver.status())) + driver.live_check()
+
+
+def _of_probers(prober: FrameProber) -> LiveCheck:
+    return LiveCheck(problems=tuple(prober.silent()))
 
 
 def _troubles(status: FabricStatus) -> tuple[str, ...]:

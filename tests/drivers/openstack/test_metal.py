@@ -17,6 +17,7 @@ from weft.drivers.openstack.networkdata import network_data
 from weft.model.errors import (
     ConflictError,
     NotYetError,
+    OutsideError,
     PermanentError,
     TemporaryError,
     UnknownError,
@@ -24,7 +25,7 @@ from weft.model.errors import (
 )
 from weft.model.owner import Owner
 from weft.model.resources import MachineSpec, Observed, Outcome, PortSpec, Resource, ServerSpec, Status
-from weft.ports.occupants import Ended
+from weft.ports.occupants import Ended, OnHost
 from weft.ports.resources import Scope
 from weft.ports.servers import Action
 
@@ -62,6 +63,7 @@ class Rig:
     ironic: TinyIronic
     driver: OpenStackDriver
     facts: OpenStackFacts
+    sessions: Sessions
 
     @property
     def node(self) -> dict[str, Any]:
@@ -110,7 +112,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         file.write_text(text)
         sessions = Sessions("weft", [file])
         driver = OpenStackDriver("lab", sessions, machines=True)
-        yield Rig(cloud, driver, OpenStackFacts(sessions, machines=[NODE], site="lab", by_ironic=True))
+        facts = OpenStackFacts(sessions, machines=[NODE], site="lab", by_ironic=True)
+        yield Rig(cloud, driver, facts, sessions)
         driver.close()
         sessions.close()
 
@@ -148,6 +151,23 @@ def rig(house: Rig) -> Rig:
     ]
     ironic.ports = [{"uuid": f"nic-{i}", "node_uuid": NODE, "address": m} for i, m in macs.items()]
     return house
+
+
+VM_HOST = {
+    "id": "hv-1",
+    "hypervisor_hostname": "gpu01",
+    "state": "up",
+    "service": {"host": "gpu01"},
+    "cpu_info": {"arch": "x86_64"},
+    "servers": [{"uuid": "vm-1", "name": "train-1"}],
+}
+
+
+def new_facts(rig: Rig, *machines: str) -> OpenStackFacts:
+    """Of a process that has listed nothing yet; the cloud has a virtual machine."""
+    rig.ironic.things["hypervisors"] = [VM_HOST]
+    rig.ironic.things["flavors"] = [{"id": "gpu", "name": "gpu", "extra_specs": {}}]
+    return OpenStackFacts(rig.sessions, machines=machines, site="lab", by_ironic=True)
 
 
 def test_a_machine_is_given_connected_deployed_and_torn_down(rig: Rig) -> None:
@@ -265,6 +285,8 @@ def test_another_who_is_quicker_keeps_the_machine(rig: Rig) -> None:
     [
         ({"provision_state": "cleaning"}, NotYetError, "in state cleaning"),
         ({"provision_state": "clean failed", "last_error": "disk sda"}, TemporaryError, "disk sda"),
+        ({"provision_state": "manageable"}, TemporaryError, "in state manageable"),
+        ({"provision_state": "error"}, TemporaryError, "in state error"),
         ({"maintenance": True, "maintenance_reason": "bad fan"}, TemporaryError, "in maintenance: bad fan"),
         ({"instance_uuid": "srv-9"}, TemporaryError, "has instance srv-9"),
         ({"power_state": None}, TemporaryError, "power state is unknown"),
@@ -280,6 +302,8 @@ def test_a_machine_that_is_not_the_pods_and_free_gets_no_server(
     rig.ironic.asked.clear()
     error = rig.create().error
     assert isinstance(error, kind) and why in str(error)
+    alarming = isinstance(error, TemporaryError) and error.alarming
+    assert alarming == ("provision_state" in change and kind is TemporaryError)
     assert rig.changes() == []
 
 
@@ -348,6 +372,16 @@ def test_a_lock_of_ironics_is_waited_for(rig: Rig) -> None:
     assert isinstance(rig.create().error, NotYetError)
     rig.node["reservation"] = None
     assert rig.create().error is None
+
+
+@pytest.mark.parametrize("state", ["clean failed", "manageable", "error"])
+def test_a_machine_that_is_broken_by_the_time_it_is_deployed_is_an_alarm(rig: Rig, state: str) -> None:
+    """Waiting helps nothing: a person must look at it."""
+    rig.take()
+    rig.ironic.asides = [(STEPS["the machine given"], lambda: rig.node.update(provision_state=state))]
+    rig.ironic.lies = [(STEPS["the machine given"], Reply(409, {"error_message": "no"}))]
+    error = rig.create().error
+    assert isinstance(error, TemporaryError) and error.alarming and not isinstance(error, NotYetError)
 
 
 def test_what_ironic_works_on_is_deleted_later(rig: Rig) -> None:
@@ -424,7 +458,7 @@ def _forgotten(rig: Rig) -> None:
     ("done", "how"),
     [
         (_gone, Ended.DESTROYED),
-        (_another, Ended.DESTROYED),
+        (_another, Ended.UNKNOWN),
         (_unnamed, Ended.NOT_DESTROYED),
         (lambda rig: None, Ended.NOT_DESTROYED),
         (_forgotten, Ended.UNKNOWN),
@@ -435,6 +469,65 @@ def test_how_a_server_ended_is_read_of_its_machine(rig: Rig, done: Callable[[Rig
     done(rig)
     ending = rig.facts.endings(PROJECT, [server])[server]
     assert (ending.how, ending.by) == (how, "Ironic")
+
+
+@pytest.mark.parametrize(
+    ("state", "how"),
+    [
+        *((s, Ended.NOT_DESTROYED) for s in ("rescue wait", "rescue failed", "unrescue failed", "servicing")),
+        *((s, Ended.NOT_DESTROYED) for s in ("deploy failed", "deleting", "error", "a state of tomorrow")),
+        *((s, Ended.UNKNOWN) for s in ("enroll", "manageable", "adopting")),
+        *((s, Ended.DESTROYED) for s in ("cleaning", "clean failed", "available")),
+    ],
+)
+def test_a_server_was_destroyed_where_only_a_teardown_leads(rig: Rig, state: str, how: Ended) -> None:
+    """Its id may have been taken off by hand, or the node been enrolled again, while it ran."""
+    server = rig.running()
+    rig.node.update(instance_uuid=None, provision_state=state)
+    assert rig.facts.endings(PROJECT, [server])[server].how is how
+
+
+SECOND = "5c435abb-55d9-5c17-8131-5edcbcd52778"
+ANSWERS = {
+    "an outage": Reply(503, {"error_message": "busy"}),
+    "a node without its instance": Reply(200, {"nodes": [{"uuid": NODE, "provision_state": "available"}]}),
+    "a node without its state": Reply(200, {"nodes": [{"uuid": NODE}]}),
+    "no nodes": Reply(200, {"error": "proxy"}),
+}
+
+
+@pytest.mark.parametrize("lie", ANSWERS.values(), ids=ANSWERS.keys())
+def test_virtual_machines_hosts_are_listed_whatever_ironic_answers(rig: Rig, lie: Reply) -> None:
+    rig.ironic.lies = [("GET /baremetal/v1/nodes", lie)]
+    seen = new_facts(rig, NODE).servers_on_hosts()
+    assert seen[NODE].unknown and seen[NODE].by == "Ironic"
+    assert [o.id for o in seen["gpu01"].occupants] == ["vm-1"] and not seen["gpu01"].unknown
+
+
+def test_one_node_in_another_shape_is_unknown_alone(rig: Rig) -> None:
+    rows = [{"uuid": NODE, "provision_state": "available"}, {**rig.node, "uuid": SECOND}]
+    rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"nodes": rows}))]
+    seen = new_facts(rig, NODE, SECOND).servers_on_hosts()
+    assert "without instance_uuid" in seen[NODE].unknown
+    assert seen[SECOND] == OnHost(by="Ironic")
+
+
+def test_what_an_image_needs_of_virtual_machines_hosts_is_known_while_ironic_is_away(
+    rig: Rig,
+) -> None:
+    """A flavor that only the site has is for machines: nothing is known then."""
+    rig.ironic.things["images"] = [
+        {"id": "image-t", "name": "picky", "status": "active", "trait:CUSTOM_NVME": "required"}
+    ]
+    rig.ironic.lies = [
+        ("GET /baremetal/.*", Reply(503, {"error_message": "busy"})),
+        ("GET /placement/.*", Reply(200, {"resource_providers": []})),
+    ]
+    facts = new_facts(rig, NODE)
+    unfit = facts.unfit(PROJECT, "picky", "gpu")
+    assert "busy" in unfit[NODE] and "CUSTOM_NVME" in unfit["gpu01"]
+    with pytest.raises(OutsideError, match="busy"):
+        facts.unfit(PROJECT, "picky", "metal8")
 
 
 def test_what_is_on_machines_is_ironics_word_and_nova_is_not_asked(rig: Rig) -> None:
@@ -469,6 +562,10 @@ def test_what_booted_is_told_by_ironic(rig: Rig) -> None:
     assert server in rig.facts.built(early) and server not in rig.facts.built(late)
     rig.node["provision_state"] = "deploying"
     assert server not in rig.facts.built(early)
+    rig.node["provision_state"] = "available"  # given to it after a cleaning, and not deployed yet
+    assert server not in rig.facts.built(early)
+    rig.node.update(provision_state="active", provision_updated_at=None)
+    assert server not in rig.facts.built(early), "it would be asked for every second"
 
 
 def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) -> None:

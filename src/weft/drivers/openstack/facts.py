@@ -111,7 +111,7 @@ class OpenStackFacts(
             return {}  # `check_order` reports it
         reasons: dict[str, str | None] = {}
         if self._by_ironic and (of_image := HostNeeds.of(found, {})):
-            reasons |= unfit_machines(own, self._by_ironic, of_image)
+            reasons |= self._unfit_machines(own, of_image, alone=offered is None)
         if offered is None:
             return {host: why for host, why in reasons.items() if why}
         needs = HostNeeds.of(found, offered.get("extra_specs", {}))
@@ -124,6 +124,19 @@ class OpenStackFacts(
             if one.host not in self._by_ironic
         }
         return {host: why for host, why in reasons.items() if why}
+
+    def _unfit_machines(self, own: Project, needs: HostNeeds, alone: bool) -> Mapping[str, str]:
+        """Without Ironic's answer none is fit, and the hosts of virtual machines are what they are.
+
+        Args:
+            alone: nothing but machines is asked for: then that nothing is known is the answer.
+        """
+        try:
+            return unfit_machines(own, self._by_ironic, needs)
+        except OutsideError as error:
+            if alone:
+                raise
+            return dict.fromkeys(self._by_ironic, f"unknown: {error.answer}")
 
     def public_key(self, user_id: str, key_pair: str) -> str:
         # Read with the service user's rights, which cover everybody's keys: the name must stay one path segment.

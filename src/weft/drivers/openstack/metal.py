@@ -24,7 +24,16 @@ from weft.drivers.openstack.console import (
     console_off,
     wait_for_console,
 )
-from weft.drivers.openstack.machine import AT_REST, GONE, alive_conductor, mark_of, progress, read_node, unfit
+from weft.drivers.openstack.machine import (
+    AT_REST,
+    GONE,
+    ON_ITS_WAY,
+    alive_conductor,
+    mark_of,
+    progress,
+    read_node,
+    unfit,
+)
 from weft.drivers.openstack.networkdata import read_network_data
 from weft.drivers.openstack.port import MACHINES
 from weft.drivers.openstack.service import Json
@@ -198,8 +207,9 @@ class MetalServers(KindDriver):
             call.scope.fence()
             wait_for_console(call.own, asked, node)
         if why := unfit(node):
-            kind = NotYetError if node["provision_state"] not in AT_REST else TemporaryError
-            raise kind(asked, "Ironic", why)
+            if node["provision_state"] in ON_ITS_WAY:
+                raise NotYetError(asked, "Ironic", why)
+            raise TemporaryError(asked, "Ironic", why, alarming=node["provision_state"] not in AT_REST)
         info = _instance_info(call, resource, node)
         call.scope.fence()  # the readings took their time
         changes = [
@@ -273,7 +283,7 @@ def _provision(own: Project, asked: str, machine: str, body: Json) -> None:
 def _refused(own: Project, asked: str, machine: str, why: str) -> TemporaryError:
     """`NotYetError` if Ironic works on it: it locks a node for moments, such as for its power state."""
     node = read_node(own, machine)
-    if node["provision_state"] not in (*AT_REST, GONE) or node.get("reservation"):
+    if node["provision_state"] in ON_ITS_WAY or node.get("reservation"):
         said = f"its machine is {node['provision_state']}, and Ironic works on it"
         return NotYetError(asked, "Ironic", said)
     return TemporaryError(asked, "Ironic", why[:500], alarming=True)

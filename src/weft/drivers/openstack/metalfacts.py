@@ -17,7 +17,7 @@ from weft.drivers.openstack.machine import GONE, ON_ITS_WAY, alive_conductor, re
 from weft.drivers.openstack.metal import NAME, info_of, instance_of, server_id
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import ConflictError, TemporaryError
+from weft.model.errors import ConflictError, OutsideError, TemporaryError
 from weft.model.hostneeds import HostNeeds
 from weft.model.views import ConsoleView
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
@@ -36,10 +36,13 @@ def on_machine(own: Project, machine: str) -> OnHost:
 
 
 def on_machines(own: Project, machines: Collection[str]) -> Mapping[str, OnHost]:
-    """The same of all of them, by one listing; those that Ironic doesn't list are missing."""
+    """The same of all of them, by one listing; those that Ironic doesn't list are missing.
+
+    A node that it lists in another shape is unknown, and the others are what they are.
+    """
     params = {"fields": "uuid,provision_state,instance_uuid,instance_info"}
     listed = own.baremetal.listing("list what is on machines", "/v1/nodes", "nodes", params)
-    return {str(node["uuid"]): _seen(node) for node in listed if node["uuid"] in machines}
+    return {str(node["uuid"]): _seen_or_unknown(node) for node in listed if node.get("uuid") in machines}
 
 
 def how_it_ended(own: Project, server: str) -> Ending:
@@ -51,17 +54,28 @@ def how_it_ended(own: Project, server: str) -> Ending:
         return Ending(Ended.UNKNOWN, f"machine {machine} is not in Ironic", by="Ironic")
     if now == instance:
         return Ending(Ended.NOT_DESTROYED, f"it is on machine {machine} still, which is {state}", by="Ironic")
-    if now is None and state in {"active", "rescue", *_LIKE_ACTIVE}:
+    if now is not None:
+        said = (
+            f"machine {machine} is {state} with instance {now}: nothing says that it was torn down in between"
+        )
+        return Ending(Ended.UNKNOWN, said, by="Ironic")
+    if state in _BY_HAND:
+        said = f"machine {machine} is {state}: a person had it since, and nothing says that it was torn down"
+        return Ending(Ended.UNKNOWN, said, by="Ironic")
+    if state not in _TORN_DOWN:
         said = f"machine {machine} is {state} without an instance: nobody has torn it down"
         return Ending(Ended.NOT_DESTROYED, said, by="Ironic")
-    has = f"instance {now}" if now else "no instance"
-    said = f"machine {machine} was taken from it: it is {state}, with {has}"
-    at = None if now else _moment(node.get("provision_updated_at"))
-    return Ending(Ended.DESTROYED, said, at, by="Ironic")
+    said = f"machine {machine} was taken from it: it is {state}, with no instance"
+    return Ending(Ended.DESTROYED, said, _moment(node.get("provision_updated_at")), by="Ironic")
 
 
-_LIKE_ACTIVE = frozenset({"deploying", "wait call-back", "deploy hold", "deploy failed", "deleting", "error"})
-"""Where what an instance left may run or be on the disks, if its id was taken off by hand."""
+_BY_HAND = frozenset(
+    {"enroll", "verifying", "manageable", "inspecting", "inspect wait", "inspect failed", "adopting"}
+)
+"""Also of a node that was deleted and enrolled again while its server ran."""
+_TORN_DOWN = frozenset({"cleaning", "clean wait", "clean hold", "clean failed", "available"})
+"""Where Ironic leads a node only after a teardown. In all others something of an instance may run, if its id was taken
+off by hand."""
 
 
 def unfit_machines(own: Project, machines: Collection[str], needs: HostNeeds) -> Mapping[str, str]:
@@ -86,8 +100,9 @@ def booted(own: Project, machines: Collection[str], since: datetime) -> Collecti
         for node in listed
         if node.get("uuid") in machines
         and node.get("instance_uuid")
-        and node.get("provision_state") not in ON_ITS_WAY
-        and (_moment(node.get("provision_updated_at")) or since) >= since
+        and node.get("provision_state") not in (*ON_ITS_WAY, "available")  # given, and not deployed yet
+        and (changed := _moment(node.get("provision_updated_at"))) is not None
+        and changed >= since
     )
 
 
@@ -159,6 +174,15 @@ def _seen(node: Json) -> OnHost:
         return OnHost(busy=busy, by="Ironic")
     one = Occupant(server_id(node), str(info_of(node).get(NAME) or ""), ironic=True)
     return OnHost((one,), busy=busy, by="Ironic")
+
+
+def _seen_or_unknown(node: Json) -> OnHost:
+    try:
+        return _seen(node)
+    except OutsideError as error:
+        return OnHost(unknown=str(error), by="Ironic")
+    except KeyError as error:
+        return OnHost(unknown=f"Ironic lists it without {error}", by="Ironic")
 
 
 def _moment(text: object) -> datetime | None:

@@ -116,8 +116,15 @@ class OpenStackOccupants:
         for machine in self._by_ironic:
             found.pop(machine, None)  # a Nova that has it, too, has nothing to say of it
         if self._by_ironic:
-            found |= on_machines(self._sessions.own(), self._by_ironic)
+            found |= self._on_machines()
         self._listed = (started, found)
+
+    def _on_machines(self) -> Mapping[str, OnHost]:
+        """Without Ironic's answer they are unknown; the hosts of virtual machines are what they are."""
+        try:
+            return on_machines(self._sessions.own(), self._by_ironic)
+        except UNREADABLE as error:
+            return dict.fromkeys(self._by_ironic, OnHost(unknown=_sentence(error), by="Ironic"))
 
     def _list_ids(self) -> None:
         ids: dict[str, list[str]] = {}
