@@ -108,9 +108,9 @@ def _change(statement: str, **values: list[Any]) -> Callable[[random.Random], Ch
 _NOTES = ["", "its server isn't there"]
 _TIMES = ["2030-01-01T00:00:00Z", "2031-02-03T04:05:06.789Z", None]
 _INSERT_POD = """
-    INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, state, since, lease_end, placed_at,
-        next_at)
-    VALUES (%(pod)s::uuid, %(project)s, %(pod)s::text, 'x', now(), %(ordered)s, 'PLACED', now(), %(end)s, %(end)s,
+    INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, units, state, since, lease_end,
+        placed_at, next_at)
+    VALUES (%(pod)s::uuid, %(project)s, %(pod)s::text, 'x', now(), %(ordered)s, 1, 'PLACED', now(), %(end)s, %(end)s,
         now())"""
 _ORDERED = [
     "{}",

@@ -100,9 +100,9 @@ def test_lists_need_no_scan_of_what_was_released(house: House) -> None:
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, plan, state, since, next_at,"
-            " released_at, placed_at) SELECT gen_random_uuid(), project_id, 'old-' || n, created_by, created_at,"
-            " ordered, plan, 'RELEASED', since, next_at, '2020-01-01', placed_at"
+            "INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, units, plan, state, since,"
+            " next_at, released_at, placed_at) SELECT gen_random_uuid(), project_id, 'old-' || n, created_by,"
+            " created_at, ordered, units, plan, 'RELEASED', since, next_at, '2020-01-01', placed_at"
             " FROM pod, generate_series(1, 10000) n WHERE id = %s",
             [pod.id],
         )

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Network
 
 import psycopg
+import pytest
 from psycopg.types.json import Jsonb
 
 from tests.engine.house import ORDER, House
@@ -128,3 +129,17 @@ def test_rows_beyond_the_bounds_are_taken_over(database: Database, database_url:
         assert homes == dict.fromkeys(pods, ("ib0", "lab"))
     finally:
         taken_over.close()
+
+
+def test_a_process_of_an_earlier_weft_that_still_runs_writes_no_pod_that_takes_nothing(
+    database: Database,
+) -> None:
+    """Its INSERT names no units: it fails, rather than count as 0 in the shares of projects."""
+    with (
+        psycopg.connect(database.url) as connection,
+        pytest.raises(psycopg.errors.NotNullViolation, match="units"),
+    ):
+        connection.execute(
+            "INSERT INTO pod (id, project_id, name, created_by, created_at, ordered, state, since, next_at)"
+            " VALUES (gen_random_uuid(), 'team-a', 'old', 'alice', now(), '{}', 'PLACED', now(), now())"
+        )
