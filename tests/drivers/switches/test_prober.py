@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -181,6 +182,19 @@ def test_agents_that_do_not_begin_together_try_again(rig: RealSwitches) -> None:
     found = probed.prober.check(one, addresses(rig, MEMBERS))
     assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
     assert len(probed.agents["near"].asked) == 2
+
+
+def test_an_adapter_that_comes_up_meanwhile_is_tried_again(rig: RealSwitches) -> None:
+    """Its server has just been started: for a moment it is down, or has another host's interface."""
+    probed = Probed(rig)
+    one = made(rig, 1, FIRST, MEMBERS)
+    settled(rig, ("host1", "host5"))
+    adapters = probed.agents["near"].agent._config.adapters  # pyright: ignore[reportPrivateUsage]
+    back = threading.Timer(0.5, adapters.update, [{"host2/mlx5_0": adapters.pop("host2/mlx5_0")}])
+    back.start()
+    found = probed.prober.check(one, addresses(rig, MEMBERS))
+    back.join()
+    assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
 
 
 def test_members_of_a_trunk_send_their_tag(rig: RealSwitches) -> None:

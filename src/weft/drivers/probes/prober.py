@@ -83,9 +83,8 @@ class FrameProber:
 
     def check(self, segment: SegmentSpec, addresses: Mapping[str, str]) -> Check:
         seen = self._round(segment, addresses)
-        if any(
-            self._silences(segment, seen)
-        ):  # agents that began too far apart, or a port that was coming up
+        # Agents may have begun too far apart, and an adapter may have been coming up with its server.
+        if seen.unknown or any(seen.unanswered.values()) or any(self._silences(segment, seen)):
             seen = _both(seen, self._round(segment, addresses))
         problems, notes = [*self._silences(segment, seen), *self._crossings(segment, seen)], list[Problem]()
         (problems if self._traffic.policy == "refuse" else notes).extend(self._unknown(seen))
