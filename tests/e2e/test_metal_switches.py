@@ -30,7 +30,12 @@ from weftlab.metal.config import secret_path
 from weftlab.metal.machines import RESOURCE_CLASS, mac
 from weftlab.switches.labsite import PHYSICAL_NETWORK
 
-pytestmark = pytest.mark.cloud
+pytestmark = [
+    pytest.mark.cloud,
+    pytest.mark.nightly(
+        reason="minutes of Ironic's cleanings; Neutron with the switches, and Ironic with the driver, run by day"
+    ),
+]
 
 CLEANING, PROVISIONING, TENANT = VLAN + 2, VLAN + 3, VLAN + 4
 CABLED = "roce02"
