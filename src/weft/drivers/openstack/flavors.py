@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.nova import compute_control
 from weft.drivers.openstack.properties import with_keys
 from weft.drivers.openstack.service import Json
@@ -98,7 +98,7 @@ class Flavors(KindDriver):
         """Deletes one that weft has made; another has its own values again."""
         spec, there = _spec(resource), _specs(row)
         if there.get(MADE):
-            self.remove(call.own, row)
+            self.remove(call.own, row, call.scope.fence)
             return
         # Without a record of what it had, by somebody's hand, it stays as it is.
         keys = [k for k in (*spec.extra_specs, *spec.former) if k in there and BEFORE in there]
@@ -109,7 +109,7 @@ class Flavors(KindDriver):
     def kept(self, call: Call, row: Row) -> str:
         return "it was there before, and has the extra specs that it had"
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         project.compute.ask(f"delete flavor {row.name}", "DELETE", f"/flavors/{row.id}", ok=(404,))
 
     def _listed(self, own: Project) -> list[Row]:

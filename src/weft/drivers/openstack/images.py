@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.drivers.openstack.base import Call, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.properties import with_keys
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
@@ -104,7 +104,7 @@ class Images(KindDriver):
     def kept(self, call: Call, row: Row) -> str:
         return "the image is others', and has the properties that it had"
 
-    def remove(self, project: Project, row: Row) -> None:
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
         """The audit's, of an owner that is gone: which keys were set nobody knows any more. The mark goes."""
         self._patch(project, row, {MARK: None, BEFORE: None})
 
