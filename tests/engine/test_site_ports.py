@@ -15,7 +15,7 @@ from weft.app.sitefile import checked
 from weft.drivers.switches.names import vlan_name
 from weft.engine.database import Database
 from weft.engine.ledger import FabricLedger
-from weft.model.errors import ConflictError, UnknownError
+from weft.model.errors import ConflictError, InputError, UnknownError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
@@ -227,6 +227,24 @@ def test_a_port_in_anothers_vlan_is_in_the_way(house: PortsHouse) -> None:
     assert house.access() == {"tor01/Ethernet31": 20}
 
 
+def test_a_port_that_comes_later_is_looked_at_first_too(house: PortsHouse) -> None:
+    """The network is there already, and everything of it is weft's: the new port isn't."""
+    house.applied()
+    house.fake.put("tor01/Ethernet35", 300)
+    config = house.port("tor01/Ethernet36")
+    config.access, config.trunk = 1, set(range(1, 4095))
+    rows = interfaces(m1_bmc="Ethernet35", m1_gw="Ethernet36")
+    house.activate(checked(house.site.model_copy(update={"interfaces": rows})))
+    said = sorted(c.what for c in house.plan().conflicts)
+    assert [w.split(":")[0] for w in said] == [
+        "port tor01/Ethernet35 has VLAN 300, which isn't this network's",
+        "port tor01/Ethernet36 has every VLAN, as a trunk",
+    ]
+    with pytest.raises(ConflictError, match="2 things in the way"):
+        house.ask()
+    assert house.access() == {**ACCESS, "tor01/Ethernet35": 300, "tor01/Ethernet36": 1}
+
+
 def test_a_trunk_of_every_vlan_is_no_port_of_hardware(house: PortsHouse) -> None:
     """It may be the way to the rest of the site."""
     config = house.port("tor02/Ethernet31")
@@ -348,6 +366,23 @@ def test_the_fabric_stays_described_while_something_is_there(house: PortsHouse) 
     assert set(house.segment_steps()) == {"remove segment/storage", "remove segment/gateways"}
     house.applied()
     assert house.access() == {} and house.vlans() == {}
+
+
+@pytest.mark.parametrize("how", ["gone", "generic", "neutron"])
+def test_a_switch_stays_one_that_is_read_while_ports_are_set_there(house: PortsHouse, how: str) -> None:
+    house.applied()
+    document = house.site.model_dump(mode="json")
+    plain = {n: {**net, "fabric": None, "trunks": []} for n, net in document["networks"].items()}
+    switching = document["fabrics"][FABRIC]["manager"]["switching"]
+    if how == "neutron":
+        switching["configured_by"] = "neutron"
+    for switch in switching["switches"]:
+        if switch["name"] == "tor02" and how == "generic":
+            switch |= {"interface": "generic", "device_type": "netmiko_juniper", "url": "ssh://127.0.0.1:22"}
+        if switch["name"] == "tor02" and how == "gone":
+            switch["name"] = "tor09"
+    with pytest.raises((ConflictError, InputError), match="tor0"):
+        house.service.activate_site(house.operator, {**document, "networks": plain})
 
 
 def test_destroyed_though_no_row_names_the_ports_any_more(house: PortsHouse) -> None:

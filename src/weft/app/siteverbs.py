@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from weft.app.desk import Desk
@@ -13,6 +13,7 @@ from weft.engine.audit import Auditor
 from weft.engine.epoch import accept_database
 from weft.engine.ownerstore import live_owners
 from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.resources import Resource, SegmentSpec
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
@@ -191,7 +192,14 @@ class SiteVerbs(Desk):
                 raise ConflictError(
                     f"name: {site.name} is another site than {owner.name}, which is applied: {then}"
                 )
-            there = {r.resource.where for r in self._store.resources(owner.id) if not r.is_nowhere}
+            resources = [r.resource for r in self._store.resources(owner.id) if not r.is_nowhere]
+            for fabric, switch in sorted(_switches_of(resources) - _readable_switches(site)):
+                if fabric in site.fabrics:
+                    raise ConflictError(
+                        f"fabrics.{fabric}.manager.switching: switch {switch} isn't one that weft sets and reads back, "
+                        f"but ports of networks of the site are set there: apply the site without them first"
+                    )
+            there = {r.where for r in resources}
             for place in sorted(there - site.clouds.keys() - site.fabrics.keys()):
                 table = "fabrics" if place in self._store.site().site.fabrics else "clouds"
                 raise ConflictError(
@@ -215,6 +223,26 @@ class SiteVerbs(Desk):
     def _node(self, node: str) -> NodeView:
         views = node_views(self._store.site().site, self._store.capacity())
         return next(v for v in views if v.name == node)
+
+
+def _switches_of(resources: Iterable[Resource]) -> set[tuple[str, str]]:
+    """Fabric and switch, wherever ports are in the site's own segments, or were."""
+    return {
+        (r.where, end.partition("/")[0])
+        for r in resources
+        if isinstance(r.spec, SegmentSpec)
+        for end in (*r.spec.ports, *r.spec.former)
+    }
+
+
+def _readable_switches(site: Site) -> set[tuple[str, str]]:
+    return {
+        (name, switch.name)
+        for name, fabric in site.fabrics.items()
+        if fabric.manager.switching is not None and not fabric.is_neutrons
+        for switch in fabric.manager.switching.switches
+        if switch.interface != "generic"
+    }
 
 
 def _deployed_by(site: Site, name: str) -> str:
