@@ -110,10 +110,10 @@ def test_from_order_to_receipt_nothing_is_changed_by_weft(house: NeutronsHouse) 
     number = pod.plan.segment
     assert number is not None
     assert house.fake.snapshot().ports_in[number] == frozenset(ports(house, pod))
-    [limit] = pod.plan.limits
-    assert "Neutron" in limit and f"Limit: {limit}" in plan_text(pod.plan)
+    limit, untried = pod.plan.limits
+    assert "Neutron" in limit and "probe agents" in untried and f"Limit: {limit}" in plan_text(pod.plan)
     report = house.service.audit(house.operator)
-    assert report.findings == () and report.limits == (f"ib0: {limit}",)
+    assert report.findings == () and report.limits == (f"ib0: {limit}", f"ib0: {untried}")
     house.release(pod)
     receipt = released(house, pod).receipt
     assert receipt.clean
