@@ -120,7 +120,9 @@ def test_ports_from_plan_to_receipt(ports: Ports, people: People) -> None:
     assert len(members) == 4
     sender = min(members)
     assert ports.heard(sender, members - {sender}, b"pod") == members - {sender}
-    assert ports.probe.forged(sender, ports.names, [BMCS, STORAGES]) == set()
+    own, strangers = int(shown["segment"]), set(ports.names) - members
+    assert ports.probe.forged(sender, ports.names, [BMCS, STORAGES], own=()) == set()
+    assert ports.probe.forged(sender, strangers, [BMCS, STORAGES], own=[own]) == set(), "behind its own tag"
     _drift(ports, two)
     good(tenant.weft("pod", "release", "gpu", "--wait"))
     good(operator.weft("site", "destroy", "--wait"))
