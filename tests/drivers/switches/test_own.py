@@ -22,7 +22,7 @@ from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabric import Membership
-from weft.model.fabrictypes import Mode
+from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.resources import SegmentSpec, Status
@@ -41,7 +41,9 @@ Fabric = Mapping[str, SwitchState]
 
 def wanted(*ports: str, former: tuple[str, ...] = ()) -> Own:
     members = tuple(Membership(port=p, mode=Mode.ACCESS) for p in ports)
-    spec = SegmentSpec(number=VLAN, fabric_type="ethernet", members=members, shared=True, former=former)
+    spec = SegmentSpec(
+        number=VLAN, fabric_type=FabricKind.ETHERNET, members=members, shared=True, former=former
+    )
     return Own(spec, NAME, ours=True)
 
 

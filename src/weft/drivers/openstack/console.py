@@ -29,7 +29,7 @@ def console_hindrance(node: Json) -> str | None:
 def console_failure(node: Json) -> str | None:
     """Ironic's reason why the console couldn't be stopped when it was last asked to."""
     error = str(node.get("last_error"))
-    return error if _FAILED in error else None
+    return error[:500] if _FAILED in error else None
 
 
 def console_off(own: Project, asked: str, node: Json) -> str | None:

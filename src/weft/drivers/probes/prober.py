@@ -137,7 +137,9 @@ class FrameProber:
         # IPU-Machines have no agent, and can't have one.
         ends = [self._ends[p] for p in sorted(members) if p in self._ends]
         unknown = {e.name: f"no probe agent is beside {e.node}" for e in ends if not e.agent}
-        inside = [e for e in ends if e.agent][: MOST_ENDS - OTHERS]
+        beside = [e for e in ends if e.agent]
+        inside, more = beside[: MOST_ENDS - OTHERS], beside[MOST_ENDS - OTHERS :]
+        unknown |= {e.name: f"a round has {len(inside)} members at most" for e in more}
         others = self._others(members.keys(), inside)
         marks = {e.port: secrets.token_hex(8) for e in (*inside, *others)}
         asked = [(e.port, addresses[e.port]) for e in inside if e.port in addresses]
