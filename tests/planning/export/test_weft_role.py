@@ -50,6 +50,7 @@ def test_ansible_finds_nothing_and_what_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.cloud
+@pytest.mark.nightly(reason="the role is played twice, 45 s; by day Ansible reads it")
 def test_the_role_sets_weft_up(tmp_path: Path) -> None:
     """But for user and systemd: files with their modes, a unit that systemd takes, a command line that weft takes; the
     second time nothing changes, and a site file that weft can't read isn't brought.
