@@ -16,19 +16,23 @@ from weftlab.layout import DEFAULT_PORTS, LabError
 
 def add_commands(subparsers: Any) -> None:
     """Add `lab` with its own sub-commands; each sets `run`, a function of the parsed arguments to the exit code."""
-    lab = subparsers.add_parser("lab", help="a whole AI cloud on this machine, to try weft and to test with")
+    lab = subparsers.add_parser("lab", help="an AI cloud on this machine, for trying and testing weft")
     commands = lab.add_subparsers(dest="lab_command", required=True, metavar="COMMAND")
-    up = commands.add_parser("up", help="start it")
+    up = commands.add_parser("up", help="start the lab")
     _size_options(up)
     _kind_options(up)
-    status = commands.add_parser("status", help="which service is up, and why not; exit code 1 if one is not")
+    status = commands.add_parser("status", help="show the state of each service; exit code 1 if one is down")
     status.add_argument("--json", action="store_true")
-    down = commands.add_parser("down", help="stop it and remove its state")
-    env = commands.add_parser("env", help="print shell lines that point OpenStack clients at it")
+    down = commands.add_parser("down", help="stop the lab and remove its state")
+    env = commands.add_parser("env", help="print shell commands that point OpenStack clients at the lab")
     lying = liarcli.add_commands(commands, lambda args: _lab(args).liar())
     for parser in (up, status, down, env, *(parser for parser, _ in lying)):
-        parser.add_argument("--state", type=Path, help="its folder (default $WEFT_LAB_STATE, or the user's)")
-        parser.add_argument("--cache", type=Path, help="for programs and databases (default ~/.cache/weft)")
+        parser.add_argument(
+            "--state", type=Path, help="state directory (default $WEFT_LAB_STATE, or the user's)"
+        )
+        parser.add_argument(
+            "--cache", type=Path, help="directory for programs and databases (default ~/.cache/weft)"
+        )
     for parser, run in ((up, _up), (status, _status), (down, _down), (env, _env), *lying):
         parser.set_defaults(run=_guarded(run))
 
@@ -38,8 +42,10 @@ def _size_options(up: argparse.ArgumentParser) -> None:
     up.add_argument("--nodes", type=int, default=16, help="GPU nodes in the fabric (default 16)")
     up.add_argument("--leaves", type=int, help="leaf switches (default 4; more from 81 nodes on)")
     up.add_argument("--spines", type=int, help="spine switches (default 2; half as many as leaves)")
-    up.add_argument("--hcas", type=int, help="HCAs a node (default 2; 1 where a leaf has no room)")
-    up.add_argument("--computes", type=int, help="nodes that Nova has too (default: all, at most 16)")
+    up.add_argument("--hcas", type=int, help="HCAs per node (default 2; 1 if a leaf has too few ports)")
+    up.add_argument(
+        "--computes", type=int, help="how many of the nodes are in Nova (default: all, at most 16)"
+    )
     up.add_argument("--ipus", type=int, help="IPUs of the IPU-POD: 0, 4, 16 or 64 (default 16)")
     up.add_argument("--ports", type=int, help=f"first TCP port, on 127.0.0.1 (default {DEFAULT_PORTS})")
     up.add_argument("--without", nargs="+", default=[], metavar="SERVICE", help="services to leave out")
@@ -51,38 +57,38 @@ def _kind_options(up: argparse.ArgumentParser) -> None:
         "--fabric-manager",
         choices=["opensm", "ufm"],
         default="opensm",
-        help="what weft speaks to: the fabric's OpenSMs (default), or a stand-in for NVIDIA UFM before them",
+        help="fabric manager that weft uses: OpenSM (default), or a stand-in for NVIDIA UFM in front of it",
     )
     up.add_argument(
         "--fabric",
         choices=["infiniband", "ethernet", "both"],
         default="infiniband",
-        help="infiniband: simulated, with OpenSM (default); ethernet: switches by Open vSwitch, where frames move; "
+        help="infiniband: simulated, with OpenSM (default); ethernet: Open vSwitch switches that forward frames; "
         "both: InfiniBand, and four more nodes on Ethernet",
     )
     up.add_argument(
         "--switches",
         choices=["mixed", "eos", "nvue", "sonic", "ovs"],
         default="mixed",
-        help="what the Ethernet switches speak: Arista eAPI, NVUE, SONiC RESTCONF, OVSDB, or each another (default)",
+        help="API of the Ethernet switches: Arista eAPI, NVUE, SONiC RESTCONF, OVSDB, or a different one each (default)",
     )
-    up.add_argument("--only", choices=["fabric"], help="the fabric alone, without OpenStack")
+    up.add_argument("--only", choices=["fabric"], help="only the fabric, without OpenStack")
     up.add_argument(
         "--tenant-networks",
         action="store_true",
-        help="tenants' own InfiniBand networks get partitions; networking-mlnx's driver in Neutron tells weft of them",
+        help="partitions for tenants' own InfiniBand networks; networking-mlnx's driver in Neutron notifies weft",
     )
     up.add_argument("--metal", type=int, default=0, metavar="N", help="bare-metal machines in a real Ironic")
     up.add_argument(
         "--machines-by",
         choices=["nova", "ironic"],
         default="nova",
-        help="who deploys the machines: Nova, by its ironic driver (default), or Ironic alone, asked by weft",
+        help="service that deploys the machines: Nova with its ironic driver (default), or Ironic without Nova",
     )
     up.add_argument(
         "--guests",
         action="store_true",
-        help="servers of GPU nodes on InfiniBand run: small guests by Nova's libvirt driver, on the management network",
+        help="boot servers of GPU nodes on InfiniBand as small virtual machines, on the management network",
     )
     up.add_argument(
         "--storage",
@@ -92,12 +98,12 @@ def _kind_options(up: argparse.ArgumentParser) -> None:
     up.add_argument(
         "--ldap",
         action="store_true",
-        help="a customer's directory (slapd), and a Keystone whose domains may be in it",
+        help="a customer's LDAP directory (slapd), and a Keystone with domain-specific configuration",
     )
     up.add_argument(
         "--liar",
         action=argparse.BooleanOptionalAction,
-        help="a proxy between weft and OpenStack that lies when told to (`weft lab lie`); also for a lab that is up",
+        help="a fault-injecting proxy between weft and OpenStack (`weft lab lie`); also for a running lab",
     )
 
 

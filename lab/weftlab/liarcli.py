@@ -21,22 +21,27 @@ def add_commands(commands: Any, find: Find) -> list[tuple[argparse.ArgumentParse
     Args:
         find: the liar of the lab that the arguments name.
     """
-    lie = commands.add_parser("lie", help="let the liar lie to weft about OpenStack (after `up --liar`)")
-    lie.add_argument("lie", metavar="LIE", help="what is told instead: a name of `weft lab lies --names`")
+    lie = commands.add_parser(
+        "lie", help="inject wrong answers between OpenStack and weft (after `up --liar`)"
+    )
+    lie.add_argument("lie", metavar="LIE", help="name of the lie, one of `weft lab lies --names`")
     lie.add_argument("--service", help="keystone, nova, neutron, glance or placement (default all)")
     lie.add_argument("--method", help="GET, POST, PUT or DELETE (default all)")
-    lie.add_argument("--path", metavar="REGEX", help="only where path and query match")
-    lie.add_argument("--skip", type=int, metavar="N", help="answer the first N that match truly")
+    lie.add_argument("--path", metavar="REGEX", help="only requests whose path and query match")
+    lie.add_argument("--skip", type=int, metavar="N", help="answer the first N matching requests truthfully")
     lie.add_argument("--times", type=int, metavar="N", help="at most N lies (default: until `truth`)")
     lie.add_argument(
-        "--chance", type=float, metavar="P", help="of each that matches, such as 0.1 (default 1)"
+        "--chance",
+        type=float,
+        metavar="P",
+        help="probability for each matching request, such as 0.1 (default 1)",
     )
     lie.add_argument("--seed", type=int, metavar="N", help="for --chance (default 0)")
     lie.add_argument("--seconds", type=float, metavar="S", help="for slow, late and hang (default 3)")
     lie.add_argument("--rows", metavar="REGEX", help="for hidden_rows: which rows")
-    lies = commands.add_parser("lies", help="the lies that are planted, and how often each was told")
-    lies.add_argument("--names", action="store_true", help="what the liar can say instead of the truth")
-    truth = commands.add_parser("truth", help="lift all lies")
+    lies = commands.add_parser("lies", help="list the active lies, and how often each was used")
+    lies.add_argument("--names", action="store_true", help="list the available lies")
+    truth = commands.add_parser("truth", help="remove all lies")
     return [
         (lie, lambda args: _lie(find(args), args)),
         (lies, lambda args: _names(find(args)) if args.names else _lies(find(args))),
@@ -53,10 +58,10 @@ def _lie(liar: Liar, args: argparse.Namespace) -> int:
 def _lies(liar: Liar) -> int:
     rules = liar.rules()
     if not rules:
-        print("no lie is planted")
+        print("no active lies")
     for rule in rules:
         where = " ".join(f"--{name} {rule[name]}" for name in OPTIONS if name in rule)
-        print(f"{rule['id']:>4}  {rule['lie']} {where}: told {rule['told']} of {rule['seen']} times")
+        print(f"{rule['id']:>4}  {rule['lie']} {where}: used {rule['told']} of {rule['seen']} times")
     return 0
 
 
@@ -68,5 +73,5 @@ def _names(liar: Liar) -> int:
 
 def _truth(liar: Liar) -> int:
     liar.lift()
-    print("all lies are lifted")
+    print("all lies removed")
     return 0
