@@ -70,7 +70,7 @@ def _kind_options(up: argparse.ArgumentParser) -> None:
         "--switches",
         choices=["mixed", "eos", "nvue", "sonic", "ovs"],
         default="mixed",
-        help="API of the Ethernet switches: Arista eAPI, NVUE, SONiC RESTCONF, OVSDB, or a different one each (default)",
+        help="API of the Ethernet switches: Arista eAPI, NVUE, SONiC RESTCONF, OVSDB, or one of each (default)",
     )
     up.add_argument("--only", choices=["fabric"], help="only the fabric, without OpenStack")
     up.add_argument(

@@ -321,7 +321,7 @@ def test_the_program(service: Service) -> None:
 
 
 def test_as_typed(liar: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """`weft lab lie`, `lies` and `truth`: what was planted, how often it was told, and that nothing is left."""
+    """`weft lab lie`, `lies` and `truth`: what is active, how often it was used, and that nothing is left."""
     parser = argparse.ArgumentParser()
     for each, run in liarcli.add_commands(parser.add_subparsers(), lambda _: liar):
         each.set_defaults(run=run)
@@ -331,12 +331,12 @@ def test_as_typed(liar: Any, capsys: pytest.CaptureFixture[str]) -> None:
         assert args.run(args) == 0
         return capsys.readouterr().out
 
-    assert typed("lies") == "no lie is planted\n"
+    assert typed("lies") == "no active lies\n"
     assert typed("lie", "error500", "--service", "nova", "--times", "2") == "rule 1: 500 as from a service\n"
     ask(liar)
-    assert " ".join(typed("lies").split()) == "1 error500 --service nova --times 2: told 1 of 1 times"
+    assert " ".join(typed("lies").split()) == "1 error500 --service nova --times 2: used 1 of 1 times"
     assert all(name in typed("lies", "--names") for name in ("html200", "lost"))
-    assert typed("truth") == "all lies are lifted\n"
+    assert typed("truth") == "all lies removed\n"
     assert ask(liar).status_code == 200
 
 
