@@ -51,15 +51,24 @@ def test_no_field_is_missing_on_the_page(page: str, model: Any) -> None:
 
 
 def test_every_link_inside_a_page_leads_somewhere() -> None:
-    """Headings and files that the pages point to are there."""
-    for name in ("site-file.md", "pod-file.md", "states.md"):
-        text = (DOCS / name).read_text()
-        headings = {h.lower().replace(" ", "-") for h in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
-        for target in re.findall(r"\]\(([^)]+)\)", text):
-            if target.startswith("#"):
-                assert target[1:] in headings, f"{name}: {target}"
-            else:
-                assert (DOCS / target).exists(), f"{name}: {target}"
+    """Files and headings that README, changelog and pages point to are there."""
+    root = DOCS.parent
+    pages = [root / "README.md", root / "CHANGELOG.md", *DOCS.rglob("*.md")]
+    anchors = {page.resolve(): _anchors(page.read_text()) for page in pages}
+    for page in pages:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            if target.startswith(("http://", "https://")):
+                continue
+            name, _, anchor = target.partition("#")
+            there = (page.parent / name).resolve() if name else page.resolve()
+            assert there.exists(), f"{page.relative_to(root)}: {target}"
+            assert not anchor or anchor in anchors[there], f"{page.relative_to(root)}: {target}"
+
+
+def _anchors(text: str) -> set[str]:
+    """Of each heading, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
 def test_a_page_with_an_unknown_block_is_a_mistake() -> None:
