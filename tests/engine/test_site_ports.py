@@ -11,15 +11,20 @@ import pytest
 
 from tests.engine.sitehouse import SiteHouse
 from tests.helpers.ownports import TRUNK, interfaces, own_ports
+from tests.helpers.sitenetworks import GATEWAYS as GATEWAY_ROW
 from weft.app.sitefile import checked
+from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.names import vlan_name
 from weft.engine.database import Database
 from weft.engine.ledger import FabricLedger
-from weft.model.errors import ConflictError, InputError, UnknownError
+from weft.engine.siteowner import set_desired
+from weft.engine.siteplan import SitePlanner
+from weft.model.errors import ConflictError, UnknownError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
-from weft.model.site import Site
+from weft.model.resources import SegmentSpec
+from weft.model.site import Interface, Site, SiteNetwork
 from weft.model.views import Finding
 from weft.planning.site.plantext import site_plan_text
 from weft.testing.ethernet import FakeEthernet, PortConfig
@@ -28,6 +33,9 @@ from weftlab.switches.labsite import FABRIC
 GATEWAYS, STORAGE = 13, 12
 ACCESS = {"tor01/Ethernet31": 13, "tor01/Ethernet32": 13, "tor02/Ethernet31": 13, "tor01/Ethernet33": 12}
 FOREIGN = "tor01/Ethernet39"
+SWITCHES = ("tor01", "tor02", "agg01")
+LINKS = frozenset(Cabling.of(own_ports(), FABRIC, own_ports().fabrics[FABRIC].manager.switching).uplinks)
+"""Ends of links between both leaves and the spine."""
 
 
 class PortsHouse(SiteHouse):
@@ -37,7 +45,7 @@ class PortsHouse(SiteHouse):
         super().__init__(database, url)
         self.activate(own_ports())
         words = self.site.fabrics[FABRIC].words
-        self.fake = FakeEthernet(self.site, FABRIC, ledger=FabricLedger(database, FABRIC, words))
+        self.fake = FakeEthernet(self.site, FABRIC, ledger=FabricLedger(database, FABRIC, words), linked=True)
         for switch in self.fake.switches.values():
             switch.config.ports |= {f"Ethernet{n}": PortConfig() for n in range(30, 41)}
         resources = {"lab": self.world.resources["lab"], FABRIC: self.fake}
@@ -55,6 +63,10 @@ class PortsHouse(SiteHouse):
     def access(self) -> dict[str, int]:
         ends = {f"{s}/{p}": c for s, one in self.fake.switches.items() for p, c in one.config.ports.items()}
         return {end: c.access for end, c in ends.items() if c.access is not None}
+
+    def links(self) -> dict[str, set[int]]:
+        """Ends of links that carry something."""
+        return {end: found for end in LINKS if (found := self.port(end).trunk)}
 
     def findings(self) -> list[Finding]:
         """Of the audit, but for hosts: the simulated cloud has none of this lab's."""
@@ -87,16 +99,18 @@ def test_from_plan_to_receipt(house: PortsHouse) -> None:
     assert house.access() == {} and house.vlans() == {}
     house.applied()
     assert house.access() == ACCESS and house.port(TRUNK).trunk == {STORAGE}
-    assert house.vlans() == {"tor01": {12, 13}, "tor02": {12, 13}}
+    assert house.vlans() == {switch: {12, 13} for switch in SWITCHES}
+    assert house.links() == {end: {12, 13} for end in LINKS}
     revisions = {s: one.config.revision for s, one in house.fake.switches.items()}
-    assert revisions == {"tor01": 1, "tor02": 1, "agg01": 0}, "one change of each switch"
+    assert revisions == {"tor01": 1, "tor02": 1, "agg01": 1}, "one change of each switch"
     assert house.ask().nothing and house.findings() == []
     house.destroyed()
     receipt = house.service.site_receipt(house.operator).receipt
     assert receipt.clean
     read = {(i.plane, i.subject): i.result for i in receipt.items}
     assert {read["switch port", end] for end in (*ACCESS, TRUNK)} == {"clean"}
-    assert read["switch", "VLAN 13"] == "clean"
+    assert read["switch", "VLAN 13"] == "clean" and house.links() == {}
+    assert read["link between switches", f"{len(LINKS)} ends of links of {FABRIC}"] == "clean"
     assert house.access() == {} and house.port(TRUNK).trunk == set() and house.vlans() == {}
 
 
@@ -160,7 +174,7 @@ def test_another_vlan_is_a_new_segment(house: PortsHouse) -> None:
     assert "recreate segment/gateways" in house.segment_steps()
     house.applied()
     assert house.access() == {end: 14 if n == GATEWAYS else n for end, n in ACCESS.items()}
-    assert house.vlans() == {"tor01": {12, 14}, "tor02": {12, 14}} and house.plan().nothing
+    assert house.vlans() == {switch: {12, 14} for switch in SWITCHES} and house.plan().nothing
 
 
 def test_a_network_that_moves_between_ports_of_another_does_not_flap(house: PortsHouse) -> None:
@@ -268,6 +282,21 @@ def test_a_trunk_keeps_what_else_it_carries(house: PortsHouse) -> None:
     assert house.port(TRUNK) == PortConfig(5, {20, 21})
 
 
+def test_a_trunk_that_carries_everything_is_told(house: PortsHouse) -> None:
+    """Nobody has put it into the VLAN, so it is in nobody's way: what is behind it reaches the BMCs all the same."""
+    config = house.port(FOREIGN)
+    config.access, config.trunk = 1, set(range(1, 4095))
+    [note] = [n for n in house.plan().notes if FABRIC in n]
+    assert note == (
+        f"fabric {FABRIC}: {FOREIGN} carry every VLAN, so what is behind them reaches VLAN 12, VLAN 13, too"
+    )
+    assert note in site_plan_text(house.plan())
+    house.applied()
+    assert note in house.plan().notes
+    house.destroyed()
+    assert config.trunk == set(range(1, 4095))
+
+
 def test_a_trunk_that_carries_everything_stays_so(house: PortsHouse) -> None:
     every = set(range(1, 4095))
     house.port(TRUNK).trunk = set(every)
@@ -282,6 +311,104 @@ def test_a_pods_vlan_name_is_never_adopted(house: PortsHouse) -> None:
     house.fake.switches["tor01"].config.vlans[GATEWAYS] = vlan_name(mark)
     [conflict] = house.plan(adopt=True).conflicts
     assert "release that first" in conflict.what and not conflict.adoptable
+
+
+# -- of a weft whose database was lost --------------------------------------------------------------------------
+
+GHOST = Owner("site", "00000001-0000-4000-8000-00000000000f")
+
+
+def left_behind(house: PortsHouse) -> None:
+    """What a weft had set whose database nobody has any more."""
+    name = vlan_name(Mark("lab", GHOST, "segment/gateways"))
+    for switch in SWITCHES:
+        house.fake.switches[switch].config.vlans[GATEWAYS] = name
+    for end, number in ACCESS.items():
+        if number == GATEWAYS:
+            house.fake.put(end, GATEWAYS)
+    for end in LINKS:
+        house.port(end).trunk = {GATEWAYS}
+
+
+def test_what_a_lost_database_had_set_is_taken_over(house: PortsHouse) -> None:
+    left_behind(house)
+    [conflict] = house.plan().conflicts
+    assert conflict.adoptable and "its database doesn't know that any more" in conflict.what
+    with pytest.raises(ConflictError, match="--adopt"):
+        house.ask()
+    house.applied(adopt=True)
+    mark = Mark("lab", house.site_owner().owner, "segment/gateways")
+    named = {s: one.config.vlans[GATEWAYS] for s, one in house.fake.switches.items()}
+    assert set(named.values()) == {vlan_name(mark)} and len(named) == 3
+    assert house.access() == ACCESS and house.plan().nothing
+    house.destroyed()
+    assert house.access() == {} and house.vlans() == {} and house.links() == {}
+
+
+def test_or_removed_once_nobody_is_in_it(house: PortsHouse) -> None:
+    """Whose the ports are, nobody knows any more: they aren't taken away from under somebody."""
+    left_behind(house)
+
+    def repaired() -> list[Finding]:
+        report = house.service.audit(house.operator, repair=True, unknown_pods=(GHOST.id,))
+        return [f for f in report.findings if f.kind == "segment"]
+
+    [found] = repaired()
+    assert "ports are in it: tor01/Ethernet31" in f"{found.repair} {found.what}", found
+    assert house.links() == {end: {GATEWAYS} for end in LINKS} and len(house.access()) == 3
+    for end in house.access():
+        house.fake.put(end, None)
+    repaired()
+    assert house.vlans() == {} and house.links() == {}
+
+
+def test_another_sites_vlan_is_not_taken_over(house: PortsHouse) -> None:
+    house.fake.switches["tor01"].config.vlans[GATEWAYS] = vlan_name(Mark("elsewhere", GHOST, "segment/x"))
+    [conflict] = house.plan(adopt=True).conflicts
+    assert "which is another site's" in conflict.what and not conflict.adoptable
+
+
+# -- from one network to another --------------------------------------------------------------------------------
+
+
+def test_a_port_moves_to_a_new_network_in_one_apply(house: PortsHouse) -> None:
+    house.applied()
+    fresh = {**GATEWAY_ROW, "vlan": 15, "fabric": FABRIC, "physical_network": "physnet-f"}
+    fresh["subnets"] = {"bmc": {"role": "bmc", "addresses": "10.203.0.0/24", "dhcp": False}}
+    moved = {"device": "m1", "name": "gw", "network": "fresh", "address": "10.203.0.11"}
+    rows = tuple(i for i in interfaces() if (i.device, i.name) != ("m1", "gw"))
+    row = {**moved, "switch": "tor01", "port": "Ethernet32", "mac": "02:00:00:0f:00:02"}
+    networks = {**house.site.networks, "fresh": SiteNetwork.model_validate(fresh)}
+    update = {"networks": networks, "interfaces": (*rows, Interface.model_validate(row))}
+    house.activate(checked(house.site.model_copy(update=update)))
+    assert [c for c in house.plan().conflicts if c.key.startswith("segment/")] == []
+    house.port("tor01/Ethernet32").trunk = {77}
+    [conflict] = [c for c in house.plan().conflicts if c.key.startswith("segment/")]
+    assert "VLAN 77 with a tag" in conflict.what, "what else it carries is somebody's"
+    house.port("tor01/Ethernet32").trunk = set()
+    house.applied()
+    assert house.access() == {**ACCESS, "tor01/Ethernet32": 15} and house.plan().nothing
+
+
+def test_a_port_that_is_set_while_the_next_generation_is_planned_is_not_forgotten(house: PortsHouse) -> None:
+    """The planner has read the rows before the loop made the last generation of them; the next one is without the port.
+
+    Its graph is what was written down: the loop knows what it has set since.
+    """
+    house.applied()
+    before = house.site
+    house.activate(own_ports(m1_bmc="Ethernet35"))
+    house.ask()
+    house.activate(before)
+    stale = SitePlanner(house.store, house.world, house.store.site()).plan()
+    house.settle()
+    assert house.access()["tor01/Ethernet35"] == GATEWAYS
+    plan, database = stale.plan, house.store.database
+    [segment] = [r for r in stale.graph.resources if r.key == "segment/gateways"]
+    assert isinstance(segment.spec, SegmentSpec) and "tor01/Ethernet35" not in segment.spec.former
+    set_desired(database, plan.site, plan.generation, stale.graph, stale.adopted, "test")
+    house.settle()
+    assert house.access() == ACCESS and house.plan().nothing and house.ask().nothing
 
 
 def test_a_port_that_the_switch_does_not_have_is_in_the_way(house: PortsHouse) -> None:
@@ -309,6 +436,27 @@ def test_a_silent_switch_is_unknown(house: PortsHouse) -> None:
     house.fake.switches["tor02"].reachable = True
     house.visit(house.site_owner(), PodState.RELEASED)
     assert house.service.site_receipt(house.operator).receipt.clean and house.access() == {}
+
+
+def test_a_silent_switch_holds_up_no_other_network(house: PortsHouse) -> None:
+    """Only gateways have a port on it, and are on the way over it."""
+    networks = {n: net.model_copy(update={"trunks": ()}) for n, net in house.site.networks.items()}
+    house.activate(checked(house.site.model_copy(update={"networks": networks})))
+    house.applied()
+    house.fake.switches["tor02"].reachable = False
+    house.fake.put("tor01/Ethernet33", None)
+    house.fake.put("tor01/Ethernet31", None)
+    house.visits(3)
+    assert house.access()["tor01/Ethernet33"] == STORAGE, "mended"
+    assert "tor01/Ethernet31" not in house.access(), "not over what can't be read"
+    owner = house.site_owner()
+    assert owner.state is not PodState.READY and "tor02" in owner.reason
+    house.service.destroy_site(house.operator)
+    assert house.visits(3).state is PodState.RELEASING
+    assert "tor01/Ethernet33" not in house.access() and STORAGE not in house.vlans()["tor02"]
+    house.fake.switches["tor02"].reachable = True
+    house.visit(house.site_owner(), PodState.RELEASED)
+    assert house.access() == {} and house.vlans() == {} and house.links() == {}
 
 
 def test_a_switch_that_answers_with_the_past_signs_nothing(house: PortsHouse) -> None:
@@ -368,20 +516,29 @@ def test_the_fabric_stays_described_while_something_is_there(house: PortsHouse) 
     assert house.access() == {} and house.vlans() == {}
 
 
+@pytest.mark.parametrize("switch", ["tor02", "agg01"])
 @pytest.mark.parametrize("how", ["gone", "generic", "neutron"])
-def test_a_switch_stays_one_that_is_read_while_ports_are_set_there(house: PortsHouse, how: str) -> None:
+def test_a_switch_stays_one_that_is_read_while_networks_are_on_it(
+    house: PortsHouse, how: str, switch: str
+) -> None:
+    """Also one that is only on the way between others."""
     house.applied()
     document = house.site.model_dump(mode="json")
     plain = {n: {**net, "fabric": None, "trunks": []} for n, net in document["networks"].items()}
     switching = document["fabrics"][FABRIC]["manager"]["switching"]
     if how == "neutron":
         switching["configured_by"] = "neutron"
-    for switch in switching["switches"]:
-        if switch["name"] == "tor02" and how == "generic":
-            switch |= {"interface": "generic", "device_type": "netmiko_juniper", "url": "ssh://127.0.0.1:22"}
-        if switch["name"] == "tor02" and how == "gone":
-            switch["name"] = "tor09"
-    with pytest.raises((ConflictError, InputError), match="tor0"):
+    for one in switching["switches"]:
+        if one["name"] == switch and how == "generic":
+            one |= {"interface": "generic", "device_type": "netmiko_juniper", "url": "ssh://127.0.0.1:22"}
+    if how == "gone":
+        switching["switches"] = [s for s in switching["switches"] if s["name"] != switch]
+        left = [k for k in switching["links"] if switch not in f"{k['a']} {k['b']}"]
+        switching["links"] = left or [{"a": "tor01/Ethernet5", "b": "tor02/Ethernet5"}]
+        document["fabrics"][FABRIC]["traffic"] = None
+        for table in ("switches", "links", "nodes", "interfaces"):
+            document[table] = [row for row in document[table] if switch not in str(row)]
+    with pytest.raises(ConflictError, match=switch if how != "neutron" else "agg01"):
         house.service.activate_site(house.operator, {**document, "networks": plain})
 
 

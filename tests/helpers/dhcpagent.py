@@ -98,7 +98,9 @@ def dhcp_agent(lab: Lab, cloud: Any) -> Generator[Names]:
                 process.wait(20)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            _remove(set(_spaces()) - before)
+            # Namespaces are the machine's: another lab may have begun some meanwhile.
+            mine = {_space(network.id) for network in cloud.network.networks()}
+            _remove(mine & set(_spaces()) - before)
             _forget(cloud)
 
 

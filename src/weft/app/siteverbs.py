@@ -19,6 +19,7 @@ from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
 from weft.planning.fabric.diff import adopt_links, fabric_differences
 from weft.planning.fabric.topology import NO_FABRIC
+from weft.ports.existing import HasExisting
 
 
 class SiteVerbs(Desk):
@@ -193,11 +194,11 @@ class SiteVerbs(Desk):
                     f"name: {site.name} is another site than {owner.name}, which is applied: {then}"
                 )
             resources = [r.resource for r in self._store.resources(owner.id) if not r.is_nowhere]
-            for fabric, switch in sorted(_switches_of(resources) - _readable_switches(site)):
+            for fabric, switch in sorted(self._switches_of(resources) - _readable_switches(site)):
                 if fabric in site.fabrics:
                     raise ConflictError(
                         f"fabrics.{fabric}.manager.switching: switch {switch} isn't one that weft sets and reads back, "
-                        f"but ports of networks of the site are set there: apply the site without them first"
+                        f"but networks of the site are on it, or pass it: apply the site without them first"
                     )
             there = {r.where for r in resources}
             for place in sorted(there - site.clouds.keys() - site.fabrics.keys()):
@@ -205,6 +206,16 @@ class SiteVerbs(Desk):
                 raise ConflictError(
                     f"{table}: {place} is missing, but resources of the site are there: {then}"
                 )
+
+    def _switches_of(self, resources: Iterable[Resource]) -> set[tuple[str, str]]:
+        """Fabric and switch, wherever the site's own segments are, or were, by the site that is active."""
+        found: set[tuple[str, str]] = set()
+        for resource in resources:
+            if isinstance(resource.spec, SegmentSpec):
+                fabric = self._keeper.world().fabric(resource.where)
+                assert isinstance(fabric, HasExisting), "the site's own segments are only on such fabrics"
+                found |= {(resource.where, switch) for switch in fabric.places(resource.spec)}
+        return found
 
     @staticmethod
     def _fabric_name(site: Site, fabric: str | None) -> str:
@@ -223,16 +234,6 @@ class SiteVerbs(Desk):
     def _node(self, node: str) -> NodeView:
         views = node_views(self._store.site().site, self._store.capacity())
         return next(v for v in views if v.name == node)
-
-
-def _switches_of(resources: Iterable[Resource]) -> set[tuple[str, str]]:
-    """Fabric and switch, wherever ports are in the site's own segments, or were."""
-    return {
-        (r.where, end.partition("/")[0])
-        for r in resources
-        if isinstance(r.spec, SegmentSpec)
-        for end in (*r.spec.ports, *r.spec.former)
-    }
 
 
 def _readable_switches(site: Site) -> set[tuple[str, str]]:

@@ -27,6 +27,7 @@ from weft.model.receipt import Abandoned, Receipt
 from weft.model.resources import Graph, Resource
 from weft.planning.owners.follow import Follow, Known, follow
 from weft.planning.owners.numbers import numbers_of
+from weft.planning.site.changes import with_former
 
 
 class OwnerVisitor(Visitor[Held]):
@@ -127,6 +128,8 @@ class OwnerVisitor(Visitor[Held]):
         """
         rows = {r.key: r for r in held.resources()}
         known = {k: Known(r.resource, r.wanted, r.is_nowhere and (r.wanted or gone)) for k, r in rows.items()}
+        # Of now: what was wanted may have been written down before the last visit set something.
+        wanted = replace(wanted, graph=with_former(wanted.graph, known))
         news = follow(known, wanted.graph)
         # What couldn't be made before, because it was there, may be adopted now.
         taken = {

@@ -63,10 +63,10 @@ class SitePlanner:
         seen = self._find(scope, there, ids)
         ids = {key: seen[key].id for key in seen if seen[key].there}
         existing = self._existing(with_new_ports(graph, _known(records.values())), ids)
-        adopted = adoptable(existing) if adopt else {}
+        known = owner.owner if owner else None
+        adopted = adoptable(existing, known) if adopt else {}
         taken = [r for r in graph.resources if r.key in adopted]
         seen |= self._find(scope, taken, {**ids, **adopted})
-        known = owner.owner if owner else None
         steps = site_steps(_known(records.values()), graph, seen, adopted)
         used = (*self._used(steps, records), *self._flavors_used(steps))
         found = (*conflicts(graph, existing, adopted, seen, known), *used)
@@ -76,7 +76,7 @@ class SitePlanner:
             resources=len(graph.resources),
             steps=steps,
             conflicts=found,
-            notes=tuple(notes(graph, self._projects(graph))),
+            notes=(*notes(graph, self._projects(graph)), *self._beside(graph)),
         )
         return PlannedSite(plan, graph, adopted)
 
@@ -126,6 +126,13 @@ class SitePlanner:
         places = {r.where for r in graph.resources if isinstance(r.spec, NetworkSpec) and r.spec.shared_with}
         return {where: self._world.clouds[where].projects() for where in sorted(places)}
 
+    def _beside(self, graph: Graph) -> Iterator[str]:
+        """What else reaches the site's segments on fabrics."""
+        for where in sorted({r.where for r in graph.resources} - self._world.clouds.keys()):
+            fabric = self._world.fabric(where)
+            if isinstance(fabric, HasExisting):
+                yield from fabric.beside([r for r in graph.resources if r.where == where])
+
     def _find(self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> dict[str, Observed]:
         """As its own driver sees each, all clouds at the same time."""
         by_place: dict[str, list[Resource]] = {}
@@ -139,6 +146,9 @@ class SitePlanner:
                 raise UnknownError(
                     f"look for {', '.join(missing[:3])}", where, "the driver returned no result"
                 )
+            for one in found.values():
+                if one.unread is not None:
+                    raise one.unread
             return found
 
         found: dict[str, Observed] = {}
@@ -182,8 +192,9 @@ def _known(records: Iterable[ResourceRecord]) -> dict[str, Known]:
 
 
 def followed(records: Iterable[ResourceRecord], graph: Graph) -> bool:
-    """Whether the rows are those of this graph."""
-    return not follow(_known(records), graph)
+    """Whether the rows are those of this graph, whatever was set meanwhile."""
+    known = _known(records)
+    return not follow(known, with_former(graph, known))
 
 
 def _nobody(site: str) -> Scope:

@@ -104,7 +104,7 @@ def verify(
             looked_at |= {f"{kind}s in {where}": sum(o.there for o in seen.values()), **check.looked_at}
             problems += check.problems
             notes += check.notes
-            for record in places[where][kind]:
+            for record in (r for r in places[where][kind] if r.key in seen):
                 changes.append(observed_change(record, seen[record.key]))
                 problems += _problems(record, changes[-1], seen[record.key])
     if isinstance(owner, PodRecord) and others is not None:
@@ -139,16 +139,23 @@ def _look_at_fabric(
     try:
         fabric = world.fabric(group[0].resource.where)
         snapshot = fabric.snapshot(max_age, patient=True)
-        for record in group:
-            segment = record.resource.spec
-            assert isinstance(segment, SegmentSpec)
-            seen[record.key] = fabric.observe(owner.scope.mark(record.key), segment, snapshot)
-            check = fabric.check(segment, snapshot)
-            problems += check.problems
-            notes += check.notes
-            looked_at |= check.looked_at
     except WeftError as error:
         return {kind: error}
+    for record in group:
+        segment = record.resource.spec
+        assert isinstance(segment, SegmentSpec)
+        try:
+            one, check = (
+                fabric.observe(owner.scope.mark(record.key), segment, snapshot),
+                fabric.check(segment, snapshot),
+            )
+        except WeftError as error:
+            problems.append(unread(record.resource.where, error))
+            continue
+        seen[record.key] = one
+        problems += check.problems
+        notes += check.notes
+        looked_at |= check.looked_at
     return {kind: (seen, Check(tuple(problems), looked_at, tuple(notes)))}
 
 

@@ -179,6 +179,7 @@ class Observed:
         differences: from the desired spec; empty if exact. Only what weft sets is compared.
         facts: further observed values, for the verifier, the user and the receipt (host, segment, address, vif…).
         name: of what stays: its name now.
+        unread: why nobody knows more of it, though other resources of the same batch could be seen.
     """
 
     id: str
@@ -187,6 +188,7 @@ class Observed:
     differences: tuple[Difference, ...] = ()
     facts: Mapping[str, object] = field(default_factory=dict)
     name: str = ""
+    unread: WeftError | None = None
 
     @property
     def there(self) -> bool:

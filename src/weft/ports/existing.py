@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from weft.model.mark import Mark
-from weft.model.resources import Resource
+from weft.model.resources import Resource, SegmentSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +103,13 @@ class HasExisting(Protocol):
 
     def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
         """As `ExistingThings.alike`. Raises `UnknownError`."""
+        ...
+
+    def beside(self, wanted: Sequence[Resource]) -> Sequence[str]:
+        """What else reaches these segments, though nothing is in their way: sentences for who plans them. Raises
+        `UnknownError`."""
+        ...
+
+    def places(self, segment: SegmentSpec) -> Collection[str]:
+        """Names of the switches that one is on, by the site that is active."""
         ...

@@ -12,7 +12,7 @@ It has nothing to do with OpenSM: it shows that engine, app and API know nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -102,10 +102,10 @@ class FakeSwitch(Session):
 
 
 class _Simulated(EthernetFabric):
-    """The real driver on simulated switches."""
+    """The real driver on simulated switches. Args: linked: with the site's links between them."""
 
-    def __init__(self, site: Site, fabric: str, ledger: Ledger | None = None) -> None:
-        cabling = Cabling.of(site, fabric, None)
+    def __init__(self, site: Site, fabric: str, ledger: Ledger | None = None, linked: bool = False) -> None:
+        cabling = Cabling.of(site, fabric, site.fabrics[fabric].manager.switching if linked else None)
         self.lose_answer = False
         vlans = site.fabrics[fabric].segments
 
@@ -129,9 +129,10 @@ class _Simulated(EthernetFabric):
         batch: Callable[[str, SwitchState], Batch],
         about: SegmentSpec | None = None,
         own: Sequence[SegmentSpec] = (),
+        only: Collection[str] | None = None,
     ) -> None:
         try:
-            super()._everywhere(batch, about, own)
+            super()._everywhere(batch, about, own, only)
         finally:
             self.lose_answer = False
 

@@ -10,14 +10,9 @@ import pytest
 from tests.helpers.ownports import FABRIC, own_ports
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.names import vlan_name
-from weft.drivers.switches.own import (
-    Own,
-    clean_own,
-    edit_for_own,
-    foreign_ports,
-    observe_own,
-    removal_of_own,
-)
+from weft.drivers.switches.own import Own, foreign_ports
+from weft.drivers.switches.ownedits import edit_for_own, removal_of_own
+from weft.drivers.switches.ownevidence import clean_own, observe_own
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError

@@ -85,6 +85,16 @@ def test_each_mistake_of_a_port_is_told(port: str, said: str) -> None:
     assert any(said in allowed and where.startswith("interfaces") for where, _, allowed in found), found
 
 
+def test_a_number_is_no_port_where_weft_sets_ports_of_any_network() -> None:
+    """By its number a BMC's port would be nobody's, and could carry the storage network, too."""
+    site = document(m1_bmc="31")
+    plain = SiteNetwork.model_validate({**site.networks["gateways"].model_dump(mode="json"), "fabric": None})
+    networks = {**site.networks, "gateways": plain}
+    networks["storage"] = networks["storage"].model_copy(update={"trunks": ("tor01/Ethernet31",)})
+    [(where, value, allowed)] = wrong(site.model_copy(update={"networks": networks}))
+    assert where.startswith("interfaces") and value == "31" and "the port's name on switch tor01" in allowed
+
+
 def test_a_network_without_a_port_on_the_fabric_is_told() -> None:
     site = document()
     rows = tuple(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from uuid import UUID
 
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling
@@ -15,21 +13,12 @@ from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.hostports import port_troubles
 from weft.drivers.switches.looks import Heard, QosReading, listen, qos_sentences, silent_sentences
 from weft.drivers.switches.names import read_name, vlan_name
-from weft.drivers.switches.own import (
-    InTheWay,
-    Own,
-    check_own,
-    clean_own,
-    edit_for_own,
-    foreign_ports,
-    in_the_way,
-    in_use,
-    observe_own,
-    removal_of_own,
-)
+from weft.drivers.switches.own import Own
+from weft.drivers.switches.ownevidence import check_own, clean_own, observe_own
+from weft.drivers.switches.ownsegments import OwnSegments, own_of
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.switch import Switch
-from weft.drivers.switches.vlans import Batch, SwitchState, joined
+from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
 from weft.model.errors import OutsideError, PermanentError, UnknownError, WeftError
 from weft.model.fabric import (
@@ -45,7 +34,6 @@ from weft.model.fabric import (
 )
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
-from weft.model.owner import Owner
 from weft.model.resources import Kind, Marked, Observed, Outcome, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.ports.existing import Existing
@@ -80,6 +68,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self._told = {s.name: s for s in switches if isinstance(s, Generic)}
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
         self._settings = QosReading(tuple(switches), self._pool)
+        self._sites = OwnSegments(site.name, fabric, cabling, ledger, self.snapshot, self._change_own)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -205,95 +194,46 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
-        own = {r.key: one for r in wanted if (one := _own_of(scope, r, ids)) is not None}
-        found = dict(super().find(scope, [r for r in wanted if r.key not in own], ids))
-        if own:
-            seen = self.snapshot(patient=scope.patient)
-            found |= {key: observe_own(one, seen, scope.leaving) for key, one in own.items()}
-        return found
+        own, others = _parted(scope, wanted, ids)
+        found = dict(super().find(scope, others, ids))
+        return (
+            {**found, **self._sites.find(scope, own, self.snapshot(patient=scope.patient))} if own else found
+        )
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """The site's own are made by one change of each switch."""
-        own = {r.key: one for r in wanted if (one := _own_of(scope, r, ids)) is not None}
-        others = super().create(scope, [r for r in wanted if r.key not in own], ids)
-        return {**others, **self._put_own(scope, own)}
+        own, others = _parted(scope, wanted, ids)
+        return {**super().create(scope, others, ids), **self._sites.put(scope, own)}
 
     update = create
 
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        own = {r.key: one for r in wanted if (one := _own_of(scope, r, ids)) is not None}
-        others = super().delete(scope, [r for r in wanted if r.key not in own], ids)
-
-        def edits(switch: str, state: SwitchState, one: Own) -> Batch:
-            return removal_of_own(switch, state, one, self.cabling)
-
-        refused = dict[str, Outcome]()
-        seen = self.snapshot() if own else None
-        for key, one in own.items():
-            if seen is not None and (foreign := foreign_ports(one, seen)):
-                refused[key] = Outcome(error=in_use(one, f"fabric {self._fabric}", foreign))
-        possible = {key: one for key, one in own.items() if key not in refused}
-        return {**others, **refused, **self._change_own(scope, possible, edits)}
+        own, others = _parted(scope, wanted, ids)
+        return {**super().delete(scope, others, ids), **self._sites.take(scope, own)}
 
     def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
-        """As `weft.ports.existing.ExistingThings`: what the switches have where the site's own VLANs are to be."""
-        nobody = Scope(self._site.name, Owner("site", str(UUID(int=0))), "", "")
-        # Of one that is there, only members that are new are given.
-        asked = [r for r in wanted if r.key not in ids or segment_of(r).members]
-        new = [one for r in asked if (one := _own_of(nobody, r, {})) is not None]
-        if not new:
-            return {}
-        seen, keys = self.snapshot(), {segment_of(r).number: r.key for r in wanted}
-        return {
-            keys[one.number]: found
-            for one in new
-            if (found := [_existing(one, way, self._site.name) for way in in_the_way(one, seen)])
-        }
+        return self._sites.alike(wanted, ids)
 
-    def _put_own(self, scope: Scope, own: Mapping[str, Own]) -> Mapping[str, Outcome]:
-        if not own:
-            return {}
-        seen, refused = self.snapshot(), dict[str, Outcome]()
-        for key, one in own.items():
-            if way := next(iter(in_the_way(one, seen)), None):
-                asked, of = f"set {one.spec.named}", f"fabric {self._fabric}"
-                refused[key] = Outcome(error=PermanentError(asked, of, f"{way.what} has {way.has}", way.then))
+    def beside(self, wanted: Sequence[Resource]) -> Sequence[str]:
+        return self._sites.beside(wanted)
 
-        def edits(switch: str, state: SwitchState, one: Own) -> Batch:
-            return edit_for_own(switch, state, one, self.cabling)
-
-        left = {key: one for key, one in own.items() if key not in refused}
-        possible = {key: replace(one, shared=bool(foreign_ports(one, seen))) for key, one in left.items()}
-        return {**refused, **self._change_own(scope, possible, edits)}
+    def places(self, segment: SegmentSpec) -> Collection[str]:
+        return self._sites.places(segment)
 
     def _change_own(
-        self, scope: Scope, own: Mapping[str, Own], edits: Callable[[str, SwitchState, Own], Batch]
-    ) -> Mapping[str, Outcome]:
-        """All at once on each switch; if that is refused, one after the other: each has its own answer then."""
-        if not own:
-            return {}
-
-        def together(switch: str, state: SwitchState) -> Batch:
-            batch = Batch()
-            for one in own.values():
-                batch = joined(batch, edits(switch, batch.on(state), one))
-            return batch
-
-        specs = tuple(one.spec for one in own.values())
+        self,
+        batch: Edits,
+        about: SegmentSpec | None = None,
+        own: Sequence[SegmentSpec] = (),
+        only: Collection[str] | None = None,
+    ) -> None:
         try:
-            self._everywhere(_fenced(scope, together), own=specs)
-        except PermanentError as error:
-            if len(own) == 1:
-                return {key: Outcome(error=error) for key in own}
-            each = [self._change_own(scope, {key: one}, edits) for key, one in own.items()]
-            return {key: outcome for answers in each for key, outcome in answers.items()}
+            self._everywhere(batch, about, own, only)
         finally:
             self._reading.changed()  # also without an answer: it may have been done
-        return {key: Outcome(one.spec.text) for key, one in own.items()}
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -333,13 +273,21 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             named = read_name(name, self._site.name)
             if named is None or not named.ours or named.owner != thing.owner:
                 raise self._taken(number, "it is somebody else's by now")
+        if thing.owner is not None and thing.owner.kind == "site":
+            for name in sorted(names):
+                self._sites.take_left(thing, name)
+            return
         self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling))
 
     def _everywhere(
-        self, batch: Edits, about: SegmentSpec | None = None, own: Sequence[SegmentSpec] = ()
+        self,
+        batch: Edits,
+        about: SegmentSpec | None = None,
+        own: Sequence[SegmentSpec] = (),
+        only: Collection[str] | None = None,
     ) -> None:
-        """On every switch at once. One without an answer makes the outcome unknown; a refusal is reported first, and
-        before it whatever the fence said."""
+        """On every switch at once, or only on some. One without an answer makes the outcome unknown; a refusal is
+        reported first, and before it whatever the fence said."""
 
         def one(session: Switch) -> Exception | None:
             try:
@@ -348,7 +296,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
                 return error
             return None
 
-        errors = [e for e in self._pool.map(one, self._sessions.values()) if e is not None]
+        asked = [s for s in self._sessions.values() if only is None or s.name in only]
+        errors = [e for e in self._pool.map(one, asked) if e is not None]
         if errors:
             raise min(errors, key=lambda e: (isinstance(e, WeftError), not isinstance(e, PermanentError)))
 
@@ -388,16 +337,9 @@ def _fenced(scope: Scope, edits: Edits) -> Edits:
     return fenced
 
 
-def _own_of(scope: Scope, resource: Resource, ids: Mapping[str, str]) -> Own | None:
-    """A VLAN of the site's own networks; None: it is a pod's."""
-    spec = segment_of(resource)
-    if not spec.shared:
-        return None
-    return Own(spec, vlan_name(scope.mark(resource.key)), ids.get(resource.key) == spec.text)
-
-
-def _existing(own: Own, way: InTheWay, site: str) -> Existing:
-    mark = Mark(site, way.owner, "") if way.owner is not None else None
-    return Existing(
-        own.spec.text, way.what, "", way.has, own=way.adoptable, same=way.adoptable, mark=mark, then=way.then
-    )
+def _parted(
+    scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+) -> tuple[Mapping[str, Own], Sequence[Resource]]:
+    """The site's own by key, and pods'."""
+    own = {r.key: one for r in wanted if (one := own_of(scope, r, ids)) is not None}
+    return own, [r for r in wanted if r.key not in own]

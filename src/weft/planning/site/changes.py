@@ -59,13 +59,29 @@ def site_steps(
     return (*steps, *(_step("remove", r, seen.get(r.key)) for r in reversed(gone)))
 
 
-def adoptable(existing: Mapping[str, Sequence[Existing]]) -> dict[str, str]:
-    """Key -> id of what may be adopted: one thing alone is like it, the same, and in the service user's project."""
+def adoptable(existing: Mapping[str, Sequence[Existing]], owner: Owner | None) -> dict[str, str]:
+    """Key -> id of what may be adopted: one thing alone is like it, the same, and in the service user's project.
+
+    Args:
+        owner: of the site's resources.
+    """
     return {
         key: same[0].id
         for key, found in existing.items()
-        if len(found) == 1 and (same := [e for e in found if e.same and e.own and e.mark is None])
+        if len(found) == 1
+        and (same := [e for e in found if e.same and e.own and (e.mark is None or _is_left(e, owner))])
     }
+
+
+def _is_left(one: Existing, owner: Owner | None) -> bool:
+    """Whether it is of the site's own, and of nobody any more: a site has one owner at a time, and this isn't it. Its
+    database was lost, or restored from before."""
+    return (
+        not one.project_id
+        and one.mark is not None
+        and one.mark.owner.kind == "site"
+        and one.mark.owner != owner
+    )
 
 
 def conflicts(
@@ -81,7 +97,7 @@ def conflicts(
         adopted: key -> id of what is to be adopted; empty: nothing is.
         owner: of the site's resources; what bears its mark is a lost answer's, and its own.
     """
-    could = adoptable(existing)
+    could = adoptable(existing, owner)
     for resource in graph.resources:
         key = resource.key
         if key in adopted:
@@ -120,8 +136,10 @@ def notes(graph: Graph, projects: Mapping[str, Mapping[str, str]]) -> Iterator[s
 
 
 def _then(one: Existing, could: bool) -> str:
-    if one.mark is not None and (one.own or not one.project_id):
+    if one.mark is not None and (one.own or not one.project_id) and not could:
         return f"it is weft's own, of {one.mark.owner} of site {one.mark.site}: release that first"
+    if could and one.mark is not None:
+        return "weft has made it, and its database doesn't know that any more: take it over with --adopt"
     if could:
         return "adopt it with --adopt, or remove it"
     if one.then:
@@ -182,17 +200,19 @@ def _members(key: str, before: SegmentSpec, after: SegmentSpec) -> Iterator[Spec
 
 def with_former(graph: Graph, rows: Mapping[str, Known]) -> Graph:
     """The graph, in which segments name the ports that were in them, and flavors and images the keys that were set:
-    whoever takes one away must know that it is there by weft's doing."""
+    whoever takes one away must know that it is there by weft's doing. Given its own answer, it answers the same."""
 
     def one(resource: Resource) -> Resource:
         spec, row = resource.spec, rows.get(resource.key)
         was = row.resource.spec if row is not None and not row.nowhere else None
         if isinstance(spec, PropertiesSpec) and isinstance(was, PropertiesSpec):
-            gone = tuple(sorted((was.keys.keys() | set(was.former)) - spec.keys.keys()))
+            gone = tuple(sorted((was.keys.keys() | {*was.former, *spec.former}) - spec.keys.keys()))
             return resource.model_copy(update={"spec": spec.model_copy(update={"former": gone})})
-        if not isinstance(spec, SegmentSpec) or not isinstance(was, SegmentSpec) or was.number != spec.number:
+        if not isinstance(spec, SegmentSpec) or not spec.shared:
             return resource
-        former = tuple(sorted((was.ports | set(was.former)) - spec.ports))
+        if not isinstance(was, SegmentSpec) or was.number != spec.number:
+            return resource
+        former = tuple(sorted((was.ports | {*was.former, *spec.former}) - spec.ports))
         return resource.model_copy(update={"spec": spec.model_copy(update={"former": former})})
 
     return graph.model_copy(update={"resources": tuple(one(r) for r in graph.resources)})

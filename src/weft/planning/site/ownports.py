@@ -131,13 +131,16 @@ class _Ports:
         if switch not in self._switches or port is None:
             return
         end = f"{switch}/{port}"
+        if port.isdecimal():  # which port that is, only the switch knows: it may be one that weft sets
+            allowed = f"the port's name on switch {switch}, not its number: weft sets VLANs of ports there"
+            yield path, port, allowed
         if found is None or found.fabric != self._fabric:
             self._access.setdefault(end, owner)
             return
         self._cabled[network] = self._cabled.get(network, 0) + 1
         if port.isdecimal():
-            yield path, port, f"the port's name on switch {switch}, not its number: weft sets its VLAN"
-        elif end in self._pods:
+            return
+        if end in self._pods:
             yield path, end, f"a port of its own: this is that of {self._pods[end]}"
         elif end in self._access:
             yield path, end, f"a port of its own: {self._access[end]} has this one"
