@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.hardwarelist import HardwareList
+from tests.helpers.hardwarelist import COLUMNS, GOOD, HardwareList
 from weft.model.errors import InputErrors
 
 LISTS = Path(__file__).parents[1] / "data" / "hardware" / "broken.txt"
@@ -114,3 +115,34 @@ def test_a_file_that_is_no_list(hardware: HardwareList, text: bytes, sentence: s
         hardware.imported()
     told = str(caught.value.errors[0]).replace(f"{hardware.folder}/", "")
     assert told == sentence.format(file="hardware.csv")
+
+
+STRANGE = (
+    "\x00", "\x1b[31m", "\u202e1", "\u00bd", "é", "-1", "1e9", "NaN", "1_000", "0x", "${HOME}", "=1+1", "null",
+    "[1]", "{a: b}", "!!x", "x" * 5000, "9" * 400,
+)  # fmt: skip
+"""What spreadsheets, exports and people put into any cell."""
+
+
+@pytest.mark.parametrize("column", [*COLUMNS, "agent_port", "cloud", "nova_host", "role", "colour"])
+def test_whatever_is_in_a_cell_is_taken_or_told_where_it_is(hardware: HardwareList, column: str) -> None:
+    """Of a row that has the column, and of one that has none. One sentence a mistake, in a line of print, and no file
+    unless all is well."""
+    rows = [*[name for name, cells in GOOD.items() if column in cells][:1], "pdu1", "gpu1"]
+    for row in dict.fromkeys(rows):
+        line = list(GOOD).index(row) + 2
+        for value in STRANGE:
+            hardware.rows[row] = {"name": row, **GOOD[row], column: value}
+            hardware.columns = [*COLUMNS, *([column] if column not in COLUMNS else [])]
+            hardware.write()
+            told = hardware.told(hardware.folder / "out")
+            if not told:
+                shutil.rmtree(hardware.folder / "out")
+                continue
+            for sentence in told:
+                assert sentence.startswith("hardware.csv:"), (row, value, told)
+                assert sentence.isprintable() and len(sentence) < 1000, (row, value, sentence)
+            here = (f"hardware.csv:{line}: ", "hardware.csv:1: ")
+            assert any(s.startswith(here) or row in s for s in told), (row, value, told)
+            assert not (hardware.folder / "out").exists()
+        hardware.rows[row] = {"name": row, **GOOD[row]}

@@ -14,6 +14,10 @@ class WeftError(Exception):
     """Base of all errors that weft raises on purpose; `str()` is one sentence for users."""
 
 
+LONGEST_VALUE = 300
+"""Characters of a value that a sentence shows."""
+
+
 class InputError(WeftError):
     """Invalid input. HTTP 400, exit code 2.
 
@@ -27,8 +31,14 @@ class InputError(WeftError):
     def __init__(self, field: str, value: object, allowed: str, where: str | None = None) -> None:
         self.field, self.value, self.allowed, self.where = field, value, allowed, where
         place = f"{where}: " if where else ""
-        what = "missing" if value is None else f"{value!r} is not allowed"
+        what = "missing" if value is None else f"{_shown(value)} is not allowed"
         super().__init__(f"{place}{field}: {what}: {allowed}")
+
+
+def _shown(value: object) -> str:
+    """The value as it was given; of a long one its beginning."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"
 
 
 class InputErrors(InputError):  # noqa: N818 - the plural says what it is

@@ -15,7 +15,8 @@ from weft.model.site.ipus import PORT, Address
 MOST_PORTS = 1024
 """Ports of one switch at most; chassis switches have fewer."""
 _PATTERN = re.compile(
-    r"(?P<before>[^\s\[\]]*)(?:\[(?P<first>\d{1,4})-(?P<last>\d{1,4})(?::(?P<step>\d{1,2}))?\](?P<after>[^\s\[\]]*))?"
+    r"(?P<before>[!-Z\\^-~]{0,40})(?:\[(?P<first>[0-9]{1,4})-(?P<last>[0-9]{1,4})(?::(?P<step>[0-9]{1,2}))?\]"
+    r"(?P<after>[!-Z\\^-~]{0,40}))?"
 )
 PORT_PATTERN = "port names such as Ethernet[1-48], swp[1-32]s0 or Ethernet[0-124:4] (each fourth number)"
 
