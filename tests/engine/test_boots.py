@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,6 +17,7 @@ from weft.engine.bootkeeper import BootKeeper
 from weft.engine.database import Database
 from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord
+from weft.engine.settings import LoopSettings
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.testing.cloud import FakeCloud, Fault
@@ -61,8 +63,9 @@ def state(house: House, pod: PodRecord) -> PodState:
     return house.store.find_pod(str(pod.id), None).state
 
 
-def keeper(house: House) -> BootKeeper:
-    return BootKeeper(house.database, lambda: house.world)
+def keeper(house: House, every: float = 0.0) -> BootKeeper:
+    """Of one process. `every`: seconds between questions, whoever asks them."""
+    return BootKeeper(house.database, lambda: house.world, every=every)
 
 
 def test_a_pod_whose_servers_have_booted_is_ready_without_its_turn(house: House) -> None:
@@ -109,7 +112,7 @@ def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(house
     """Nor is weft unwell because of it: each visit says what isn't known of its pod."""
     pod, pulse = booting(house), Pulse()
     house.cloud.plant(Fault.UNREACHABLE, verb="built")
-    boots = BootKeeper(house.database, lambda: house.world, pulse)
+    boots = BootKeeper(house.database, lambda: house.world, pulse, every=0.0)
     boot(house, pod)
     boots.look()
     assert not house.worker.run_once() and not [s for s in pulse.checks().values() if s != "ok"]
@@ -142,6 +145,77 @@ def test_a_cloud_that_hangs_keeps_no_other_from_being_looked_at(
     assert state(house, pod) is PodState.READY
 
 
+def asked(house: House) -> int:
+    return house.cloud.calls[f"built {Kind.SERVER}"]
+
+
+def test_of_many_workers_one_asks(house: House) -> None:
+    """Whoever's turn comes first; no other asks before its time, and what that one was told is enough for all."""
+    pod, before = booting(house), asked(house)
+    workers = [keeper(house, every=3600.0) for _ in range(4)]
+    with ThreadPoolExecutor(len(workers)) as pool:
+        for look in [pool.submit(worker.look) for worker in workers]:
+            look.result()
+    assert asked(house) == before + 1
+    boot(house, pod)
+    over(house)
+    for worker in workers:
+        worker.look()
+    work(house)
+    assert asked(house) == before + 2 and state(house, pod) is PodState.READY
+
+
+def over(house: House) -> None:
+    """The time of the last question."""
+    with house.database.transaction() as tx:
+        tx._connection.execute("UPDATE boot_look SET until = now()")  # pyright: ignore[reportPrivateUsage]
+
+
+def test_what_was_asked_last_is_known_to_the_next_worker(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for what changed since then; what was not answered is asked again."""
+    booting(house)
+    answer, since = house.cloud.built, list[datetime]()
+    monkeypatch.setattr(house.cloud, "built", lambda at: since.append(at) or answer(at))
+    keeper(house).look()
+    house.cloud.plant(Fault.UNREACHABLE, verb="built")
+    for _ in range(3):
+        keeper(house).look()
+    first, unanswered, again, last = since
+    assert first == unanswered == again < last
+
+
+def test_if_who_asks_dies_another_one_does(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod, goes_on, answer = booting(house), threading.Event(), house.cloud.built
+    boot(house, pod)
+    monkeypatch.setattr(bootkeeper, "PATIENCE", 0.05)
+    monkeypatch.setattr(house.cloud, "built", lambda at: goes_on.wait(60) and answer(at))
+    keeper(house).look()
+    monkeypatch.setattr(house.cloud, "built", answer)
+    other = keeper(house)
+    other.look()
+    assert not house.worker.run_once(), "the first one may be answered yet"
+    over(house)
+    other.look()
+    work(house)
+    assert state(house, pod) is PodState.READY
+    goes_on.set()
+
+
+def test_without_any_answer_each_pod_is_looked_at_in_its_time(house: House) -> None:
+    """A cloud that doesn't say what changed shows each server nevertheless: after 30 s, then once a minute."""
+    assert [LoopSettings().poll(age, boots=True) for age in (0.0, 45.0, 600.0)] == [30.0, 45.0, 60.0]
+    pod = booting(house)
+    house.cloud.plant(Fault.UNREACHABLE, verb="built", times=None)
+    boot(house, pod)
+    keeper(house).look()
+    assert not house.worker.run_once()
+    house.store.wake(pod.id)
+    work(house)
+    assert state(house, pod) is PodState.READY
+
+
 def test_a_server_that_never_boots_is_not_asked_for_for_ever(house: House) -> None:
     booting(house)
     with house.database.transaction() as tx:
@@ -154,5 +228,5 @@ def test_a_server_that_never_boots_is_not_asked_for_for_ever(house: House) -> No
 def test_a_cloud_that_the_site_no_longer_has_is_not_asked(house: House) -> None:
     booting(house)
     world = replace(house.world, clouds={"other": FakeCloud(seed=2, name="other", latency=0.0)})
-    BootKeeper(house.database, lambda: world).look()
+    BootKeeper(house.database, lambda: world, every=0.0).look()
     assert not house.worker.run_once()

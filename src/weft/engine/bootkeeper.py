@@ -1,8 +1,10 @@
 """Looks every second which servers have booted or failed, and has their pods visited at once.
 
 A server takes half a minute or ten, and so do thousands of them at a time: one question about all that changed costs a
-cloud and weft less than asking for each again and again, and it is known sooner. What it answers is only a hint:
-whether a server runs is read in its pod's visit, which comes without a hint too, if later.
+cloud and weft less than asking for each again and again, and it is known sooner. Of all workers on all machines one
+asks: whose turn comes first takes it, in the database. What is answered is only a hint: whether a server runs is read
+in its pod's visit. Without an answer these come at their own time, half a minute after the server was asked for and
+then once a minute, and say themselves why nothing is known of it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from weft.engine.database import Database
@@ -18,12 +20,17 @@ from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.kinds import every_kind
 from weft.ports.servers import Servers
 
 log = logging.getLogger(__name__)
 
 EVERY = 1.0
 """Seconds between looks; nothing is asked of a cloud in which none of weft's servers boots."""
+SOONEST = 0.9
+"""Share of that after which anybody may ask again: whoever asks is a moment late, and must not miss its own turn."""
+ANSWER = 10.0
+"""Seconds that a cloud has for its answer. Who has asked may have died: then another one does."""
 OVERLAP = timedelta(seconds=30)
 """So far before its last look a cloud is asked for changes: clocks differ, its database may be behind, and a visit
 of the pod may have read it before."""
@@ -38,7 +45,7 @@ LIMIT = 300.0
 
 
 class BootKeeper(Periodic):
-    """Any number may run: a pod is woken once for what its visit hasn't written down yet."""
+    """Any number may run: one of them asks, and a pod is woken once for what its visit hasn't written down yet."""
 
     def __init__(
         self,
@@ -48,8 +55,8 @@ class BootKeeper(Periodic):
         every: float = EVERY,
     ) -> None:
         self._database, self._world, self._every = database, world, every
-        self._looked: dict[str, datetime] = {}
         self._asking: dict[str, threading.Thread] = {}
+        self._silent: set[str] = set()
         super().__init__("boots", self._look, pulse or Pulse(), LIMIT, again=every)
 
     def _look(self) -> float:
@@ -57,37 +64,60 @@ class BootKeeper(Periodic):
         return self._every
 
     def look(self) -> None:
-        """One look at every cloud in which servers boot, but those that haven't answered the last one yet."""
-        with self._database.statement() as tx:
-            rows = tx.rows("clouds_with_boots", longest=LONGEST)
-        booting: dict[str, datetime] = {row["cloud"]: row["at"] for row in rows}
+        """Ask every cloud in which servers boot and that nobody else asks, unless its last answer is still awaited."""
         world = self._world()
-        self._looked = {cloud: at for cloud, at in self._looked.items() if cloud in booting}
-        asked = [cloud for cloud in booting.keys() & world.clouds.keys() if not self._is_asking(cloud)]
-        for cloud in asked:
-            values = (world.clouds[cloud], cloud, booting[cloud])
-            self._asking[cloud] = threading.Thread(target=self._ask, args=values, name="boots", daemon=True)
-            self._asking[cloud].start()
+        clouds = [cloud for cloud in sorted(world.clouds) if not self._is_asking(cloud)]
+        with self._database.statement() as tx:
+            rows = tx.rows("take_boot_looks", clouds=clouds, kinds=_kinds(), answer=ANSWER, longest=LONGEST)
+        asked: list[threading.Thread] = []
+        for row in rows:
+            values = (world.clouds[row["cloud"]], row["cloud"], row["at"], row["answered"])
+            self._asking[row["cloud"]] = threading.Thread(
+                target=self._ask, args=values, name="boots", daemon=True
+            )
+            asked.append(self._asking[row["cloud"]])
+            asked[-1].start()
         deadline = time.monotonic() + PATIENCE
-        for cloud in asked:
-            self._asking[cloud].join(max(0.0, deadline - time.monotonic()))
+        for thread in asked:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _is_asking(self, cloud: str) -> bool:
         return cloud in self._asking and self._asking[cloud].is_alive()
 
-    def _ask(self, facts: Servers, cloud: str, at: datetime) -> None:
-        """One that can't be asked is no reason to call weft unwell: pods' own visits say what isn't known of them."""
+    def _ask(self, facts: Servers, cloud: str, at: datetime, last: datetime | None) -> None:
+        """What ends it early keeps others from asking for `ANSWER` seconds.
+
+        Args:
+            at: when it is asked, by the database's clock.
+            last: when the last question was asked that was answered, by whichever worker.
+        """
         try:
-            built = facts.built(max(self._looked.get(cloud, at), at - LATEST) - OVERLAP)
-            self._wake(sorted(built))
+            built = self._built(facts, cloud, max(last or at, at - LATEST) - OVERLAP)
+            answered = None if built is None else at
+            with self._database.statement() as tx:
+                if built:
+                    tx.run("wake_built", servers=sorted(built), kinds=_kinds())
+                every = self._every * SOONEST
+                tx.run("end_boot_look", cloud=cloud, asked=at, answered=answered, every=every)
         except WeftError as error:
-            log.warning("cloud %s: it isn't known which servers have booted: %s", cloud, error)
+            log.warning("cloud %s: what has booted can't be written down: %s", cloud, error)
         except Exception:
             log.exception("cloud %s: defect in weft", cloud)
-        else:
-            self._looked[cloud] = at
 
-    def _wake(self, servers: list[str]) -> None:
-        if servers:
-            with self._database.statement() as tx:
-                tx.run("wake_built", servers=servers)
+    def _built(self, facts: Servers, cloud: str, since: datetime) -> Collection[str] | None:
+        """None: no answer. That is no reason to call weft unwell: pods' own visits say what isn't known of them; and
+        another worker may be answered, so it is said once."""
+        try:
+            built = facts.built(since)
+        except WeftError as error:
+            if cloud not in self._silent:
+                log.warning("cloud %s: it isn't known which servers have booted: %s", cloud, error)
+            self._silent.add(cloud)
+            return None
+        self._silent.discard(cloud)
+        return built
+
+
+def _kinds() -> list[str]:
+    """What boots on a host, as a cloud's list of servers has it."""
+    return [str(kind) for kind in every_kind() if kind.row.boots and kind.row.on_host]

@@ -654,19 +654,30 @@ UPDATE owner o SET woken = woken + 1, next_at = now() FROM node_hold h
 WHERE h.pod_id = o.id AND h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
     AND o.wanted = 'present' AND o.state IN ('READY', 'DEGRADED', 'VERIFYING', 'FAILED') RETURNING o.id, h.node;
 
--- name: clouds_with_boots
--- Those in which servers are on their way, and the time now.
-SELECT r.document ->> 'where' AS cloud, now() AS at FROM pod p JOIN resource r ON r.owner_id = p.id
-WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
-    AND r.kind = 'server' AND r.state = 'pending' AND r.since > now() - %(longest)s * interval '1 second'
-GROUP BY 1;
+-- name: take_boot_looks
+-- Of these clouds, those in which servers are on their way and that nobody is asking, or has just asked: the caller asks
+-- them. When the last question was asked that was answered, and the time now.
+INSERT INTO boot_look AS b (cloud, until)
+SELECT cloud, now() + %(answer)s * interval '1 second' FROM (
+    SELECT DISTINCT r.document ->> 'where' AS cloud FROM pod p JOIN resource r ON r.owner_id = p.id
+    WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
+        AND r.kind = ANY(%(kinds)s) AND r.state = 'pending' AND r.since > now() - %(longest)s * interval '1 second'
+) booting WHERE cloud = ANY(%(clouds)s) ORDER BY cloud
+ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE b.until <= now()
+RETURNING b.cloud, b.answered, now() AS at;
+
+-- name: end_boot_look
+-- The next one may ask that long after this one did; answered: when it asked, or null if it got no answer.
+UPDATE boot_look SET until = %(asked)s::timestamptz + %(every)s * interval '1 second',
+    answered = greatest(answered, %(answered)s::timestamptz)
+WHERE cloud = %(cloud)s;
 
 -- name: wake_built
 -- Pods that wait for these servers, if they aren't due anyway; and who follows them is told.
 UPDATE pod p SET woken = woken + 1, next_at = now()
 WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
     AND p.next_at > now() AND EXISTS (
-        SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = 'server' AND r.state = 'pending'
+        SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
             AND r.outside_id = ANY(%(servers)s))
 RETURNING pg_notify('weft_event', p.id::text);
 
