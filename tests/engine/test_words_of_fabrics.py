@@ -45,6 +45,22 @@ def found() -> list[tuple[str, str]]:
     ]
 
 
+KINDS: Mapping[str, frozenset[str]] = {
+    # The site's own networks and flavors, which no pod has.
+    "auditsite.py": frozenset({"PORT"}),
+    "siteplan.py": frozenset({"FLAVOR"}),
+}
+"""Module of the engine -> kinds that it names besides segments; of all others it reads the row."""
+
+
+def test_the_engine_names_no_kind_of_resource_but_segments() -> None:
+    named = {
+        path.name: frozenset(re.findall(r"\bKind\.([A-Z_]+)", path.read_text(encoding="utf-8")))
+        for path in sorted((ROOT / "engine").rglob("*.py"))
+    }
+    assert {name: kinds for name, found in named.items() if (kinds := found - {"SEGMENT"})} == KINDS
+
+
 def test_only_the_engine_runs_statements() -> None:
     """The app decides who may do what, and asks the engine for it."""
     named = re.compile(r"\b(tx|connection|cursor)\.(run|row|rows|execute)\(")

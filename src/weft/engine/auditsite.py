@@ -24,7 +24,7 @@ _THE_CLOUDS = "network:"
 def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: World, found: Findings) -> None:
     for cloud in sorted({r.resource.where for r in records} & world.clouds.keys()):
         mine = [r for r in records if r.resource.where == cloud and r.outside_id]
-        networks = {str(r.outside_id): r for r in mine if r.kind is Kind.NETWORK}
+        networks = {str(r.outside_id): r for r in mine if r.kind.row.network}
         specs = [(r, r.resource.spec) for r in mine]
         names = {
             (spec.network, spec.dns_name): r

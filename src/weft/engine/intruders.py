@@ -12,7 +12,7 @@ from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import Kind, Marked, NetworkSpec
+from weft.model.resources import Marked
 from weft.ports.networks import OnNetwork
 
 
@@ -22,17 +22,17 @@ class Intruder:
 
     Attributes:
         network: the network's row.
-        rdma: the network is one that nothing but the pod's own adapters may be on.
+        closed: the network is one that nothing but the pod's own adapters may be on.
     """
 
     thing: OnNetwork
     network: ResourceRecord
-    rdma: bool
+    closed: bool
 
     @property
     def improper(self) -> bool:
         """Whether it degrades the pod. (A share is a difference of the network itself.)"""
-        return self.rdma and self.thing.kind != "share"
+        return self.closed and self.thing.kind != "share"
 
     def removable(self, pod: PodRecord) -> str:
         """Why an operator's repair removes it; empty: it doesn't."""
@@ -40,7 +40,7 @@ class Intruder:
             return "it will be removed: the pod is being released, and its network can't be deleted before"
         if self.thing.kind == "share":
             return "it will be removed"
-        if self.rdma:
+        if self.closed:
             return "it will be removed: only the pod's own may be there"
         return ""
 
@@ -64,22 +64,19 @@ def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -
     networks = {
         r.outside_id: r
         for r in records
-        if isinstance(r.resource.spec, NetworkSpec) and r.outside_id and r.state is not RowState.ABSENT
+        if r.kind.row.network and r.outside_id and r.state is not RowState.ABSENT
     }
     facts = world.clouds.get(pod.plan.cloud)
     if not networks or facts is None:
         return []
     own = {r.outside_id for r in records if r.outside_id}
-    routers = {r.outside_id for r in records if r.kind is Kind.ROUTER and r.outside_id}
+    joined = {r.outside_id for r in records if r.kind.row.joins_networks and r.outside_id}
     found: list[Intruder] = []
     for thing in facts.on_networks(pod.project_id, [n for n in networks if n]):
         network = networks.get(thing.network)
-        the_pods_router = thing.device in routers and thing.owner.startswith("network:")
-        if network is None or thing.id in own or the_pods_router:
-            continue
-        spec = network.resource.spec
-        assert isinstance(spec, NetworkSpec)
-        found.append(Intruder(thing, network, not spec.port_security))
+        of_the_pod = thing.device in joined and thing.owner.startswith("network:")
+        if network is not None and thing.id not in own and not of_the_pod:
+            found.append(Intruder(thing, network, network.resource.spec.is_closed))
     return found
 
 
@@ -107,7 +104,7 @@ def clear_strays(world: World, strays: Sequence[Marked]) -> dict[str, str]:
     """Remove what others have put on networks that are going to be removed; id -> why one could not be."""
     own = {t.id for t in strays}
     why: dict[str, str] = {}
-    for network in (t for t in strays if t.kind is Kind.NETWORK and t.project_id and t.where in world.clouds):
+    for network in (t for t in strays if t.kind.row.network and t.project_id and t.where in world.clouds):
         project_id = network.project_id or ""
         on_it = world.clouds[network.where].on_networks(project_id, [network.id])
         # Router interfaces of weft's own routers go with these.

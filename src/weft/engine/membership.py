@@ -18,7 +18,7 @@ from weft.model.errors import WeftError
 from weft.model.fabric import Membership
 from weft.model.kinds import Home
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import Kind, Resource, SegmentSpec
+from weft.model.resources import Resource, SegmentSpec
 from weft.model.site import Site
 from weft.ports.occupants import OnHost
 
@@ -70,7 +70,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
     unknown: dict[str, str] = {}
     foreign: set[str] = set()
     for node in nodes:
-        servers = _servers(node.name, records, shares)
+        servers = [r for r in records.values() if r.kind.row.on_host and r.resource.node == node.name]
         try:
             own = [_own_ids(pod, server, records, world) for server in servers]
         except WeftError as error:
@@ -81,8 +81,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
         if shares:
             why, detail = _judge_shared(seen[node.nova_host], servers, own, coming)
         else:
-            one = (servers[0], own[0], coming[0]) if servers else (None, set[str](), arriving)
-            why, detail = _judge(seen[node.nova_host], *one)
+            why, detail = _judge(seen[node.nova_host], servers, own, coming)
         if not why and any(coming) and not deployed:
             details[node.name] = "it is being deployed"
         elif why:
@@ -90,7 +89,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
             foreign.update([node.name] if why is OTHERS else [])
         elif seen[node.nova_host].unknown:
             unknown[node.name] = seen[node.nova_host].unknown
-    segment = next((r for r in records.values() if r.kind is Kind.SEGMENT), None)
+    segment = next((r for r in records.values() if r.kind.row.home is Home.FABRIC), None)
     changed = _members(pod, segment, site, details, unknown) if segment else None
     held.withhold({n.name: details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
     return Watched(pod.plan.cloud, withheld, frozenset(foreign), unknown)
@@ -123,14 +122,6 @@ def has_followers(records: Iterable[ResourceRecord]) -> bool:
     return any(r.kind.row.home is Home.FABRIC and r.resource.needs for r in records)
 
 
-def _servers(node: str, records: Mapping[str, ResourceRecord], shares: bool) -> list[ResourceRecord]:
-    """The pod's servers of a node: one, or none on a spare; several where it has parts of the node."""
-    if shares:
-        return [r for r in records.values() if r.kind is Kind.SERVER and r.resource.node == node]
-    server = records.get(f"server/{node}")
-    return [] if server is None else [server]
-
-
 def _own_ids(
     pod: PodRecord, server: ResourceRecord, records: Mapping[str, ResourceRecord], world: World
 ) -> set[str]:
@@ -144,15 +135,16 @@ def _own_ids(
     return own
 
 
-def _judge(seen: OnHost, server: ResourceRecord | None, own: set[str], arriving: bool) -> tuple[str, str]:
+def _judge(
+    seen: OnHost, servers: Sequence[ResourceRecord], own: Sequence[set[str]], coming: Sequence[bool]
+) -> tuple[str, str]:
     """Why the node's adapters must be out, and what was seen, for operators only; empty: they may be in."""
-    others = [o for o in seen.occupants if o.id not in own]
+    others = [o for o in seen.occupants if not any(o.id in ids for ids in own)]
     if others:
         return OTHERS, ", ".join(o.text() for o in others)
-    if seen.unknown or server is None:  # a spare has no server and no adapters in
+    if seen.unknown or not servers:  # a spare has no server and no adapters in
         return "", ""
-    coming = arriving and server.state is not RowState.SETTLED
-    if coming:
+    if any(c and s.state is not RowState.SETTLED for s, c in zip(servers, coming, strict=True)):
         return "", ""
     if seen.busy:
         return AGAIN, seen.busy
@@ -160,7 +152,7 @@ def _judge(seen: OnHost, server: ResourceRecord | None, own: set[str], arriving:
         return "", ""
     return (
         AWAY,
-        f"{'Ironic' if seen.by == 'Ironic' else 'Nova'} doesn't show server {server.outside_id} on it",
+        f"{'Ironic' if seen.by == 'Ironic' else 'Nova'} doesn't show server {servers[0].outside_id} on it",
     )
 
 

@@ -11,7 +11,8 @@ from weft.engine.store import Store
 from weft.engine.traces import Trace, Traces
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.resources import Kind, SegmentSpec
+from weft.model.kinds import kind_named
+from weft.model.resources import SegmentSpec
 from weft.model.site import Node, Site
 
 HOST, MEMBERSHIP = "host", "membership"
@@ -112,10 +113,13 @@ class Members:
         with self._store.database.transaction() as tx:
             known = tx.rows("owners_of", ids=servers, owners=[]) if servers else []
         for row in known:
-            if row["kind"] != Kind.SERVER or node.name in self._store.capacity().held:
+            kind = kind_named(row["kind"])
+            if kind is None or not kind.row.on_host or node.name in self._store.capacity().held:
                 continue
             whose = f"{row['owner_kind']} {row['name']}"
-            what = f"server {row['outside_id']} of {whose} is on {node.name} after the node was released"
+            what = (
+                f"{kind.row.one} {row['outside_id']} of {whose} is on {node.name} after the node was released"
+            )
             subject = f"{node.name} {row['outside_id']}"
             self._keep(node.name, pod, Trace(pod.id, HOST, cloud, subject, what, others=True))
 

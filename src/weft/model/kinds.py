@@ -61,6 +61,8 @@ class Row:
             is verified.
         boots: creation and deletion take minutes, not seconds, and the pod is BOOTING meanwhile.
         on_host: it runs on the host of its node, and listings of the host contain its id.
+        network: others can put ports, subnets and shares on it (`weft.ports.networks`).
+        joins_networks: it has ports of its own on networks, as their device, which have no rows.
         keeps_node: its node can't be released as long as one exists.
         lent: it is there before and after, and its id is another owner's next: seeing it later proves nothing.
         in_place: fields of the spec that can change in place; others stay as created.
@@ -82,6 +84,8 @@ class Row:
     settles: bool = False
     boots: bool = False
     on_host: bool = False
+    network: bool = False
+    joins_networks: bool = False
     keeps_node: bool = False
     lent: bool = False
     in_place: frozenset[str] = frozenset()
@@ -132,6 +136,7 @@ class Kind(AnyKind):
             shown=_fields("physical_network segment port_security"),
             in_place=_fields("port_security mtu shared_with external"),
             quota="networks",
+            network=True,
         ),
     )
     SUBNET = (
@@ -154,6 +159,7 @@ class Kind(AnyKind):
             shown=_fields("external_network subnets"),
             in_place=_fields("subnets"),
             quota="routers",
+            joins_networks=True,
         ),
     )
     SECURITY_GROUP = (

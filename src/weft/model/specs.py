@@ -42,6 +42,11 @@ class Spec(Document):
         return True
 
     @property
+    def is_closed(self) -> bool:
+        """Of a network: whether nothing but its owner's own may be on it."""
+        return False
+
+    @property
     def stays(self) -> bool:
         """Whether it stays outside, without weft's mark, when its owner is released."""
         return False
@@ -107,6 +112,10 @@ class NetworkSpec(Spec):
         default=(), description="Ids of the projects that may have ports on it, sorted; an RBAC policy each."
     )
     external: bool = Field(default=False, description="Routers may have their gateway there.")
+
+    @property
+    def is_closed(self) -> bool:
+        return not self.port_security
 
     def summary(self) -> str:
         if self.physical_network is None:
