@@ -21,6 +21,7 @@ def add_commands(subparsers: Any) -> None:
     up = commands.add_parser("up", help="start the lab")
     _size_options(up)
     _kind_options(up)
+    _cloud_options(up)
     status = commands.add_parser("status", help="show the state of each service; exit code 1 if one is down")
     status.add_argument("--json", action="store_true")
     down = commands.add_parser("down", help="stop the lab and remove its state")
@@ -52,7 +53,7 @@ def _size_options(up: argparse.ArgumentParser) -> None:
 
 
 def _kind_options(up: argparse.ArgumentParser) -> None:
-    """What kind of fabric it has, and what else runs in it."""
+    """What kind of fabric it has."""
     up.add_argument(
         "--fabric-manager",
         choices=["opensm", "ufm"],
@@ -78,6 +79,10 @@ def _kind_options(up: argparse.ArgumentParser) -> None:
         action="store_true",
         help="partitions for tenants' own InfiniBand networks; networking-mlnx's driver in Neutron notifies weft",
     )
+
+
+def _cloud_options(up: argparse.ArgumentParser) -> None:
+    """What its OpenStack has besides."""
     up.add_argument("--metal", type=int, default=0, metavar="N", help="bare-metal machines in a real Ironic")
     up.add_argument(
         "--machines-by",

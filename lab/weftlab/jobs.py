@@ -42,11 +42,35 @@ def cloud_jobs(
     """
     env = environment_path(layout.cache)
     fresh = not golden.exists()
-    schemas = database.sync_steps(layout, env) if fresh else ()
     filled = ("golden image",) if fresh else ("mariadb",)
+    jobs = _database_jobs(layout, env, site, golden, pause)
+    for api in API_SERVICES:
+        after = (f"schema of {api.name}",) if fresh else ("mariadb",)
+        needs = (*after, "rabbitmq") if api.name in ("neutron", "nova") else after
+        needs += ("schema of mlnx",) if api.name == "neutron" and mlnx.is_served(site) else ()
+        jobs.append(cloud.api_service(layout, env, api, site, needs))
+    if ldap.is_there(layout):
+        jobs.append(ldap.server(layout))
+    if has_machines(site):
+        jobs += metal_jobs(layout, site, filled)
+    if has_storage(site):
+        jobs += storage_jobs(layout, filled)
+    if mlnx.is_served(site):
+        schema = ("schema of neutron",) if fresh else ("mariadb",)
+        jobs += [mlnx.schema_step(layout, env, site, schema), mlnx.front(layout)]
+    jobs += _host_jobs(layout, env, site, filled, running)
+    # Not while MariaDB is away for the golden image.
+    apis = (*(a.name for a in API_SERVICES), *(("golden image",) if fresh else ()))
+    jobs.append(Step("policies", lambda: cloud.read_policies(layout), after=apis))
+    return tuple(jobs)
+
+
+def _database_jobs(layout: Layout, env: Path, site: Site, golden: Path, pause: Pause) -> list[Job]:
+    """MariaDB and RabbitMQ; without a golden image also its schemas, its first rows, and the image."""
+    fresh = not golden.exists()
+    more = (*(("ironic",) if has_machines(site) else ()), *(DATABASES if has_storage(site) else ()))
 
     def prepare() -> None:
-        more = (*(("ironic",) if has_machines(site) else ()), *(DATABASES if has_storage(site) else ()))
         database.write_init_file(layout, fresh, more)
         database.create(layout) if fresh else database.restore(layout, golden)
 
@@ -55,49 +79,35 @@ def cloud_jobs(
         infra.mariadb(layout, after=("databases",)),
         infra.epmd(layout),
         infra.rabbitmq(layout),
-        *schemas,
     ]
     if fresh:
-        jobs.append(
-            Step("bootstrap", lambda: bootstrap.fill(layout), after=tuple(a.name for a in API_SERVICES))
-        )
+        apis = tuple(a.name for a in API_SERVICES)
+        jobs += database.sync_steps(layout, env)
+        jobs.append(Step("bootstrap", lambda: bootstrap.fill(layout), after=apis))
         jobs.append(database.golden_step(golden, layout, pause))
-    for api in API_SERVICES:
-        after = (f"schema of {api.name}",) if fresh else ("mariadb",)
-        needs = (*after, "rabbitmq") if api.name in ("neutron", "nova") else after
-        needs += ("schema of mlnx",) if api.name == "neutron" and mlnx.is_served(site) else ()
-        jobs.append(cloud.api_service(layout, env, api, site, needs))
-    if ldap.is_there(layout):
-        jobs.append(ldap.server(layout))
-    bare = has_machines(site)
-    if bare:
-        jobs += metal_jobs(layout, site, filled)
-    if has_storage(site):
-        jobs += storage_jobs(layout, filled)
+    return jobs
+
+
+def _host_jobs(layout: Layout, env: Path, site: Site, filled: tuple[str, ...], running: bool) -> list[Job]:
+    """What a cloud has on its hosts: Nova's computes and Neutron's agents.
+
+    Args:
+        filled: after these jobs the databases have their rows.
+    """
     own = ("schema of mlnx",) if mlnx.is_served(site) else ()
-    if own:
-        schema = ("schema of neutron",) if fresh else ("mariadb",)
-        jobs += [mlnx.schema_step(layout, env, site, schema), mlnx.front(layout)]
-    beside = (*(("ironic",) if bare else ()), *(("libvirtd",) if running else ()))
-    jobs += [
+    bare = ("ironic",) if has_machines(site) else ()
+    guests, bridges = (("libvirtd",), ("host-bridges",)) if running else ((), ())
+    nova = (*filled, "rabbitmq", "keystone", "placement", *bare, *guests)
+    return [
         cloud.neutron_rpc(layout, env, site, (*filled, *own, "rabbitmq")),
-        cloud.fleet(layout, env, site, (*filled, "rabbitmq", "keystone", "placement", *beside), running),
-        cloud.agents(
-            layout, env, site, (*filled, "rabbitmq", *(("host-bridges",) if running else ())), running
-        ),
-        Step(
-            "policies",
-            lambda: cloud.read_policies(layout),
-            # Not while MariaDB is away for the golden image.
-            after=(*(a.name for a in API_SERVICES), *(("golden image",) if fresh else ())),
-        ),
+        cloud.fleet(layout, env, site, nova, running),
+        cloud.agents(layout, env, site, (*filled, "rabbitmq", *bridges), running),
         Step(
             "computes",
             wait_for(cloud.computes_ready(layout, site), 240),
             after=("nova-fleet", "nova", "keystone", "placement", "neutron-agents"),
         ),
     ]
-    return tuple(jobs)
 
 
 def wait_for(check: Callable[[], str | None], seconds: float) -> Callable[[], None]:

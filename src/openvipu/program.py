@@ -47,6 +47,19 @@ def parser(name: str, description: str) -> argparse.ArgumentParser:
     return made
 
 
+def controller_options(made: argparse.ArgumentParser) -> None:
+    """Which controllers an agent accepts commands from."""
+    made.add_argument(
+        "--controller-key-file", type=Path, help="accept commands only from a controller with this key"
+    )
+    made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
+    made.add_argument(
+        "--no-client-certificates",
+        action="store_true",
+        help="with --tls: controllers are known by their keys alone, and show no certificate",
+    )
+
+
 def wait_for_signal() -> None:
     """Return on SIGTERM or SIGINT, whichever thread it reaches.
 

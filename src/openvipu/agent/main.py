@@ -14,7 +14,7 @@ from openvipu.agent.service import start
 from openvipu.hardware.protocol import Hardware, load
 from openvipu.hardware.simulated import build_pod, pod_plan
 from openvipu.model.names import check_id
-from openvipu.program import listen_address, parser, read_key, run, say, wait_for_signal
+from openvipu.program import controller_options, listen_address, parser, read_key, run, say, wait_for_signal
 from openvipu.rpc import Tls
 
 
@@ -29,15 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--exporter-address", default="0.0.0.0:2112", metavar="HOST:PORT")
     made.add_argument("--no-exporter", action="store_true")
     made.add_argument("--state", type=Path, help="file that remembers the controller over a restart")
-    made.add_argument(
-        "--controller-key-file", type=Path, help="accept commands only from a controller with this key"
-    )
-    made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
-    made.add_argument(
-        "--no-client-certificates",
-        action="store_true",
-        help="with --tls: controllers are known by their keys alone, and show no certificate",
-    )
+    controller_options(made)
     made.add_argument(
         "--hardware",
         default="simulated",

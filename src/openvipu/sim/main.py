@@ -13,7 +13,7 @@ import grpc
 
 from openvipu.hardware.simulated import FAULT_KINDS, pod_plan
 from openvipu.model.errors import BadRequest
-from openvipu.program import listen_address, parser, read_key, run, say, wait_for_signal
+from openvipu.program import controller_options, listen_address, parser, read_key, run, say, wait_for_signal
 from openvipu.proto import simulation_pb2 as pb
 from openvipu.proto import simulation_pb2_grpc as pb_grpc
 from openvipu.rpc import Tls, channel, words_of
@@ -38,15 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--delay", type=float, default=0.0, metavar="SECONDS", help="that every change takes")
     made.add_argument("--announce", default="", metavar="HOST:PORT", help="send the agents' beacons there")
     made.add_argument("--bindings", type=Path, metavar="DIR", help="remember the agents' controllers there")
-    made.add_argument(
-        "--controller-key-file", type=Path, help="accept commands only from a controller with this key"
-    )
-    made.add_argument("--tls", type=Path, metavar="DIR", help="mutual TLS with the certificates in DIR")
-    made.add_argument(
-        "--no-client-certificates",
-        action="store_true",
-        help="with --tls: controllers are known by their keys alone, and show no certificate",
-    )
+    controller_options(made)
     made.add_argument("--agents-file", type=Path, help="write a line 'name host port' for each agent")
     made.add_argument("--netns", default="", help="run in this network namespace (made if it isn't there)")
     made.add_argument("--control", default=CONTROL, metavar="HOST:PORT", help="address of the control API")

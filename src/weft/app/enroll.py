@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,25 @@ def enroll(
         sessions.close()
 
 
+def _is_held(found: Mapping[str, Any]) -> bool:
+    """A pod's machine has a mark as long as it is in use; one that is taken out with it is somebody's to look at."""
+    return found["provision_state"] == "manageable" and bool((found.get("extra") or {}).get(MARK))
+
+
+def _hindrances(node: Node, found: Mapping[str, Any]) -> Iterator[str]:
+    """What else keeps it from being made available."""
+    state = str(found["provision_state"])
+    if state in _FAILED and found.get("last_error"):
+        yield f"{state}: {found['last_error']}"
+    if node.maintenance is not None:
+        yield f"the site has it in maintenance: {node.maintenance}"
+    if _is_held(found):
+        yield "it carries the mark of a pod: it is given back only by that pod's release"
+    if found.get("maintenance"):
+        why = found.get("maintenance_reason") or found.get("fault") or "no reason given"
+        yield f"it is in maintenance: {why}"
+
+
 class Enroller:
     """One run.
 
@@ -153,9 +172,9 @@ class Enroller:
             self._tell(node.name, f"traits {', '.join(listed.traits)}")
             found = ironic.node(machine) or found
         ports = self._ports(node, listed)
-        state = str(found["provision_state"])
+        state, held = str(found["provision_state"]), _is_held(found)
         inspected = ironic.inspected(machine)
-        differences = list(enrollment_differences(wanted, found, *ports))
+        differences = [*enrollment_differences(wanted, found, *ports)]
         differences += [f"port {a} is missing in Ironic" for a in ports[0] if a not in ports[1]]
         if inspected is not None:
             ids = self._given.listed.accelerators
@@ -164,17 +183,7 @@ class Enroller:
             differences.append("it was never inspected")
         if state not in ("enroll", "verifying"):  # before that Ironic hasn't read them
             differences += ironic.firmware_differences(machine)
-        if state in _FAILED and found.get("last_error"):
-            differences.append(f"{state}: {found['last_error']}")
-        if node.maintenance is not None:
-            differences.append(f"the site has it in maintenance: {node.maintenance}")
-        # A pod's machine has a mark as long as it is in use; one that is taken out with it is somebody's to look at.
-        held = state == "manageable" and bool((found.get("extra") or {}).get(MARK))
-        if held:
-            differences.append("it carries the mark of a pod: it is given back only by that pod's release")
-        if found.get("maintenance"):
-            why = found.get("maintenance_reason") or found.get("fault") or "no reason given"
-            differences.append(f"it is in maintenance: {why}")
+        differences += _hindrances(node, found)
         verb = self._next(machine, state, inspected is not None, not differences)
         if verb == "inspect" and (node.maintenance is not None or held):
             verb = None  # somebody keeps it as it is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client import Metric
@@ -37,26 +37,7 @@ class StoreCollector(Collector):
         yield up
         if counts is None:
             return
-        rows = {row["state"]: row for row in counts.pods}
-        pods = GaugeMetricFamily("weft_pods", "Pods by state.", labels=["state"])
-        oldest = GaugeMetricFamily(
-            "weft_pod_oldest_seconds", "How long the oldest pod has been in the state.", labels=["state"]
-        )
-        alarmed = GaugeMetricFamily(
-            "weft_pods_overdue",
-            "Pods with an alarm: in the state for longer than its limit, FAILED, or not readable by workers.",
-            labels=["state"],
-        )
-        for state in set(PodState) - ENDED:
-            row = rows.get(state)
-            pods.add_metric([state], row["number"] if row else 0)
-            oldest.add_metric([state], row["oldest"] if row else 0)
-            alarmed.add_metric([state], row["alarmed"] if row else 0)
-        yield from (pods, oldest, alarmed)
-        nodes = GaugeMetricFamily("weft_nodes", "Nodes held by pods, and in quarantine.", labels=["state"])
-        nodes.add_metric(["busy"], counts.busy)
-        nodes.add_metric(["quarantined"], counts.quarantined)
-        yield nodes
+        yield from _pods(counts)
         unreadable = GaugeMetricFamily("weft_pods_unreadable", "Pods and orders whose rows weft can't read.")
         unreadable.add_metric([], counts.parked)
         yield unreadable
@@ -117,6 +98,30 @@ def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:
             errors.add_metric([row["fabric"]], row["port_errors"])
         age.add_metric([row["fabric"]], row["age"])
     yield from (up, problems, errors, age)
+
+
+def _pods(counts: Counts) -> Iterator[Metric]:
+    """Pods by state, and the nodes that they hold."""
+    rows = {row["state"]: row for row in counts.pods}
+    pods = GaugeMetricFamily("weft_pods", "Pods by state.", labels=["state"])
+    oldest = GaugeMetricFamily(
+        "weft_pod_oldest_seconds", "How long the oldest pod has been in the state.", labels=["state"]
+    )
+    alarmed = GaugeMetricFamily(
+        "weft_pods_overdue",
+        "Pods with an alarm: in the state for longer than its limit, FAILED, or not readable by workers.",
+        labels=["state"],
+    )
+    for state in set(PodState) - ENDED:
+        row = rows.get(state)
+        pods.add_metric([state], row["number"] if row else 0)
+        oldest.add_metric([state], row["oldest"] if row else 0)
+        alarmed.add_metric([state], row["alarmed"] if row else 0)
+    yield from (pods, oldest, alarmed)
+    nodes = GaugeMetricFamily("weft_nodes", "Nodes held by pods, and in quarantine.", labels=["state"])
+    nodes.add_metric(["busy"], counts.busy)
+    nodes.add_metric(["quarantined"], counts.quarantined)
+    yield nodes
 
 
 def _networks(row: Mapping[str, Any]) -> Iterable[Metric]:

@@ -19,6 +19,25 @@ def add_commands(subparsers: Subparsers) -> None:
     """`site` and its sub-commands."""
     commands = group(subparsers, "site", "the site: machines, switches, cables, ranges")
     check = leaf(commands, "check", _check, "check a site file, and compare it with the fabric", api=False)
+    _check_options(check)
+    activate = leaf(commands, "activate", _activate, "check a site file and take it into use")
+    activate.add_argument("file", metavar="FILE", help="site file (YAML)")
+    activate.add_argument(
+        "--base",
+        metavar="N",
+        type=int,
+        help="generation that the file is based on (weft site show); refused if another one is active. "
+        "Default: the active one",
+    )
+    leaf(commands, "show", _show, "show the active site and its fabrics")
+    siteresources.add_site_commands(commands)
+    siteimport.add_site_commands(commands)
+    siteexport.add_site_commands(commands)
+    siteenroll.add_site_commands(commands)
+    place.add_site_commands(commands)
+
+
+def _check_options(check: argparse.ArgumentParser) -> None:
     check.add_argument("file", metavar="FILE", help="site file (YAML)")
     check.add_argument(
         "--fabric", metavar="TEXT", help="output of ibnetdiscover to compare with; - for stdin"
@@ -53,21 +72,6 @@ def add_commands(subparsers: Subparsers) -> None:
         help="also query the fabrics' managers: subnet managers' settings that isolation lacks, switches' ports, cables"
         " and settings for RoCE (this host needs the certificates and credentials that the site names)",
     )
-    activate = leaf(commands, "activate", _activate, "check a site file and take it into use")
-    activate.add_argument("file", metavar="FILE", help="site file (YAML)")
-    activate.add_argument(
-        "--base",
-        metavar="N",
-        type=int,
-        help="generation that the file is based on (weft site show); refused if another one is active. "
-        "Default: the active one",
-    )
-    leaf(commands, "show", _show, "show the active site and its fabrics")
-    siteresources.add_site_commands(commands)
-    siteimport.add_site_commands(commands)
-    siteexport.add_site_commands(commands)
-    siteenroll.add_site_commands(commands)
-    place.add_site_commands(commands)
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -88,10 +88,7 @@ def agenda(
     bookings = {p.name: p for p in before.bookings}
     able = {str(i) for i in asked if i not in denied}
     book = _without_others(before, able, able | {str(w.id) for w in waiting if w.fixed})
-    for one in waiting:
-        if one.id in denied:
-            kept = bookings.get(str(one.id)) if one.fixed else None
-            found.notes[one.id] = Note(denied[one.id], None, None, kept)
+    found.notes |= _denied_notes(waiting, denied, bookings)
     turns = Turns(QueueSettings.of(site.queue), used)
     could: list[Candidate] = []
     groups: dict[Where, list[Waiter]] = {}
@@ -125,6 +122,16 @@ def agenda(
     if (chosen := turns.first(could, bookings)) is not None:
         found.start = next(w for w in waiting if str(w.id) == chosen.pod)
     return found
+
+
+def _denied_notes(
+    waiting: Sequence[Waiter], denied: Mapping[UUID, str], bookings: Mapping[str, Keep]
+) -> dict[UUID, Note]:
+    return {
+        one.id: Note(denied[one.id], None, None, bookings.get(str(one.id)) if one.fixed else None)
+        for one in waiting
+        if one.id in denied
+    }
 
 
 def _asked(site: Site, waiting: Sequence[Waiter], found: Agenda) -> dict[UUID, tuple[Where, Ask]]:

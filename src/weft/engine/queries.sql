@@ -423,50 +423,48 @@ WITH pod_row AS (
 @claims
 SELECT pg_notify('weft_event', %(owner_id)s::uuid::text);
 
+-- part: listed
+-- What a list shows of a pod.
+SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
+    segment, position, expected_start, parked
+FROM pod
+
+-- part: searched
+-- A page of those that are asked for, after the last one of the page before.
+  AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+  AND (%(state)s::text IS NULL OR state = %(state)s)
+  AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
+    UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
+ORDER BY name, id LIMIT %(limit)s
+
 -- name: pods_of_project
 -- A page: live ones, and those released lately, after the last one of the page before. Only what a list shows.
-(SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
-    segment, position, expected_start, parked
-FROM pod
+(
+@listed
 WHERE project_id = %(project_id)s AND state <> 'RELEASED'
-  AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
-  AND (%(state)s::text IS NULL OR state = %(state)s)
-  AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
-    UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
-ORDER BY name, id LIMIT %(limit)s)
+@searched
+)
 UNION ALL
-(SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
-    segment, position, expected_start, parked
-FROM pod
+(
+@listed
 WHERE project_id = %(project_id)s AND state = 'RELEASED' AND released_at > %(since)s
-  AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
-  AND (%(state)s::text IS NULL OR state = %(state)s)
-  AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
-    UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
-ORDER BY name, id LIMIT %(limit)s)
+@searched
+)
 ORDER BY name, id LIMIT %(limit)s;
 
 -- name: pods_of_all
 -- As pods_of_project, of all projects.
-(SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
-    segment, position, expected_start, parked
-FROM pod
+(
+@listed
 WHERE state <> 'RELEASED'
-  AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
-  AND (%(state)s::text IS NULL OR state = %(state)s)
-  AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
-    UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
-ORDER BY name, id LIMIT %(limit)s)
+@searched
+)
 UNION ALL
-(SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
-    segment, position, expected_start, parked
-FROM pod
+(
+@listed
 WHERE state = 'RELEASED' AND released_at > %(since)s
-  AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
-  AND (%(state)s::text IS NULL OR state = %(state)s)
-  AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
-    UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
-ORDER BY name, id LIMIT %(limit)s)
+@searched
+)
 ORDER BY name, id LIMIT %(limit)s;
 
 -- name: insert_owner
