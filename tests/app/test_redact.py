@@ -26,7 +26,7 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.kinds import every_kind
-from weft.model.order import LEVELS
+from weft.model.localityorder import LEVELS
 from weft.model.placement import Explanation, FilterReport, Occupancy, PlacementRequest
 from weft.model.pod import PodState
 from weft.model.resources import Resource

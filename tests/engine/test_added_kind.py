@@ -17,7 +17,7 @@ from weft.engine.database import Database
 from weft.engine.records import RowState
 from weft.generate.receipts import verify
 from weft.model.errors import TemporaryError
-from weft.model.kinds import AnyKind, Row
+from weft.model.kindrow import AnyKind, Row
 from weft.model.mark import Mark, outside_name
 from weft.model.owner import Owner
 from weft.model.placement import Occupancy

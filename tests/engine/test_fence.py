@@ -11,7 +11,7 @@ import pytest
 from tests.engine.house import ORDER, House
 from weft.engine.database import Database
 from weft.engine.fence import LostError
-from weft.engine.held import News
+from weft.engine.heldnotes import News
 from weft.engine.heldpod import HeldPod
 from weft.engine.listener import Listener
 from weft.engine.records import PodRecord

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
 
 import anyio
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from fastapi import Request as HttpRequest
-from pydantic import WithJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import (
@@ -28,17 +26,9 @@ from weft.api.asking import (
     plain_object,
 )
 from weft.api.documents import AbandonRequest, ActionRequest, EventList, ExtendRequest, PodList
-from weft.api.waiting import (
-    GATHER,
-    LONGEST_GATHER,
-    LONGEST_WAIT,
-    room_of,
-    seconds_of,
-    sequence_of,
-    states_of,
-)
+from weft.api.podwaits import After, Aim, Gather, Until, Wait, aim_of, when_there
+from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, sequence_of
 from weft.app.orderfile import load_order
-from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.engine.records import FoundPod
 from weft.model.errors import InputError
@@ -46,7 +36,6 @@ from weft.model.ids import Name as NodeName
 from weft.model.ids import is_uuid
 from weft.model.order import Order
 from weft.model.plan import Plan
-from weft.model.pod import PodState, wait_is_over
 from weft.model.receipt import SignedReceipt
 from weft.model.views import ActionView, Applied, ConsoleView, PodSearch, PodView
 
@@ -61,17 +50,6 @@ Served = Annotated[str, Depends(server_name)]
 router = APIRouter(prefix="/v1/pods", tags=["pods"])
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """What a request waits for, and for how long at most."""
-
-    states: frozenset[PodState]
-    seconds: float
-
-    def over(self, now: FoundPod) -> bool:
-        return wait_is_over(self.states, now.state, now.changing)
-
-
 _order = body_schema(Order)
 _NOBODY: list[str] = []
 
@@ -83,34 +61,6 @@ Remove = Annotated[
 IfMatch = Annotated[
     str | None,
     Header(description="Expected generation of the pod, quoted, as in `ETag`. Default: any."),
-]
-
-
-def _seconds(longest: float) -> WithJsonSchema:
-    return WithJsonSchema({"type": "number", "minimum": 0, "maximum": longest})
-
-
-# Texts for FastAPI: what is wrong with them is only told to callers who may see the pod.
-Wait = Annotated[
-    Annotated[str, _seconds(LONGEST_WAIT)] | None, Query(description="Seconds to wait. Default: 0.")
-]
-Until = Annotated[
-    Annotated[str, WithJsonSchema({"type": "string", "examples": ["READY"]})] | None,
-    Query(
-        description="Answer once the pod is in one of these states (separated by commas) with no change under way, or "
-        "can't get there by itself: it FAILED or has passed them; or after `wait` seconds."
-    ),
-]
-After = Annotated[
-    Annotated[str, WithJsonSchema({"type": "integer", "minimum": 0})] | None,
-    Query(description="Only events with a higher sequence number. Default: 0."),
-]
-Gather = Annotated[
-    Annotated[str, _seconds(LONGEST_GATHER)] | None,
-    Query(
-        description="Seconds after the first event that was waited for in which further ones are collected: "
-        f"the longer, the fewer requests. Default: {GATHER}."
-    ),
 ]
 
 
@@ -168,7 +118,7 @@ async def create_pod(
 
     A client that closes the connection while it waits has ordered the pod nevertheless.
     """
-    aim = _aim(until, wait)
+    aim = aim_of(until, wait)
 
     def create() -> Response | UUID:
         order = load_order(plain_object(body))
@@ -178,39 +128,7 @@ async def create_pod(
         return answer(pod, 202, f"/v1/pods/{pod.id}")
 
     made = await run_in_threadpool(create)
-    return await _once(http, verbs, made, aim, 202, f"/v1/pods/{made}")
-
-
-def _aim(until: str | None, wait: str | None) -> Aim | None:
-    """What a request waits for. Raises `InputError`."""
-    if until is None and wait is None:
-        return None
-    states, seconds = states_of(until), seconds_of("wait", wait, LONGEST_WAIT)
-    return Aim(states, seconds) if seconds else None
-
-
-async def _once(
-    http: HttpRequest,
-    verbs: Service,
-    found: Response | UUID,
-    aim: Aim | None,
-    status: int = 200,
-    location: str | None = None,
-) -> Response:
-    """What is answered at once; or of a pod's id: the pod, once it is in one of the states or the time is over, for
-    whoever the caller is by then.
-    """
-    if isinstance(found, Response):
-        return found
-    assert aim is not None, "whoever waits knows for what"
-    await room_of(http).wait(http, verbs, found, aim.over, aim.seconds)
-    request = await asker_again(http)
-
-    def show() -> Response:
-        shown = verbs.show_pod(request, str(found))
-        return answer(shown, status, location, shown.generation)
-
-    return await run_in_threadpool(show)
+    return await when_there(http, verbs, made, aim, 202, f"/v1/pods/{made}")
 
 
 @router.get("", response_model=PodList)
@@ -235,13 +153,13 @@ async def show_pod(
         found = name
         if until is not None or wait is not None:
             pod = verbs.find_pod(request, "pods:show", name)
-            aim, found = _aim(until, wait), str(pod.id)
+            aim, found = aim_of(until, wait), str(pod.id)
             if aim and not aim.over(pod):
                 return pod.id
         shown = verbs.show_pod(request, found)
         return answer(shown, generation=shown.generation)
 
-    return await _once(http, verbs, await run_in_threadpool(look), aim)
+    return await when_there(http, verbs, await run_in_threadpool(look), aim)
 
 
 @router.get("/{name}/events", response_model=EventList)
@@ -288,7 +206,7 @@ async def release_pod(
     def release() -> Response | UUID:
         nonlocal aim
         try:
-            aim = _aim(until, wait)
+            aim = aim_of(until, wait)
         except InputError:
             verbs.may(request, "pods:release", name)  # only those who may are told what is wrong with it
             raise
@@ -296,7 +214,7 @@ async def release_pod(
             return UUID(verbs.begin_release(request, name))
         return answer(verbs.release_pod(request, name), 202)
 
-    return await _once(http, verbs, await run_in_threadpool(release), aim, 202)
+    return await when_there(http, verbs, await run_in_threadpool(release), aim, 202)
 
 
 @router.post(

@@ -10,7 +10,8 @@ from weft.app.drivers import static_capabilities
 from weft.app.sitefile import load_site
 from weft.model.errors import InputError
 from weft.model.ids import Duration, span
-from weft.model.order import Level, Order
+from weft.model.localityorder import Level
+from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site

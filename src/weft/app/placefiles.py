@@ -12,7 +12,7 @@ from weft.app.csvtables import Row, rows_of
 from weft.app.sitecompare import discovery
 from weft.app.sitefile import read_text
 from weft.model.errors import InputError
-from weft.model.order import LEVELS, Level
+from weft.model.localityorder import LEVELS, Level
 from weft.planning.fabric.ibnetdiscover import is_discovery
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask

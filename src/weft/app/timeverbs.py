@@ -11,7 +11,7 @@ from weft.engine.gather import gather, health
 from weft.engine.reservations import reservations_of, reserve, unreserve
 from weft.model.errors import InputError, NotFoundError, WeftError
 from weft.model.ids import Duration
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
 from weft.model.views import CapacityView

@@ -16,7 +16,7 @@ from weft.engine.settings import LoopSettings
 from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.model.errors import TemporaryError, WeftError
-from weft.model.kinds import Home
+from weft.model.kindrow import Home
 from weft.model.pod import PodState
 
 

@@ -16,7 +16,7 @@ from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import Membership
-from weft.model.kinds import Home
+from weft.model.kindrow import Home
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Resource, SegmentSpec
 from weft.model.site import Site

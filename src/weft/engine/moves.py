@@ -1,33 +1,26 @@
 """One attempt at a batch of a pod's resources: create and observe, or delete and observe.
 
 Each attempt is a generator: it yields what is to be asked of the outside, and goes on with the answer. What it has
-noted is written together with what others have noted (`weft.engine.walker`, `Held.about_to_ask`); a row says `absent`
-only after proof (docs/architecture.md). Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and its
-duration is in the row (`since`).
+noted is written together with what others have noted (`weft.engine.walker`, `NotesHeld.about_to_ask`); a row says
+`absent` only after proof (docs/architecture.md). Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and
+its duration is in the row (`since`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from weft.engine.held import Held
 from weft.engine.records import Change, ResourceRecord, RowState
+from weft.engine.seen import as_left, differs, kept_item, left_alone, observed_change, seen_of
 from weft.engine.settings import LoopSettings
 from weft.engine.waits import Wait
 from weft.engine.world import World
-from weft.model.errors import (
-    NotYetError,
-    OutsideError,
-    PermanentError,
-    TemporaryError,
-    UnknownError,
-    WeftError,
-)
-from weft.model.receipt import ReceiptItem
-from weft.model.resources import Observed, Outcome, Resource, ShareSpec, Status, VolumeSpec
+from weft.model.errors import NotYetError, OutsideError, PermanentError, TemporaryError, WeftError
+from weft.model.resources import Observed, Outcome, Resource, Status
 from weft.ports.resources import ResourceDriver, Scope
 
 Batch = list[ResourceRecord]
@@ -236,7 +229,7 @@ class Moves:
             for r, c in zip(batch, changes, strict=True)
             if c.state is RowState.SETTLED and r.state is not RowState.SETTLED
         ]
-        self._held.note([c for r, c in zip(batch, changes, strict=True) if _differs(r, c)], news)
+        self._held.note([c for r, c in zip(batch, changes, strict=True) if differs(r, c)], news)
 
     def _find(
         self,
@@ -287,83 +280,9 @@ class Moves:
         return self._age(record) >= (s.patience_servers if record.kind.row.boots else s.patience)
 
 
-def left_alone(records: Collection[ResourceRecord]) -> list[Change]:
-    """Lost data of an owner that has served, and what is only for it: nothing is asked for, and every look says so
-    again.
-
-    Neither a change nor an operator's repair replaces it: what is in an error status may have all its data, and an
-    empty one in its place would hide the loss.
-    """
-    lost = {r.key for r in records if r.lost}
-    alone = [
-        r
-        for r in records
-        if r.key in lost
-        or (r.state is not RowState.SETTLED and r.kind.row.detachable and lost & set(r.resource.needs))
-    ]
-    return [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in alone]
-
-
-def as_left(record: ResourceRecord, records: Iterable[ResourceRecord]) -> Resource:
-    """The resource as it is let go of: data that nothing was ever let in to holds nothing, and goes though its order
-    keeps it.
-
-    Args:
-        records: all of its owner.
-    """
-    resource, spec = record.resource, record.resource.spec
-    if not (isinstance(spec, ShareSpec | VolumeSpec) and spec.stays):
-        return resource
-    if any(r.started_at is not None for r in records if record.key in r.resource.needs):
-        return resource
-    return resource.model_copy(update={"spec": spec.model_copy(update={"kept_as": None})})
-
-
 def _stays(record: ResourceRecord) -> bool:
     """Whether nobody has decided yet that it goes."""
     return record.state is not RowState.DELETING
-
-
-def seen_of(seen: Mapping[str, Observed], batch: Batch) -> Mapping[str, Observed]:
-    """What `find` answered, if it did for every one of a batch. Raises `UnknownError`: no answer is not absent."""
-    missing = [r for r in batch if r.key not in seen]
-    if missing:
-        names = ", ".join(r.resource.name for r in missing[:3])
-        raise UnknownError(f"look for {names}", missing[0].resource.where, "the driver returned no result")
-    return seen
-
-
-def kept_item(record: ResourceRecord, seen: Observed, at: datetime) -> ReceiptItem:
-    """What the receipt says of something that stays."""
-    where = f"{record.resource.where}: {seen.reason}"
-    return ReceiptItem(
-        plane=str(record.kind), subject=f"{seen.name} {seen.id}", result="kept", seen=where, at=at
-    )
-
-
-def observed_change(record: ResourceRecord, seen: Observed) -> Change:
-    """What a look means for a row. Absent means: to be made (again)."""
-    if not seen.there:
-        return Change(record.key, RowState.CREATING, reason="it is missing", attempts=record.attempts)
-    states = {
-        Status.SETTLED: RowState.SETTLED,
-        Status.PENDING: RowState.PENDING,
-        Status.BROKEN: RowState.BROKEN,
-    }
-    state = RowState.PENDING if seen.differences else states[seen.status]
-    reason = seen.reason or "; ".join(
-        f"{d.field} is {d.observed}, expected {d.wanted}" for d in seen.differences
-    )
-    return Change(record.key, state, seen.id, reason, seen.differences, seen.facts, record.attempts)
-
-
-def _differs(record: ResourceRecord, change: Change) -> bool:
-    return (record.state, record.outside_id, record.reason, record.differences) != (
-        change.state,
-        change.outside_id or record.outside_id,
-        change.reason,
-        change.differences,
-    )
 
 
 def _wanted(batch: Iterable[ResourceRecord]) -> list[Resource]:

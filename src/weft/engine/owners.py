@@ -14,7 +14,7 @@ from uuid import UUID
 
 from weft.engine.database import Row, Tx
 from weft.engine.records import RowState
-from weft.model.kinds import Home
+from weft.model.kindrow import Home
 from weft.model.owner import Owner
 from weft.model.resources import Marked
 from weft.model.spaces import SEGMENT

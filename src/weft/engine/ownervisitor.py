@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from weft.engine.documents import written
-from weft.engine.held import Held, News
+from weft.engine.held import Held
+from weft.engine.heldnotes import News
 from weft.engine.records import ResourceRecord, RowState
 from weft.engine.release import ReadBack, Reader, make_receipt
 from weft.engine.verifier import Verdict, verify

@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 
 from weft.engine.departure import read_guests, read_hosts
 from weft.engine.membership import all_members
-from weft.engine.moves import as_left, kept_item, seen_of
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord, ResourceRecord, StaleNumber
+from weft.engine.seen import as_left, kept_item, seen_of
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import Clean, EvidenceItem, Membership, Result
-from weft.model.kinds import AnyKind, Home, Kind
+from weft.model.kindrow import AnyKind, Home
+from weft.model.kinds import Kind
 from weft.model.receipt import Abandoned, Receipt, ReceiptItem
 from weft.model.resources import Status
 from weft.model.site import Site

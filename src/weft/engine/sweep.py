@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from weft.engine.database import Row
-from weft.engine.moves import seen_of
 from weft.engine.outside import Outside, look_outside
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.owners import Claim, Owners
@@ -24,13 +23,15 @@ from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.release import Reader, unfree
+from weft.engine.seen import seen_of
 from weft.engine.store import Store
 from weft.engine.strangers import Members
 from weft.engine.takeback import PAUSE, Stray, TakeBack
 from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.world import World
 from weft.model.errors import WeftError
-from weft.model.kinds import Home, Kind, removal_order
+from weft.model.kindrow import Home
+from weft.model.kinds import Kind, removal_order
 from weft.model.site import Site
 from weft.ports.clock import Clock
 from weft.ports.resources import Scope

@@ -14,7 +14,8 @@ from weft.engine.store import Store
 from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.world import World
 from weft.model.errors import TemporaryError, WeftError
-from weft.model.kinds import AnyKind, Home, removal_order
+from weft.model.kindrow import AnyKind, Home
+from weft.model.kinds import removal_order
 from weft.model.owner import Owner
 from weft.model.resources import Marked, Outcome
 from weft.ports.clock import Clock

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 
 from weft.engine.intruders import intruders
-from weft.engine.moves import observed_change, seen_of
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
+from weft.engine.seen import observed_change, seen_of
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import Check
-from weft.model.kinds import Home
+from weft.model.kindrow import Home
 from weft.model.problem import Problem, ProblemKind, render, unread
 from weft.model.resources import AnyKind, Observed, SegmentSpec
 
@@ -91,6 +91,21 @@ def verify(
     if fabrics:
         with aside():
             looks |= {where: found[where]() for where in fabrics}
+    verdict = _judged(places, looks)
+    if not isinstance(owner, PodRecord) or others is None:
+        return verdict
+    try:
+        # No row's difference: what somebody else has put there isn't made right by making the pod's own again.
+        more = tuple(i.problem() for i in others() if i.improper)
+    except WeftError as error:
+        more = (unread(owner.plan.cloud, error),)
+    return replace(verdict, problems=(*verdict.problems, *more))
+
+
+def _judged(
+    places: Mapping[str, Mapping[AnyKind, Sequence[ResourceRecord]]], looks: Mapping[str, _Looks]
+) -> Verdict:
+    """What was seen in each place, compared with what is wanted there."""
     problems: list[Problem] = []
     notes: list[Problem] = []
     changes: list[Change] = []
@@ -107,12 +122,6 @@ def verify(
             for record in (r for r in places[where][kind] if r.key in seen):
                 changes.append(observed_change(record, seen[record.key]))
                 problems += _problems(record, changes[-1], seen[record.key])
-    if isinstance(owner, PodRecord) and others is not None:
-        try:
-            # No row's difference: what somebody else has put there isn't made right by making the pod's own again.
-            problems += [i.problem() for i in others() if i.improper]
-        except WeftError as error:
-            problems.append(unread(owner.plan.cloud, error))
     return Verdict(tuple(problems), tuple(changes), looked_at, tuple(notes))
 
 

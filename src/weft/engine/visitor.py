@@ -9,7 +9,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
-from weft.engine.held import Held, News
+from weft.engine.held import Held
+from weft.engine.heldnotes import News
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.release import ReadBack, unfree
 from weft.engine.settings import LoopSettings
@@ -18,7 +19,7 @@ from weft.engine.verifier import Verdict
 from weft.engine.walker import Walker
 from weft.engine.world import World
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
-from weft.model.kinds import Home
+from weft.model.kindrow import Home
 from weft.model.pod import Aspect, Cause, Phase, PodState
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.site import Site

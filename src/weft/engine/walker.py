@@ -20,7 +20,7 @@ from weft.engine.settings import LoopSettings
 from weft.engine.waits import Wait, soonest
 from weft.engine.world import World
 from weft.model.errors import NotYetError, WeftError
-from weft.model.kinds import Home
+from weft.model.kindrow import Home
 
 AT_ONCE = Wait("what is wanted of it has changed", 0.0)
 """What is wanted is another thing than a moment ago, or the worker is to let go."""

@@ -7,10 +7,8 @@ subclass of `AnyKind`: documents are read with all tables that exist.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Self
 
+from weft.model.kindrow import AnyKind, Home, Row
 from weft.model.specs import (
     FlavorSpec,
     FloatingIPSpec,
@@ -34,78 +32,6 @@ from weft.model.specs import (
     VolumeAttachmentSpec,
     VolumeSpec,
 )
-
-
-class Home(StrEnum):
-    """Where resources of a kind live."""
-
-    CLOUD = "cloud"
-    FABRIC = "fabric"
-    """A fabric with its managers; remains of a resource are read from the fabric itself."""
-    MACHINES = "machines"
-    """A manager of accelerators that aren't in a cloud's host, such as an IPU-POD's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One row.
-
-    Attributes:
-        spec: class of its desired state.
-        one, many: its name for people.
-        home: where it lives; `Resource.where` has the name.
-        shown: fields of the spec that tenants see; None: the kind is hidden from tenants.
-        shown_of_site: the same for resources in the project of weft's service user.
-        quota: the cloud's quota that one counts against; more: `Spec.quota`.
-        settles: whether dependents wait until it is at rest; for others an accepted request is enough until everything
-            is verified.
-        boots: creation and deletion take minutes, not seconds, and the pod is BOOTING meanwhile.
-        on_host: it runs on the host of its node, and listings of the host contain its id.
-        network: others can put ports, subnets and shares on it (`weft.ports.networks`).
-        joins_networks: it has ports of its own on networks, as their device, which have no rows.
-        keeps_node: its node can't be released as long as one exists.
-        lent: it is there before and after, and its id is another owner's next: seeing it later proves nothing.
-        in_place: fields of the spec that can change in place; others stay as created.
-        detachable: what needs it goes on without it once the order doesn't want it any more.
-        ends_with: name of a kind that it needs, and that takes it along: where both go, that one is asked alone.
-        repaired_unasked: recreated when missing. Otherwise only on an operator's request: a tenant may have deleted it.
-        cleaned: something that isn't the tenant's runs on its node when it is deleted: its adapters leave the segment
-            before that begins.
-        data: it holds what a tenant has written: once its pod has served, weft neither replaces nor recreates it.
-    """
-
-    spec: type[Spec]
-    one: str
-    many: str
-    home: Home = Home.CLOUD
-    shown: frozenset[str] | None = None
-    shown_of_site: frozenset[str] | None = None
-    quota: str = ""
-    settles: bool = False
-    boots: bool = False
-    on_host: bool = False
-    network: bool = False
-    joins_networks: bool = False
-    keeps_node: bool = False
-    lent: bool = False
-    in_place: frozenset[str] = frozenset()
-    detachable: bool = False
-    ends_with: str = ""
-    repaired_unasked: bool = True
-    cleaned: bool = False
-    data: bool = False
-
-
-class AnyKind(StrEnum):
-    """Base of the tables: a member is the name of a kind and has its row."""
-
-    row: Row
-    _value_: str
-
-    def __new__(cls, name: str, row: Row) -> Self:
-        self = str.__new__(cls, name)
-        self._value_, self.row = name, row
-        return self
 
 
 def _fields(names: str) -> frozenset[str]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Name
-from weft.model.order import Level, Preference, SliceWithin
+from weft.model.localityorder import Level, Preference, SliceWithin
 from weft.model.site import AcceleratorCount, PciAffinity
 
 

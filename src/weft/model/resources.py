@@ -19,7 +19,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from weft.model.base import Document
 from weft.model.errors import WeftError
-from weft.model.kinds import AnyKind, Kind, kind_named, kind_of
+from weft.model.kindrow import AnyKind
+from weft.model.kinds import Kind, kind_named, kind_of
 from weft.model.owner import Owner
 from weft.model.specs import (
     Egress,

@@ -18,7 +18,8 @@ from datetime import timedelta
 
 from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError, UnauthenticatedError
 from weft.model.hostneeds import too_small
-from weft.model.kinds import Home, Kind, kinds_at
+from weft.model.kindrow import Home
+from weft.model.kinds import Kind, kinds_at
 from weft.model.novaflavor import NovaFlavor, miscounted
 from weft.model.order import Order
 from weft.model.quota import needed_quota

@@ -28,7 +28,8 @@ from weft.model.resources import SegmentSpec
 from weft.model.site import Site
 from weft.planning.fabric.functions import guid_of, mac_of
 from weft.ports.ledger import Ledger, NoLedger
-from weft.testing.fabric_manager import FakeManager, FakeWire
+from weft.testing.fabric_manager import FakeManager
+from weft.testing.fabric_wire import FakeWire
 
 __all__ = ["FakeFabric", "Fault", "segment"]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from weft.generate.partitions_conf import WeftPartition, parse, rewrite, split
+from weft.generate.partitions_conf import WeftPartition, rewrite
 from weft.model.agentapi import (
     AgentOptions,
     AgentPartitions,
     AgentStatus,
     ChangeResult,
-    ConfiguredPartition,
     PartitionsChange,
     Paths,
     PathsQuery,
@@ -26,101 +23,10 @@ from weft.model.agentapi import (
 )
 from weft.model.errors import ConflictError, InputError, PermanentError, UnknownError
 from weft.model.fabric import End, ManagerState, ObservedFabric, ObservedNode, PortErrors
-from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
+from weft.model.ids import FULL_MEMBER, format_guid
 from weft.model.mark import Mark
-from weft.model.site import Site
 from weft.model.subnet import PathProbe
-
-_EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
-
-
-class _File:
-    """A partition file as it is read: once for each text, since in a benchmark the fake is to cost little."""
-
-    def __init__(self, text: str, site: str) -> None:
-        before, _, after = split(text, site)
-        self.digests = (_digest(text), _digest(before + after))
-        self.conf = parse(text, site)
-        self.weft = tuple(
-            WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
-            for p in self.conf.partitions
-        )
-        self.configured = tuple(map(ConfiguredPartition.of, self.conf.configured().values()))
-        self._expected: dict[int, Mapping[int, frozenset[int]]] = {}
-
-    def expected(self, hosts: Collection[int], manager: int) -> Mapping[int, frozenset[int]]:
-        """See `PartitionsConf.expected`; the hosts of a wire are always the same."""
-        if manager not in self._expected:
-            self._expected[manager] = self.conf.expected(hosts, [manager])
-        return self._expected[manager]
-
-
-class FakeWire:
-    """Tables of every host port and of its leaf port, and what the active manager believes of them."""
-
-    def __init__(self, site: Site, fabric: str, capacity: int, functions: Sequence[int] = ()) -> None:
-        """Args: functions: GUIDs of ports besides those of adapters."""
-        self.lock = threading.RLock()
-        self.capacity = capacity
-        self.site, self.fabric = site, fabric
-        guids = [*(h.port_guid for n in site.nodes for h in n.hcas_on(fabric)), *functions]
-        self.hosts: dict[int, set[int]] = {g: {_EVERYBODY} for g in guids}
-        self.leaves: dict[int, set[int]] = {g: {_EVERYBODY} for g in guids}
-        self.believed: dict[int, frozenset[int]] = {}
-        self.cut: set[int] = set()
-        self.faults: list[str] = []
-        self.log: list[str] = []
-        self.reads_until_sweep = 0
-        self.managers: Sequence[FakeManager] = ()
-        self._files: dict[tuple[str, str], _File] = {}
-
-    def file(self, text: str, site: str) -> _File:
-        """One of the last that were read, or another one."""
-        found = self._files.pop((text, site), None) or _File(text, site)
-        self._files[text, site] = found
-        while len(self._files) > 8:
-            del self._files[next(iter(self._files))]
-        return found
-
-    def master(self) -> FakeManager | None:
-        return next((m for m in self.managers if m.rules), None)
-
-    def elect(self) -> None:
-        """The first running manager becomes master; it then reads every table and uses its own file."""
-        old, new = self.master(), next((m for m in self.managers if m.running), None)
-        for manager in self.managers:
-            manager.rules = manager is new
-        if new is not None and new is not old:
-            self.believed.clear()
-            self.sweep()
-
-    def sweep(self) -> None:
-        """What OpenSM does after SIGHUP: trust the memory, write what has changed, fail open."""
-        master = self.master()
-        if master is None:
-            return
-        self.log = []
-        file = self.file(master.text or "", master.site)
-        wanted: Mapping[int, frozenset[int]]
-        if master.text is None or file.conf.fatal:
-            if master.text is not None:
-                self.log.append("PARSE ERROR; Partition configuration in error; retrying with default config")
-            wanted = {g: frozenset({_EVERYBODY}) for g in self.hosts}
-        else:
-            wanted = file.expected(self.hosts, master.port_guid)
-        for guid, keys in wanted.items():
-            if self.believed.get(guid) == keys and len(keys) <= self.capacity:
-                continue
-            kept = frozenset(
-                sorted(keys, key=lambda k: (k & ~FULL_MEMBER != DEFAULT_PKEY, k))[: self.capacity]
-            )
-            if kept != keys:
-                self.log.append(
-                    f"ERR 0512: Failed to set PKey because Pkey table is full: {format_guid(guid)}"
-                )
-            if guid not in self.cut and self.believed.get(guid) != kept:
-                self.believed[guid] = kept
-                self.hosts[guid], self.leaves[guid] = set(kept), set(kept)
+from weft.testing.fabric_wire import FakeWire, PartitionFile, digest
 
 
 class FakeManager:
@@ -208,7 +114,7 @@ class FakeManager:
                 else None,
             )
 
-    def _file(self) -> _File:
+    def _file(self) -> PartitionFile:
         return self._wire.file(self.text or "", self.site)
 
     def _problems(self) -> list[str]:
@@ -253,7 +159,7 @@ class FakeManager:
                 for manager in self._wire.managers:
                     manager.stop()
             if not self.running:
-                return ChangeResult(digest=_digest(new), process=None)
+                return ChangeResult(digest=digest(new), process=None)
             if fault == "slow":
                 self._wire.reads_until_sweep = 3
             else:
@@ -262,7 +168,7 @@ class FakeManager:
                 raise UnknownError("change partitions", f"fabric agent {self.name}", "ReadTimeout")
             mismatches = self._mismatches() if change.wait_seconds and fault != "slow" else []
             return ChangeResult(
-                digest=_digest(new),
+                digest=digest(new),
                 process=1000,
                 settled=not mismatches,
                 mismatches=tuple(mismatches),
@@ -370,10 +276,6 @@ class FakeManager:
 
 def _end(guid: int, port: int, name: str) -> End:
     return End(guid=guid, port=port, name=name.replace("/", " "))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("latin-1")).hexdigest()
 
 
 def _partition(document: WeftPartitionDocument) -> WeftPartition:

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
-from weft.model.kinds import Home, kinds_at
+from weft.model.kindrow import Home
+from weft.model.kinds import kinds_at
 from weft.model.owner import Owner
 from weft.model.resources import (
     AnyKind,

@@ -11,16 +11,10 @@ import pytest
 from tests.drivers.openstack.wired import Wired, connect
 from weft.drivers.openstack import KeystoneIdentity, Sessions
 from weft.model.errors import TemporaryError, UnknownError
-from weft.model.kinds import Home, kinds_at
+from weft.model.kindrow import Home
+from weft.model.kinds import kinds_at
 from weft.model.mark import outside_name
-from weft.model.resources import (
-    NetworkSpec,
-    PortSpec,
-    Resource,
-    SecurityGroupSpec,
-    Spec,
-    SubnetSpec,
-)
+from weft.model.resources import NetworkSpec, PortSpec, Resource, SecurityGroupSpec, Spec, SubnetSpec
 from weft.testing.seen import there
 from weftlab.lab import Lab
 

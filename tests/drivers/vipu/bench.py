@@ -30,7 +30,7 @@ from weft.drivers.vipu import VipuDriver
 from weft.drivers.vipu.channels import At, Channels
 from weft.generate.podtls import text_of
 from weft.model.errors import NotYetError
-from weft.model.kinds import Home
+from weft.model.kindrow import Home
 from weft.model.order import Order
 from weft.model.owner import Owner
 from weft.model.placement import Occupancy

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.planning.place.placesites import build_request, build_site
 from weft.model.errors import InputError
-from weft.model.order import LocalityOrder, Preference
+from weft.model.localityorder import LocalityOrder, Preference
 from weft.model.placement import Neighbour, Occupancy, Placement, Refusal, Share
 from weft.model.site import AcceleratorCount, Site
 from weft.planning.fabric.topology import Topology

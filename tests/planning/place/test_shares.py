@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
 from tests.planning.place.placesites import build_request, build_site
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.model.placement import Neighbour, Occupancy, Part, Placement, PlacementRequest, Refusal, Share
 from weft.model.site import Accelerator, AcceleratorCount, Node, Site
 from weft.planning.place.placement import place

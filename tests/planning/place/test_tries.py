@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
 from tests.planning.place.placesites import build_request, build_site, dedicate
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest
 from weft.model.site import Node
 from weft.planning.fabric.topology import Topology

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.helpers.amounts import examples, seeded
 from tests.planning.place.placeoptimum import least_cost_and_leftover
 from tests.planning.place.placesites import STATES
-from weft.model.order import LEVELS, Level
+from weft.model.localityorder import LEVELS, Level
 from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights, from_pool

@@ -14,7 +14,7 @@ from tests.helpers.amounts import examples, seeded
 from tests.planning.place.placeoptimum import least_weighed
 from tests.planning.place.placesites import STATES, build_request, build_site
 from weft.model.errors import InputError
-from weft.model.order import Level, Preference
+from weft.model.localityorder import Level, Preference
 from weft.model.placement import FullPort, Neighbour, Occupancy, Placement, Refusal
 from weft.model.site import Accelerator, AcceleratorCount, Link, Site, Switch
 from weft.planning.fabric.topology import Stand, Topology

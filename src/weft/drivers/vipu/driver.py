@@ -16,7 +16,8 @@ from weft.drivers.vipu.channels import READ_TIMEOUT, At, Channels, NoAnswerError
 from weft.drivers.vipu.controller import Controller
 from weft.drivers.vipu.proof import clear_partition, prove_partition
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, WeftError
-from weft.model.kinds import Home, kinds_at
+from weft.model.kindrow import Home
+from weft.model.kinds import kinds_at
 from weft.model.owner import Owner
 from weft.model.resources import (
     AnyKind,

@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.model.site import AcceleratorCount
 
 

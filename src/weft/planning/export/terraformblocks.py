@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weft.model.kinds import AnyKind
+from weft.model.kindrow import AnyKind
 from weft.model.resources import (
     Egress,
     Graph,

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Self
 
 from weft.model.errors import InputError
-from weft.model.order import LEVELS, Level
+from weft.model.localityorder import LEVELS, Level
 from weft.model.site import Hca, Site
 from weft.planning.fabric.rails import Domains
 

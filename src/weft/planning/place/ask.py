@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
-from weft.model.order import Level, SliceWithin
+from weft.model.localityorder import Level, SliceWithin
 from weft.model.placement import PlacementRequest
 from weft.planning.place.parts import Preferred
 from weft.planning.place.sharing import Terms

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.model.site import PlacementPolicy
 from weft.planning.place.exact import LEAF
 from weft.planning.place.pool import Pool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.model.placement import FilterReport, PlacementRequest
 from weft.planning.fabric.topology import NO_BLOCK, Topology
 from weft.planning.place.ask import Ask

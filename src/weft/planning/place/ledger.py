@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.model.errors import ConflictError, InputError
-from weft.model.order import SliceWithin
+from weft.model.localityorder import SliceWithin
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.planning.place.exact import LEAF
 from weft.planning.place.pool import Pool
 from weft.planning.place.solve import one_leaf

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from weft.model.order import SliceWithin
+from weft.model.localityorder import SliceWithin
 
 Rooms = list[tuple[int, int]]
 """(room, bits of the nodes that make it up) of each domain that has any."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from weft.model.order import Preference
+from weft.model.localityorder import Preference
 from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.weigh import Part
 

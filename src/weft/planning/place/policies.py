@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.planning.place.choose import Policy, Takes
 from weft.planning.place.parts import Tree
 from weft.planning.place.pool import Pool

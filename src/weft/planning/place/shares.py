@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from weft.model.order import LEVELS, Level
+from weft.model.localityorder import LEVELS, Level
 from weft.model.placement import (
     Explanation,
     FilterReport,

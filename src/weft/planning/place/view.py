@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.model.order import SliceWithin
+from weft.model.localityorder import SliceWithin
 from weft.model.placement import FilterReport
 from weft.planning.place import nvlink
 from weft.planning.place.filters import EXAMPLES

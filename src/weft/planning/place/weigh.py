@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.planning.place.exact import LEAF
 
 NEVER = 1 << 60

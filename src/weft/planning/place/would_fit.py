@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from weft.model.order import Level, SliceWithin
+from weft.model.localityorder import Level, SliceWithin
 from weft.model.placement import Occupancy, PlacementRequest
 from weft.planning.words import some
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Name
-from weft.model.order import Level
+from weft.model.localityorder import Level
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount, Site
 from weft.model.views import LargestView, NvlinkView

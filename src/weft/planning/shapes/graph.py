@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from weft.model.errors import ConflictError, InputError
-from weft.model.kinds import Home, kind_of
+from weft.model.kindrow import Home
+from weft.model.kinds import kind_of
 from weft.model.mark import outside_name
 from weft.model.order import Order
 from weft.model.plan import Allotment

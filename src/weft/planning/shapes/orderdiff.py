@@ -11,7 +11,8 @@ from typing import Any
 
 from weft.model.change import FieldChange, Impossible
 from weft.model.ids import span
-from weft.model.order import LEVELS, Order
+from weft.model.localityorder import LEVELS
+from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.shapes.resolve import SHAPES, resolve_cloud, resolve_flavor, shape_of

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from weft.model.fabric import Capabilities
-from weft.model.order import Level, Order
+from weft.model.localityorder import Level
+from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
 from weft.model.resources import Graph

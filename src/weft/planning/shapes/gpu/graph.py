@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from weft.model.fabrictypes import FabricKind
-from weft.model.kinds import Home
+from weft.model.kindrow import Home
 from weft.model.order import Order
 from weft.model.placement import Placement
 from weft.model.plan import Allotment

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from weft.model.order import Level, Order
+from weft.model.localityorder import Level
+from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.plan import Plan
 from weft.model.site import Site

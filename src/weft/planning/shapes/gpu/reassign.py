@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from weft.model.errors import ConflictError, InputError
-from weft.model.order import LEVELS, Order
+from weft.model.localityorder import LEVELS
+from weft.model.order import Order
 from weft.model.placement import Explanation, Occupancy, PlacedNode, Placement, PlacementRequest, Refusal
 from weft.model.plan import Plan
 from weft.model.resources import PortSpec

@@ -9,7 +9,8 @@ from weft.model.errors import InputError
 from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.fabrictypes import FabricKind
 from weft.model.ids import moment
-from weft.model.order import Level, Order
+from weft.model.localityorder import Level
+from weft.model.order import Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph, NetworkSpec, SegmentSpec

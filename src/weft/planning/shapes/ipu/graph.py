@@ -13,7 +13,7 @@ from ipaddress import IPv4Network
 
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import Mode
-from weft.model.kinds import Home
+from weft.model.kindrow import Home
 from weft.model.order import Order
 from weft.model.plan import Allotment
 from weft.model.podkeys import TLS_NAMES

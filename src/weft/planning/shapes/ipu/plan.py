@@ -7,7 +7,8 @@ from ipaddress import IPv4Address, IPv4Network
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.ipuorder import IpusOrder
-from weft.model.order import FabricOrder, LocalityOrder, Order
+from weft.model.localityorder import LocalityOrder
+from weft.model.order import FabricOrder, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
 from weft.model.resources import (

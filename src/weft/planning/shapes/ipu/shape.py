@@ -10,7 +10,8 @@ from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
 from weft.model.ids import moment
 from weft.model.ipuorder import IpusOrder
-from weft.model.order import Level, Order
+from weft.model.localityorder import Level
+from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph, NetworkSpec

@@ -1,0 +1,89 @@
+"""What a request about a pod waits for: a state, or an event, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Query, Response
+from fastapi import Request as HttpRequest
+from pydantic import WithJsonSchema
+from starlette.concurrency import run_in_threadpool
+
+from weft.api.asking import answer, asker_again
+from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, states_of
+from weft.app.service import Service
+from weft.engine.records import FoundPod
+from weft.model.pod import PodState, wait_is_over
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What a request waits for, and for how long at most."""
+
+    states: frozenset[PodState]
+    seconds: float
+
+    def over(self, now: FoundPod) -> bool:
+        return wait_is_over(self.states, now.state, now.changing)
+
+
+def _seconds(longest: float) -> WithJsonSchema:
+    return WithJsonSchema({"type": "number", "minimum": 0, "maximum": longest})
+
+
+# Texts for FastAPI: what is wrong with them is only told to callers who may see the pod.
+Wait = Annotated[
+    Annotated[str, _seconds(LONGEST_WAIT)] | None, Query(description="Seconds to wait. Default: 0.")
+]
+Until = Annotated[
+    Annotated[str, WithJsonSchema({"type": "string", "examples": ["READY"]})] | None,
+    Query(
+        description="Answer once the pod is in one of these states (separated by commas) with no change under way, or "
+        "can't get there by itself: it FAILED or has passed them; or after `wait` seconds."
+    ),
+]
+After = Annotated[
+    Annotated[str, WithJsonSchema({"type": "integer", "minimum": 0})] | None,
+    Query(description="Only events with a higher sequence number. Default: 0."),
+]
+Gather = Annotated[
+    Annotated[str, _seconds(LONGEST_GATHER)] | None,
+    Query(
+        description="Seconds after the first event that was waited for in which further ones are collected: "
+        f"the longer, the fewer requests. Default: {GATHER}."
+    ),
+]
+
+
+def aim_of(until: str | None, wait: str | None) -> Aim | None:
+    """What a request waits for. Raises `InputError`."""
+    if until is None and wait is None:
+        return None
+    states, seconds = states_of(until), seconds_of("wait", wait, LONGEST_WAIT)
+    return Aim(states, seconds) if seconds else None
+
+
+async def when_there(
+    http: HttpRequest,
+    verbs: Service,
+    found: Response | UUID,
+    aim: Aim | None,
+    status: int = 200,
+    location: str | None = None,
+) -> Response:
+    """What is answered at once; or of a pod's id: the pod, once it is in one of the states or the time is over, for
+    whoever the caller is by then.
+    """
+    if isinstance(found, Response):
+        return found
+    assert aim is not None, "whoever waits knows for what"
+    await room_of(http).wait(http, verbs, found, aim.over, aim.seconds)
+    request = await asker_again(http)
+
+    def show() -> Response:
+        shown = verbs.show_pod(request, str(found))
+        return answer(shown, status, location, shown.generation)
+
+    return await run_in_threadpool(show)

@@ -1,0 +1,256 @@
+"""An owner held by a worker: what is known of it, and what a visit has to say of it.
+
+A visit notes what it saw and decided, and goes on with that. It is written in one statement, with the fence in it,
+before something is asked of the outside (`NotesHeld.about_to_ask`), and when the owner is let go.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database, Row
+from weft.engine.fence import Event, LostError
+from weft.engine.heldnumbers import NumbersHeld
+from weft.engine.lane import Alone, Way
+from weft.engine.notes import Notes
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.postgres import FIRST
+from weft.engine.records import Change, ResourceRecord, RowState
+from weft.model.errors import WeftError
+from weft.model.kindrow import Home
+from weft.model.pod import (
+    DECIDES,
+    Aspect,
+    Cause,
+    Condition,
+    Phase,
+    PodState,
+    Truth,
+    changed,
+    check_transition,
+    find,
+    summary,
+    why,
+)
+
+WRITTEN_EVERY = 0.25
+"""Seconds for which what was seen and decided may wait for more of it; real clouds take longer for most answers."""
+_NOW = FIRST
+"""Since when a condition lasts that is about to be written: the database says what time it is then."""
+
+
+class News(NamedTuple):
+    """What there is to say of one aspect of an owner."""
+
+    aspect: Aspect
+    status: Truth
+    cause: Cause
+    message: str = ""
+
+
+class NotesHeld(NumbersHeld):
+    """Resources, phase and conditions of an owner, as its row has them and as a visit has noted them since.
+
+    Attributes:
+        way: what the visit knows of the worker's others.
+    """
+
+    way: Way = Alone()
+
+    def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
+        super().__init__(database, owner, leave)
+        self.phase, self.conditions = owner.phase, owner.conditions
+        self.reason = owner.reason
+        self.since = owner.since
+        self._records: dict[str, ResourceRecord] = {}
+        self._read = False
+        self._ahead: Sequence[Row] | None = None
+        self._notes = Notes()
+        self._written = float("-inf")
+        self._unsure = False
+
+    # -- resources ----------------------------------------------------------------------------------------------
+
+    def records(self) -> dict[str, ResourceRecord]:
+        """Key -> resource, read once a visit, and as this visit has noted it since.
+
+        Nobody else writes them: a change makes another generation of the owner, which the fence refuses.
+        """
+        if not self._read:
+            rows, self._ahead = self._ahead, None
+            fresh = {r.key: r for r in (self.read_resources() if rows is None else self._of_rows(rows))}
+            self._records.clear()
+            self._records.update(fresh)
+            self._read = True
+            if self.owner.late_until is not None:
+                self._look_for_all()
+        return self._records
+
+    def _look_for_all(self) -> None:
+        """A worker didn't let go of it as it should have, and may have asked for anything without a note of it."""
+        self.note(
+            Change(r.key, RowState.CREATING, attempts=r.attempts)
+            for r in tuple(self._records.values())
+            if r.state is RowState.WANTED
+        )
+
+    def read_ahead(self, rows: Sequence[Row]) -> None:
+        """Rows of `resources_of`, read since it was taken, for several owners at a time."""
+        self._ahead = rows
+
+    def forget(self) -> None:
+        self._read, self._ahead = False, None
+
+    def resources(self) -> list[ResourceRecord]:
+        return list(self.records().values())
+
+    def read_resources(self) -> list[ResourceRecord]:
+        """What the database has now, with all that was noted."""
+        self.flush()
+        with self._database.statement() as tx:
+            rows = tx.rows("resources_of", owners=[self.owner.id], at=tx.given)
+        return self._of_rows(rows)
+
+    def _of_rows(self, rows: Sequence[Row]) -> list[ResourceRecord]:
+        self.at = rows[0]["at"] if rows else self.at
+        return [ResourceRecord.of(row) for row in rows]
+
+    def note(self, changes: Iterable[Change] = (), events: Iterable[Event] = ()) -> None:
+        """Resources and events, to be written together with what comes next."""
+        records = self.records()
+        for change in changes:
+            before = records.get(change.key)
+            if before is None:  # no row: the write says whether this is the newest generation's
+                self._notes.change(change, moved=False)
+                continue
+            records[change.key] = before.after(change, self.at)
+            goes = change.state is RowState.DELETING and before.kind.row.home is Home.FABRIC
+            self._notes.change(change, moved=before.state is not change.state, first=goes)
+        self._notes.events += events
+
+    def about_to_ask(self) -> None:
+        """Before anything is asked of the outside: write what must be written before, and what has waited long enough.
+
+        The first request of a visit has a write before it, and so has whatever takes something out of a fabric: who
+        changes a fabric for others puts back what the database still wants. What else was noted and isn't written when
+        this worker dies is looked for by the next one, which finds that the hold ran out (`_look_for_all`).
+        """
+        self.way.give_way()
+        if self._notes.first or self._database.monotonic() - self._written > WRITTEN_EVERY:
+            self.flush()
+
+    def change(self, changes: Iterable[Change], events: Iterable[Event] = ()) -> None:
+        """Write resources and events now."""
+        self.note(changes, events)
+        self.flush()
+
+    def say(self, kind: str, message: str, key: str | None = None) -> None:
+        """Write an event now."""
+        self.change((), [(kind, message, key)])
+
+    # -- phase and conditions -----------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> PodState:
+        return summary(self.phase, self.conditions)
+
+    def become(
+        self,
+        *news: News,
+        phase: Phase | None = None,
+        without: Collection[Aspect] = (),
+        events: Iterable[Event] = (),
+    ) -> None:
+        """Note another phase, other conditions, and events; what is no news is left out."""
+        told = list(events)
+        dropped = any(find(self.conditions, a) for a in without)
+        if dropped or told or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
+            self._become(news, phase or self.phase, without, told)
+
+    def set(
+        self,
+        *news: News,
+        phase: Phase | None = None,
+        without: Collection[Aspect] = (),
+        events: Iterable[Event] = (),
+    ) -> None:
+        """As `become`, and write it now."""
+        self.become(*news, phase=phase, without=without, events=events)
+        self.flush()
+
+    def explain(self, message: str, cause: Cause = Cause.TRIED_AGAIN) -> None:
+        """Say why the owner doesn't get on from where it is; one that was READY isn't known to be so any more."""
+        aspect = Aspect.READY if self.state is PodState.FAILED else DECIDES[self.state]
+        known = find(self.conditions, aspect)
+        status = "unknown" if self.state is PodState.READY else known.status if known else "false"
+        self.become(News(aspect, status, cause, message))
+
+    def _is_news(self, news: News) -> bool:
+        known = find(self.conditions, news.aspect)
+        return known is None or (known.status, known.reason, known.message) != news[1:]
+
+    def _become(
+        self, news: Iterable[News], phase: Phase, without: Collection[Aspect], events: list[Event]
+    ) -> None:
+        check_transition(self.phase, phase)
+        state, reason = self.state, self.reason
+        made = (
+            Condition(type=n.aspect, status=n.status, reason=n.cause, message=n.message, since=_NOW)
+            for n in news
+        )
+        self.conditions = changed(self.conditions, *made, without=without)
+        self.phase, self.reason = phase, why(phase, self.conditions)
+        if self.state is not state:
+            self.since, self._notes.moved = self.at, True
+        if (self.state, self.reason) != (state, reason):
+            said = f"{self.state}: {self.reason}" if self.reason else str(self.state)
+            events.append(("state", said, None))
+        self._notes.conditions = True
+        self._notes.events += events
+
+    # -- writing it down ----------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write all that was noted, in one statement; what the database says of when is known after it."""
+        if not self._notes:
+            return
+        notes, self._notes = self._notes, Notes()
+        try:
+            row = self._fenced("write_held", **self._of_owner(notes), **notes.values(), unsure=self._unsure)
+        except (WeftError, LostError):
+            # As if the process had ended right here; but what is to be said next begins with what the owner became.
+            self._unsure = self._unsure or bool(notes.changes)
+            self._notes = Notes(conditions=notes.conditions, moved=notes.moved)
+            self.forget()
+            raise
+        at, self._written = row["at"], self._database.monotonic()
+        for key in notes.moved_resources:
+            self._records[key] = replace(self._records[key], since=at)
+        if notes.moved:
+            self.since = at
+        if notes.conditions:
+            known = self.conditions
+            self.conditions = tuple(
+                c.model_copy(update={"since": at}) if c.since == _NOW else c for c in known
+            )
+        if notes.done:
+            self.owner = replace(self.owner, ready_at=at)
+        notes.tell(row["withheld"])
+
+    def _of_owner(self, notes: Notes) -> dict[str, object]:
+        if not notes.conditions:
+            return {"phase": "", "state": "", "reason": "", "conditions": Jsonb([])}
+        stored = [
+            c.model_dump(mode="json") | ({"since": None} if c.since == _NOW else {}) for c in self.conditions
+        ]
+        return {
+            "phase": self.phase,
+            "state": self.state,
+            "reason": self.reason,
+            "conditions": Jsonb(stored),
+        }

@@ -1,0 +1,154 @@
+"""What a visit does of a pod: see who is on its nodes, make what is missing, look at all of it, and try it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from weft.engine.heldnotes import News
+from weft.engine.heldpod import HeldPod
+from weft.engine.membership import Watched, has_followers, has_outsiders, watch_nodes
+from weft.engine.moves import Moves
+from weft.engine.records import Change, ResourceRecord, RowState
+from weft.engine.seen import left_alone
+from weft.engine.traffic import tried
+from weft.engine.verifier import Verdict, verify
+from weft.engine.visitor import Visitor, news_of
+from weft.engine.waits import Wait
+from weft.engine.walker import Walker, attempt
+from weft.model.errors import TemporaryError, UnknownError
+from weft.model.kindrow import Home
+from weft.model.pod import Aspect, Cause, is_true
+from weft.model.problem import render
+
+_ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
+"""Nothing more is asked for of a resource in these, unless it breaks."""
+
+
+class PodBuilder(Visitor[HeldPod]):
+    """The steps of a visit to a pod; which of them is due, its states decide (`weft.engine.podvisitor`)."""
+
+    def _build(self, held: HeldPod) -> Wait | None:
+        def booting() -> None:
+            if not is_true(held.conditions, Aspect.WIRED):
+                booting = News(Aspect.BOOTED, "false", Cause.UNDER_WAY)
+                held.become(News(Aspect.WIRED, "true", Cause.DONE), booting)
+
+        walker = Walker(held, held.world, self._settings, self._pool, booting)
+        if self._wants_look(held, [r for r in walker.records.values() if r.wanted]):
+            wait = self._before_building(held, arriving=True)
+            if wait is not None:
+                return wait
+            walker = Walker(held, held.world, self._settings, self._pool, booting)
+        wait = walker.build()
+        if wait is None and has_followers(walker.records.values()):
+            # Now that its servers are there, who is a member is decided: not first by a verdict that it isn't right.
+            self._watch_nodes(held, arriving=True)
+            wait = self._renew_segment(held)
+        return wait
+
+    def _repair(self, held: HeldPod) -> Wait | None:
+        """Everything but servers and data: what a tenant deleted or what broke of servers is made again only when an
+        operator asks, and data never."""
+        held.note(left_alone([r for r in held.resources() if r.wanted]))
+        unsettled = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
+        records = [r for r in unsettled if r.generation <= held.pod.ready_generation]
+        new = len(records) < len(unsettled) and self._wants_look(held, unsettled)
+        if new or (held.pod.repair and has_followers(held.resources())):
+            wait = self._before_building(held, arriving=held.pod.repair)
+            if wait is not None:
+                return wait
+        away = frozenset[str]() if held.pod.repair else held.withheld()
+        stuck = (
+            []
+            if held.pod.repair
+            else [r for r in records if not _repaired_unasked(r) or r.resource.node in away]
+        )
+        held.note(
+            [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
+            [
+                ("repair", f"repairing {r.resource.name}: {r.reason}", r.key)
+                for r in records
+                if r not in stuck
+            ],
+        )
+        return Walker(held, held.world, self._settings, self._pool).build()
+
+    def _before_building(self, held: HeldPod, arriving: bool) -> Wait | None:
+        """Before anything is asked for, look who is on the nodes.
+
+        A segment that follows its servers waits for all of them to be made: who must leave it leaves it here, before
+        anything of theirs is taken away or made again.
+        """
+        cloud = held.pod.plan.cloud
+        held.note_epoch(held.world.clouds[cloud], cloud)
+        watched = self._watch_nodes(held, arriving)
+        if watched.foreign or watched.unknown:
+            self._renew_segment(held)
+            kind = TemporaryError if watched.foreign else UnknownError
+            raise kind("check the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
+        return self._until_left(held) if has_followers(held.resources()) else None
+
+    def _wants_look(self, held: HeldPod, records: Iterable[ResourceRecord]) -> bool:
+        return self._watch_is_due(held) or any(r.state not in _ON_ITS_WAY for r in records)
+
+    def _watch_is_due(self, held: HeldPod) -> bool:
+        last = held.pod.watched_at
+        return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
+
+    def _watch_nodes(self, held: HeldPod, arriving: bool) -> Watched:
+        return watch_nodes(held, held.world, held.site, arriving)
+
+    def _verdict(self, held: HeldPod, max_age: float = 0.0, waited_for: bool = True) -> Verdict:
+        """Who is on the nodes comes first: it decides what the segment must be.
+
+        Args:
+            waited_for: somebody wants to know soon; else it takes as long as it takes, and fewer threads.
+        """
+        held.about_to_ask()  # a reading may take its time
+        watched = self._watch_nodes(held, arriving=held.pod.repair)
+        records = held.resources()
+        pool = self._pool if waited_for else None
+        verdict = verify(held.pod, records, held.world, pool, max_age, held.way.aside)
+        held.note(news_of(records, verdict.changes))
+        verdict = replace(verdict, problems=(*watched.problems, *verdict.problems))
+        return self._tried(held, verdict) if verdict.fine else verdict
+
+    def _tried(self, held: HeldPod, verdict: Verdict) -> Verdict:
+        """Once all is set as wanted it is tried, before the pod is called READY, or a change of it done."""
+        changing = held.pod.ready_generation < held.pod.generation
+        if not held.world.probers or (is_true(held.conditions, Aspect.READY) and not changing):
+            return verdict
+        with held.way.aside():
+            found = tried(held.resources(), held.world, held.site)
+        looked_at = {**verdict.looked_at, **found.looked_at}
+        return replace(
+            verdict, problems=found.problems, notes=(*verdict.notes, *found.notes), looked_at=looked_at
+        )
+
+    def _renew_segment(self, held: HeldPod) -> Wait | None:
+        """Whatever else is in the way: adapters that must not be in the segment are taken out of it."""
+        moves = Moves(held, held.world, self._settings)
+        made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
+        if any(r.state is not RowState.SETTLED for r in made):
+            return attempt(held, moves.advance(made))
+        return None
+
+    def _until_left(self, held: HeldPod) -> Wait | None:
+        """None: who must be out of the segment is out of it; that a member isn't in it keeps nothing waiting."""
+        error: TemporaryError | None = None
+        try:
+            wait = self._renew_segment(held)
+        except TemporaryError as caught:
+            error, wait = caught, Wait(str(caught), caught.delay)
+        if wait is None or not has_outsiders(held):
+            return None
+        if error is not None:
+            raise error
+        return wait
+
+
+def _repaired_unasked(record: ResourceRecord) -> bool:
+    """What is there and can be changed in place is never lost by that."""
+    there = record.state is RowState.PENDING and bool(record.differences)
+    return record.kind.row.repaired_unasked or (there and bool(record.kind.row.in_place))

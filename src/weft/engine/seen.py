@@ -1,0 +1,85 @@
+"""What a look at resources means for their rows: what was seen of them, what stays, and what is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from weft.engine.records import Change, ResourceRecord, RowState
+from weft.model.errors import UnknownError
+from weft.model.receipt import ReceiptItem
+from weft.model.resources import Observed, Resource, ShareSpec, Status, VolumeSpec
+
+
+def observed_change(record: ResourceRecord, seen: Observed) -> Change:
+    """What a look means for a row. Absent means: to be made (again)."""
+    if not seen.there:
+        return Change(record.key, RowState.CREATING, reason="it is missing", attempts=record.attempts)
+    states = {
+        Status.SETTLED: RowState.SETTLED,
+        Status.PENDING: RowState.PENDING,
+        Status.BROKEN: RowState.BROKEN,
+    }
+    state = RowState.PENDING if seen.differences else states[seen.status]
+    reason = seen.reason or "; ".join(
+        f"{d.field} is {d.observed}, expected {d.wanted}" for d in seen.differences
+    )
+    return Change(record.key, state, seen.id, reason, seen.differences, seen.facts, record.attempts)
+
+
+def differs(record: ResourceRecord, change: Change) -> bool:
+    return (record.state, record.outside_id, record.reason, record.differences) != (
+        change.state,
+        change.outside_id or record.outside_id,
+        change.reason,
+        change.differences,
+    )
+
+
+def seen_of(seen: Mapping[str, Observed], batch: Sequence[ResourceRecord]) -> Mapping[str, Observed]:
+    """What `find` answered, if it did for every one of a batch. Raises `UnknownError`: no answer is not absent."""
+    missing = [r for r in batch if r.key not in seen]
+    if missing:
+        names = ", ".join(r.resource.name for r in missing[:3])
+        raise UnknownError(f"look for {names}", missing[0].resource.where, "the driver returned no result")
+    return seen
+
+
+def left_alone(records: Collection[ResourceRecord]) -> list[Change]:
+    """Lost data of an owner that has served, and what is only for it: nothing is asked for, and every look says so
+    again.
+
+    Neither a change nor an operator's repair replaces it: what is in an error status may have all its data, and an
+    empty one in its place would hide the loss.
+    """
+    lost = {r.key for r in records if r.lost}
+    alone = [
+        r
+        for r in records
+        if r.key in lost
+        or (r.state is not RowState.SETTLED and r.kind.row.detachable and lost & set(r.resource.needs))
+    ]
+    return [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in alone]
+
+
+def as_left(record: ResourceRecord, records: Iterable[ResourceRecord]) -> Resource:
+    """The resource as it is let go of: data that nothing was ever let in to holds nothing, and goes though its order
+    keeps it.
+
+    Args:
+        records: all of its owner.
+    """
+    resource, spec = record.resource, record.resource.spec
+    if not (isinstance(spec, ShareSpec | VolumeSpec) and spec.stays):
+        return resource
+    if any(r.started_at is not None for r in records if record.key in r.resource.needs):
+        return resource
+    return resource.model_copy(update={"spec": spec.model_copy(update={"kept_as": None})})
+
+
+def kept_item(record: ResourceRecord, seen: Observed, at: datetime) -> ReceiptItem:
+    """What the receipt says of something that stays."""
+    where = f"{record.resource.where}: {seen.reason}"
+    return ReceiptItem(
+        plane=str(record.kind), subject=f"{seen.name} {seen.id}", result="kept", seen=where, at=at
+    )

@@ -1,0 +1,124 @@
+"""The tables that the fake's subnet managers manage, and what a partition file says of them."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from weft.generate.partitions_conf import parse, split
+from weft.model.agentapi import ConfiguredPartition, WeftPartitionDocument
+from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
+from weft.model.site import Site
+
+EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
+
+
+class Manager(Protocol):
+    """A subnet manager. `text`: its partition file; `rules`: whether it is master."""
+
+    text: str | None
+    running: bool
+    rules: bool
+
+    @property
+    def site(self) -> str: ...
+
+    @property
+    def port_guid(self) -> int: ...
+
+    def stop(self) -> None: ...
+
+
+class PartitionFile:
+    """A partition file as it is read: once for each text, since in a benchmark the fake is to cost little."""
+
+    def __init__(self, text: str, site: str) -> None:
+        before, _, after = split(text, site)
+        self.digests = (digest(text), digest(before + after))
+        self.conf = parse(text, site)
+        self.weft = tuple(
+            WeftPartitionDocument(pkey=p.pkey, mark=p.mark.text(), members=p.members)
+            for p in self.conf.partitions
+        )
+        self.configured = tuple(map(ConfiguredPartition.of, self.conf.configured().values()))
+        self._expected: dict[int, Mapping[int, frozenset[int]]] = {}
+
+    def expected(self, hosts: Collection[int], manager: int) -> Mapping[int, frozenset[int]]:
+        """See `PartitionsConf.expected`; the hosts of a wire are always the same."""
+        if manager not in self._expected:
+            self._expected[manager] = self.conf.expected(hosts, [manager])
+        return self._expected[manager]
+
+
+class FakeWire:
+    """Tables of every host port and of its leaf port, and what the active manager believes of them."""
+
+    def __init__(self, site: Site, fabric: str, capacity: int, functions: Sequence[int] = ()) -> None:
+        """Args: functions: GUIDs of ports besides those of adapters."""
+        self.lock = threading.RLock()
+        self.capacity = capacity
+        self.site, self.fabric = site, fabric
+        guids = [*(h.port_guid for n in site.nodes for h in n.hcas_on(fabric)), *functions]
+        self.hosts: dict[int, set[int]] = {g: {EVERYBODY} for g in guids}
+        self.leaves: dict[int, set[int]] = {g: {EVERYBODY} for g in guids}
+        self.believed: dict[int, frozenset[int]] = {}
+        self.cut: set[int] = set()
+        self.faults: list[str] = []
+        self.log: list[str] = []
+        self.reads_until_sweep = 0
+        self.managers: Sequence[Manager] = ()
+        self._files: dict[tuple[str, str], PartitionFile] = {}
+
+    def file(self, text: str, site: str) -> PartitionFile:
+        """One of the last that were read, or another one."""
+        found = self._files.pop((text, site), None) or PartitionFile(text, site)
+        self._files[text, site] = found
+        while len(self._files) > 8:
+            del self._files[next(iter(self._files))]
+        return found
+
+    def master(self) -> Manager | None:
+        return next((m for m in self.managers if m.rules), None)
+
+    def elect(self) -> None:
+        """The first running manager becomes master; it then reads every table and uses its own file."""
+        old, new = self.master(), next((m for m in self.managers if m.running), None)
+        for manager in self.managers:
+            manager.rules = manager is new
+        if new is not None and new is not old:
+            self.believed.clear()
+            self.sweep()
+
+    def sweep(self) -> None:
+        """What OpenSM does after SIGHUP: trust the memory, write what has changed, fail open."""
+        master = self.master()
+        if master is None:
+            return
+        self.log = []
+        file = self.file(master.text or "", master.site)
+        wanted: Mapping[int, frozenset[int]]
+        if master.text is None or file.conf.fatal:
+            if master.text is not None:
+                self.log.append("PARSE ERROR; Partition configuration in error; retrying with default config")
+            wanted = {g: frozenset({EVERYBODY}) for g in self.hosts}
+        else:
+            wanted = file.expected(self.hosts, master.port_guid)
+        for guid, keys in wanted.items():
+            if self.believed.get(guid) == keys and len(keys) <= self.capacity:
+                continue
+            kept = frozenset(
+                sorted(keys, key=lambda k: (k & ~FULL_MEMBER != DEFAULT_PKEY, k))[: self.capacity]
+            )
+            if kept != keys:
+                self.log.append(
+                    f"ERR 0512: Failed to set PKey because Pkey table is full: {format_guid(guid)}"
+                )
+            if guid not in self.cut and self.believed.get(guid) != kept:
+                self.believed[guid] = kept
+                self.hosts[guid], self.leaves[guid] = set(kept), set(kept)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("latin-1")).hexdigest()
