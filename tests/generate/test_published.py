@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.helpers.paths import DOCS, EXAMPLES, SMALL
+from tests.helpers.paths import DOCS, EXAMPLES, ROOT, SMALL
 from tests.helpers.sitefolder import Folder
 from weft.app.explain import in_words
 from weft.app.sitefile import load_site
@@ -19,6 +20,9 @@ from weft.generate.schemas import field_table, files, fill, models_of, schemas, 
 from weft.model.order import Order
 from weft.model.pod import TRANSITIONS
 from weft.model.sitefile import TABLES, SiteFile, csv_columns
+
+NO_MODULES = frozenset({"weft.commands", "weft.pem"})
+"""A group of entry points, and a file."""
 
 
 def validator(name: str) -> Any:
@@ -69,6 +73,21 @@ def _anchors(text: str) -> set[str]:
     """Of each heading, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_everything_of_the_code_that_a_page_names_is_there(page: Path) -> None:
+    """Modules with what is in them, tests, and files."""
+    text, tests = page.read_text(), {p.name for p in (ROOT / "tests").rglob("test_*.py")}
+    for named in re.findall(r"`((?:weft|weftlab|openvipu)\.[a-z]+(?:\.\w+)*)(?:\([^`]*\))?`", text):
+        assert named in NO_MODULES or pkgutil.resolve_name(named) is not None
+    for named in re.findall(r"`(?:tests/)?([\w/]*test_\w+\.py)`", text):
+        assert (ROOT / "tests" / named).exists() if "/" in named else named in tests, named
+    for named in re.findall(r"`((?:src|lab|bench|docs|examples|images|tools)/[\w/.-]+)`", text):
+        assert (ROOT / named).exists(), named
 
 
 def test_a_page_with_an_unknown_block_is_a_mistake() -> None:
