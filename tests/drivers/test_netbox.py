@@ -141,6 +141,12 @@ def test_a_listing_that_lacks_some_is_none(inventory: Inventory, url: str) -> No
         NetBox(url, TOKEN).records()
 
 
+def imported(url: str, folder: Path) -> list[str]:
+    """The command, of a NetBox and the rest of the site in a folder."""
+    head = folder / "head.yaml"
+    return ["site", "import", "--netbox", url, "--netbox-site", "dc1", "--site", str(head)]
+
+
 def test_what_is_wrong_in_netbox_is_told_with_its_object(
     inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,16 +156,7 @@ def test_what_is_wrong_in_netbox_is_told_with_its_object(
     (tmp_path / "head.yaml").write_text(SITE)
     monkeypatch.setenv("NETBOX_TOKEN", TOKEN)
     with serving(inventory) as url:
-        words = [
-            "site",
-            "import",
-            "--netbox",
-            url,
-            "--netbox-site",
-            "dc1",
-            "--site",
-            str(tmp_path / "head.yaml"),
-        ]
+        words = imported(url, tmp_path)
         assert main(words) == 2
     told = capsys.readouterr().err
     assert "eth0.address: '10.3.0.4 10.3.0.9' is not allowed: an IPv4 address" in told
@@ -216,16 +213,7 @@ def test_a_good_netbox_becomes_a_site(
     (tmp_path / "head.yaml").write_text(SITE)
     monkeypatch.setenv("NETBOX_TOKEN", TOKEN)
     with serving(inventory) as url:
-        words = [
-            "site",
-            "import",
-            "--netbox",
-            url,
-            "--netbox-site",
-            "dc1",
-            "--site",
-            str(tmp_path / "head.yaml"),
-        ]
+        words = imported(url, tmp_path)
         assert main([*words, "--kind", "patch-panel=", "--json", "--output", str(tmp_path / "out")]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == {
         "interfaces": 3,
