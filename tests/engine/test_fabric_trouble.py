@@ -108,7 +108,7 @@ def test_a_file_that_was_replaced_costs_no_pod_its_partition(house: House) -> No
     assert any("first" in p or "weft" in p for p in house.fabric.status().problems)
     second = house.ready(_order("second"))
     assert _members(house, first) == whole == _members(house, second)
-    assert "put back" in _events(house, first) and "put back" not in _events(house, second)
+    assert "was restored" in _events(house, first) and "was restored" not in _events(house, second)
     assert house.run(first, PodState.READY).state is PodState.READY
 
 

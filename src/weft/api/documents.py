@@ -101,7 +101,7 @@ class ApplySiteRequest(Document):
 
     adopt: bool = Field(
         default=False,
-        description="Take what is there already, by MAC address, name or CIDR, instead of making it.",
+        description="Adopt existing resources, matched by VLAN, CIDR, MAC address or name.",
     )
 
 

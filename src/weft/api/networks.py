@@ -20,7 +20,7 @@ def list_networks(
     verbs: Backend,
     search: Annotated[NetworkSearch, Query()],
 ) -> Response:
-    """List networks that got a partition, by id, in pages."""
+    """List tenants' networks that have a partition, by id, in pages."""
     found = tuple(verbs.list_networks(request, search))
     return answer(NetworkList(networks=found, next=found[-1].id if len(found) == search.limit else None))
 
@@ -38,5 +38,5 @@ def network_events(
     name: Named,
     after: Annotated[int, Query(ge=0, description="Only events with a higher sequence number.")] = 0,
 ) -> Response:
-    """What happened to a network: also when each port was seen in its partition, and when no longer."""
+    """What happened to a network, including when each port was first and last seen in its partition."""
     return answer(EventList(events=tuple(verbs.network_events(request, name, after))))

@@ -256,7 +256,7 @@ def act_on_server(
     server: Served,
     body: SmallBody,
 ) -> Response:
-    """Reboot a server, or have it boot a rescue system."""
+    """Reboot a server, or boot it into a rescue system."""
     return answer(verbs.act_on_server(request, name, server, document(ActionRequest, body).action), 202)
 
 

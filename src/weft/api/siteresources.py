@@ -21,7 +21,7 @@ def plan_site(
     request: Annotated[Request, may("site:plan")],
     verbs: Backend,
     adopt: Annotated[
-        bool, Query(description="Take what is there already, by MAC address, name or CIDR.")
+        bool, Query(description="Adopt existing resources, matched by VLAN, CIDR, MAC address or name.")
     ] = False,
 ) -> Response:
     """Compare what the active site needs in its clouds with what is there; changes nothing."""
@@ -30,13 +30,13 @@ def plan_site(
 
 @router.post("/apply", response_model=SitePlan, status_code=202, openapi_extra=body_schema(ApplySiteRequest))
 def apply_site(request: Annotated[Request, may("site:apply")], verbs: Backend, body: SmallBody) -> Response:
-    """Make it so, in the background. The answer is the plan; 409 if something of others' is in the way."""
+    """Apply what the active site needs, in the background. The answer is the plan; 409 if something is in the way."""
     return answer(verbs.apply_site(request, document(ApplySiteRequest, body).adopt), 202)
 
 
 @router.get("/resources", response_model=SiteResources)
 def site_resources(request: Annotated[Request, may("site:plan")], verbs: Backend) -> Response:
-    """What was applied last, and how far it is true."""
+    """What was last applied, and its state."""
     return answer(verbs.site_resources(request))
 
 
@@ -52,7 +52,7 @@ def site_events(
 
 @router.post("/destroy", response_model=SiteResources, status_code=202)
 def destroy_site(request: Annotated[Request, may("site:destroy")], verbs: Backend) -> Response:
-    """Remove everything that was applied, in the background; then there is a signed receipt."""
+    """Remove everything that was applied, in the background; ends with a signed receipt."""
     return answer(verbs.destroy_site(request), 202)
 
 
@@ -68,5 +68,5 @@ def abandon_site(
 
 @router.get("/receipt", response_model=SignedReceipt)
 def site_receipt(request: Annotated[Request, may("site:plan")], verbs: Backend) -> Response:
-    """The signed receipt of what was destroyed last."""
+    """The signed receipt of what was last destroyed."""
     return answer(verbs.site_receipt(request))

@@ -69,7 +69,7 @@ def read_input(site_file: str | Path, list_file: str | Path) -> EnrollmentInput:
         accounts[file] = _account(Path(list_file).parent / file, f"machines.{name}.account")
     if len(clouds) > 1:
         told = ", ".join(sorted(map(str, clouds)))
-        raise InputError("machines", told, "machines of one cloud: one list for each")
+        raise InputError("machines", told, "machines of one cloud: use one list per cloud")
     return EnrollmentInput(site, listed, accounts)
 
 
@@ -111,7 +111,7 @@ def _hindrances(node: Node, found: Mapping[str, Any]) -> Iterator[str]:
     if node.maintenance is not None:
         yield f"the site has it in maintenance: {node.maintenance}"
     if _is_held(found):
-        yield "it carries the mark of a pod: it is given back only by that pod's release"
+        yield "it carries a pod's mark: only that pod's release returns it"
     if found.get("maintenance"):
         why = found.get("maintenance_reason") or found.get("fault") or "no reason given"
         yield f"it is in maintenance: {why}"

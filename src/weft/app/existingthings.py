@@ -42,7 +42,7 @@ def look(site: Site, cloud: str, profile: str) -> tuple[There, list[str]]:
             raise ConflictError(f"{some(len(found), 'thing')} in the way in cloud {cloud}: {said}{rest}")
         there = There(ids, parts_of(sessions, graph.resources, ids))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        asked = f"read what of site {site.name} is there"
+        asked = f"read the existing resources of site {site.name}"
         answer = f"a malformed answer ({type(error).__name__}: {error})"
         raise UnknownError(asked, f"cloud {cloud}", answer, "nothing was written") from error
     finally:

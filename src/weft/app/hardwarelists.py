@@ -80,7 +80,7 @@ def read_inspections(files: Sequence[str], errors: list[InputError]) -> dict[str
         name = Path(file).stem
         try:
             if name in found:
-                raise ValueError(f"one file a host; {name} has another")
+                raise ValueError(f"one file per host; {name} has another")
             found[name] = of_ironic(json.loads(read_text(Path(file))), file)
         except InputErrors as error:
             errors.extend(error.errors)

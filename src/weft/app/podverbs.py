@@ -148,9 +148,9 @@ def _not_abandoned(pod: PodRecord) -> str:
     if pod.state in ENDED:
         return f"pod {pod.name} is {pod.state}: there is nothing to abandon"
     if pod.abandoned is not None:
-        return f"pod {pod.name}: {pod.abandoned.by} has asked for it already; its loop is at it"
+        return f"pod {pod.name}: {pod.abandoned.by} has already requested this, and it is in progress"
     if pod.wanted == "absent":
-        return f"pod {pod.name} is {pod.state}: its release begins in a moment, and may come to its end by itself"
+        return f"pod {pod.name} is {pod.state}: its release is about to begin, and may finish on its own"
     return (
-        f"pod {pod.name} is {pod.state}: release it first; only a release that doesn't end can be abandoned"
+        f"pod {pod.name} is {pod.state}: release it first; only a release that can't finish can be abandoned"
     )

@@ -118,7 +118,7 @@ _RULES = (
     _documented(
         "pods:operate",
         "rule:project_member or rule:operator",
-        "Reboot a pod's server, or have it boot a rescue system.",
+        "Reboot a pod's server, or boot it into a rescue system.",
         "/v1/pods/{name}/servers/{server}/action",
         "POST",
     ),
@@ -171,12 +171,16 @@ _RULES = (
         "/v1/site/plan",
     ),
     _documented(
-        "site:apply", "rule:operator", "Make what the site needs in its clouds.", "/v1/site/apply", "POST"
+        "site:apply",
+        "rule:operator",
+        "Create or change what the site needs in its clouds.",
+        "/v1/site/apply",
+        "POST",
     ),
     _documented(
         "site:destroy",
         "rule:operator",
-        "Remove what was applied of the site, or end a removal that can't finish.",
+        "Remove the site's applied resources, or end a removal that can't finish.",
         "/v1/site/destroy",
         "POST",
     ),

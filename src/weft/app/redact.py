@@ -109,7 +109,7 @@ def error(value: WeftError) -> WeftError:
         case ForbiddenError() | UnauthenticatedError():
             return value  # they only tell callers about themselves
         case _:
-            return WeftError(f"weft failed at this request ({sayings.OPERATORS})")
+            return WeftError(f"weft could not handle this request ({sayings.OPERATORS})")
 
 
 def _input(value: InputError) -> InputError:

@@ -55,7 +55,7 @@ def compare_lldp(site: Site, files: Sequence[str]) -> tuple[FabricDifference, ..
         device = Path(file).stem
         try:
             if device in heard:
-                raise ValueError(f"one file a device; {device} has another")
+                raise ValueError(f"one file per device; {device} has another")
             heard[device] = neighbours_of(json.loads(read_text(Path(file))))
         except InputErrors as error:
             errors += error.errors
@@ -72,7 +72,7 @@ def compare_adapters(site: Site, files: Sequence[str]) -> tuple[tuple[str, ...],
     """How adapters' settings for RoCE differ from the site's, and what wasn't compared; one sentence each.
 
     Args:
-        files: a line of JSON an adapter (docs/fabric-ethernet.md), each called after its node, such as gpu01.json.
+        files: one line of JSON per adapter (docs/fabric-ethernet.md), each called after its node, such as gpu01.json.
 
     Raises `InputErrors` with every file that isn't that.
     """
@@ -82,12 +82,12 @@ def compare_adapters(site: Site, files: Sequence[str]) -> tuple[tuple[str, ...],
         node = Path(file).stem
         try:
             if node in told:
-                raise ValueError(f"one file a node; {node} has another")
+                raise ValueError(f"one file per node; {node} has another")
             told[node] = adapters_of(read_text(Path(file)))
         except InputErrors as error:
             errors += error.errors
         except ValueError as error:
-            errors.append(InputError("--adapters", file, f"a line of JSON an adapter ({error})"))
+            errors.append(InputError("--adapters", file, f"one line of JSON per adapter ({error})"))
     if errors:
         raise InputErrors(errors)
     return tuple(adapter_differences(site, told)), tuple(adapter_notes(site, told)) if files else ()

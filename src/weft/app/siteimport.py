@@ -91,7 +91,7 @@ def write_import(imported: Imported, site_file: str, output: str) -> list[str]:
     try:
         if target.resolve() == Path.cwd():
             # It is put in place whole, by renaming: whoever is in the old one would see nothing of it.
-            raise InputError("--output", output, "another directory than the one that you are in")
+            raise InputError("--output", output, "a directory other than the current one")
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError("--output", output, "a directory that doesn't exist or is empty")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="FILE",
         type=Path,
         default=Path("/etc/neutron/neutron.conf"),
-        help="with [database] connection (default %(default)s)",
+        help="file with [database] connection (default %(default)s)",
     )
     parser.add_argument(
         "--older", metavar="SECONDS", type=int, default=100, help="stuck for longer than this (default 100)"
@@ -41,7 +41,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "--prune",
         metavar="SECONDS",
         type=int,
-        help="also remove notices that were completed longer ago (600 or more); the driver never does",
+        help="also remove notices completed longer ago than this (600 or more); the driver never does",
     )
 
 

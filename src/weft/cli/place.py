@@ -33,7 +33,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     place.add_argument(
         "--columns",
-        metavar="HOST,LEAF,POD,…",
+        metavar="HOST,LEAF,BLOCK,…",
         help="columns of a table of hosts, up to hall and building (ip,ASW,PSW)",
     )
     place.add_argument("--fabric", metavar="NAME", help="fabric of the site; default: the only one")

@@ -55,7 +55,7 @@ def _add_ordering(commands: Subparsers) -> None:
         "--generation",
         metavar="N",
         type=_number,
-        help="only if the pod is of this generation (weft pod show)",
+        help="only if the pod is at this generation (weft pod show)",
     )
     _waiting(parser, "as the file describes")
     parser = leaf(commands, "create", create, "order a pod")
@@ -92,7 +92,7 @@ def _add_looking(commands: Subparsers) -> None:
         "--until",
         metavar="STATES",
         default="READY",
-        help="states to wait for, separated by commas (default READY); ends, too, if the pod can't get there by itself",
+        help="states to wait for, separated by commas (default READY); also returns if the pod can't get there",
     )
     _timeout(parser, "timeout")
 

@@ -13,8 +13,8 @@ def add_commands(commands: Subparsers) -> None:
     parser.add_argument(
         "--hard", action="store_true", help="power off and on, without asking the operating system"
     )
-    _server(leaf(commands, "rescue", rescue, "have a pod's server boot a rescue system"))
-    _server(leaf(commands, "unrescue", unrescue, "have a pod's server boot its own disk again"))
+    _server(leaf(commands, "rescue", rescue, "boot a pod's server into a rescue system"))
+    _server(leaf(commands, "unrescue", unrescue, "boot a pod's server from its own disk again"))
     _server(leaf(commands, "console", console, "open a console of a pod's server: print its URL"))
 
 
@@ -44,7 +44,7 @@ def _act(args: argparse.Namespace, action: str) -> int:
     if args.json:
         write_json(done)
         return 0
-    say(f"pod {args.name}: {action} of {done['server']} on {done['node']} was asked for")
+    say(f"pod {args.name}: {action} of {done['server']} on {done['node']} was requested")
     if done.get("password"):
         say(f"password of the rescue system, shown this once: {done['password']}")
     return 0

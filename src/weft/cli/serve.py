@@ -36,7 +36,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "--neutron-token",
         metavar="FILE",
         type=Path,
-        help="answer notices of Neutron's driver mlnx_sdn_assist, with the token in this file",
+        help="answer notices from Neutron's driver mlnx_sdn_assist, with the token in this file",
     )
     parser.add_argument(
         "--tls-certificate",
@@ -80,7 +80,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
         "several, each cloud's own `profile` is used, and this one validates tokens",
     )
     parser.add_argument(
-        "--site", metavar="FILE", type=Path, help="site file, applied if the database has none yet"
+        "--site", metavar="FILE", type=Path, help="site file, activated if the database has none yet"
     )
     parser.add_argument(
         "--workers", metavar="N", type=int, default=8, help="pods processed concurrently (default 8)"

@@ -20,7 +20,7 @@ def add_commands(subparsers: Subparsers) -> None:
     commands = group(subparsers, "site", "the site: machines, switches, cables, ranges")
     check = leaf(commands, "check", _check, "check a site file, and compare it with the fabric", api=False)
     _check_options(check)
-    activate = leaf(commands, "activate", _activate, "check a site file and take it into use")
+    activate = leaf(commands, "activate", _activate, "check a site file and activate it")
     activate.add_argument("file", metavar="FILE", help="site file (YAML)")
     activate.add_argument(
         "--base",
@@ -56,21 +56,21 @@ def _check_options(check: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         help="output of `lldpcli -f json0 show neighbors`, or Ironic's inspection data, of some devices, to compare"
-        " Ethernet cables with; each file is called after its device (tor1.json)",
+        " Ethernet cables with; each file is named after its device (tor1.json)",
     )
     check.add_argument(
         "--adapters",
         metavar="JSON",
         nargs="+",
         default=[],
-        help="settings for RoCE of hosts' adapters (docs/fabric-ethernet.md) to compare with the site's; each file is"
-        " called after its node (gpu01.json)",
+        help="RoCE settings of hosts' adapters (docs/fabric-ethernet.md) to compare with the site's; each file is"
+        " named after its node (gpu01.json)",
     )
     check.add_argument(
         "--live",
         action="store_true",
-        help="also query the fabrics' managers: subnet managers' settings that isolation lacks, switches' ports, cables"
-        " and settings for RoCE (this host needs the certificates and credentials that the site names)",
+        help="also query the fabrics' managers: subnet managers' settings that isolation depends on, switches' ports,"
+        " cables and RoCE settings (this host needs the certificates and credentials that the site names)",
     )
 
 

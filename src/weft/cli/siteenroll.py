@@ -10,7 +10,7 @@ from weft.cli.common import Subparsers, leaf, say, seconds, table, write_json
 
 def add_site_commands(commands: Subparsers) -> None:
     """`enroll` among those of `site`."""
-    what = "enroll the site's machines in Ironic, and compare what it has seen of them"
+    what = "enroll the site's machines in Ironic, and compare its inspection with the site"
     enroll = leaf(commands, "enroll", _enroll, what, api=False)
     enroll.add_argument("file", metavar="FILE", help="site file (YAML)")
     enroll.add_argument("machines", metavar="LIST", help="hardware list (YAML): BMCs, accounts, ports")
@@ -24,14 +24,14 @@ def add_site_commands(commands: Subparsers) -> None:
     enroll.add_argument(
         "--inspect-again",
         action="store_true",
-        help="inspect machines that are `manageable` again, such as after their cables were changed",
+        help="inspect machines that are `manageable` again, for example after recabling",
     )
     enroll.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=seconds,
         default=3600.0,
-        help="how long to wait for inspections and cleanings (default 3600); the next run goes on",
+        help="how long to wait for inspections and cleanings (default 3600); the next run continues",
     )
 
 

@@ -13,7 +13,7 @@ FORMATS = ("kolla", "kayobe", "tripleo", "terraform")
 def add_site_commands(subparsers: Subparsers) -> None:
     """`site export`."""
     command = leaf(
-        subparsers, "export", _export, "make the files of a deployment tool of a site file", api=False
+        subparsers, "export", _export, "generate a deployment tool's files from a site file", api=False
     )
     command.add_argument("file", metavar="FILE", help="site file (YAML)")
     command.add_argument(
@@ -21,8 +21,8 @@ def add_site_commands(subparsers: Subparsers) -> None:
         choices=FORMATS,
         required=True,
         help="kolla: Kolla Ansible's inventory, globals.yml and config; kayobe: Kayobe's configuration of the same; "
-        "tripleo: the reference's file set for TripleO; terraform: the site's own networks, as weft site apply makes "
-        "them, for Terraform",
+        "tripleo: the reference guide's file set for TripleO; terraform: the site's own networks, as weft site apply "
+        "creates them, for Terraform",
     )
     command.add_argument(
         "--cloud",
@@ -33,7 +33,7 @@ def add_site_commands(subparsers: Subparsers) -> None:
     command.add_argument(
         "--live",
         action="store_true",
-        help="with terraform: read what is in the cloud already, as weft's service user, and add import blocks",
+        help="with terraform: read the cloud as weft's service user, and add import blocks for existing resources",
     )
     command.add_argument(
         "--cloud-profile",
@@ -43,7 +43,7 @@ def add_site_commands(subparsers: Subparsers) -> None:
     command.add_argument(
         "--force",
         action="store_true",
-        help="overwrite files that were changed since the last export, and write beside files of others",
+        help="overwrite files that were changed since the last export, and allow other files in the directory",
     )
 
 

@@ -17,8 +17,8 @@ MOST_NAMES = 5
 
 def add_site_commands(subparsers: Subparsers) -> None:
     """`site import`."""
-    command = leaf(subparsers, "import", _import, "make site files of lists of hardware", api=False)
-    command.add_argument("lists", metavar="LIST", nargs="*", help="list of hardware: CSV or YAML")
+    command = leaf(subparsers, "import", _import, "create site files from hardware lists", api=False)
+    command.add_argument("lists", metavar="LIST", nargs="*", help="hardware list: CSV or YAML")
     command.add_argument(
         "--netbox", metavar="URL", help="also read the devices of this NetBox; its token is in NETBOX_TOKEN"
     )
@@ -28,37 +28,39 @@ def add_site_commands(subparsers: Subparsers) -> None:
         metavar="JSON",
         nargs="+",
         default=[],
-        help="Ironic's inspection data of some hosts (baremetal node inventory save), each file called after its host"
-        " (gpu1.json): fills what the lists leave out, and must not contradict them",
+        help="Ironic's inspection data of some hosts (baremetal node inventory save), each file named after its host"
+        " (gpu1.json): fills in what the lists leave out, and must not contradict them",
     )
     command.add_argument(
         "--redfish",
         action="store_true",
-        help="also ask the BMC of every host with a bmc_address, by HTTPS, as the user in REDFISH_USER and"
+        help="also query the BMC of every host with a bmc_address, over HTTPS, as the user in REDFISH_USER and"
         " REDFISH_PASSWORD: like --inspection",
     )
     command.add_argument(
-        "--redfish-ca", metavar="PEM", help="authority of the BMCs' certificates; default: those of this host"
+        "--redfish-ca",
+        metavar="PEM",
+        help="CA of the BMCs' certificates; default: the CAs that this host trusts",
     )
     command.add_argument(
         "--site",
         metavar="FILE",
         required=True,
-        help="site file with what lists don't have: clouds, networks, fabrics, IPU-PODs",
+        help="site file with what the lists don't contain: clouds, networks, fabrics, IPU-PODs",
     )
     command.add_argument(
         "--column",
         metavar="THEIRS=OURS",
         action="append",
         default=[],
-        help="what a column of the lists is called here; THEIRS= leaves it out; may be given several times",
+        help="map a column of the lists to one of weft's; THEIRS= ignores it; repeatable",
     )
     command.add_argument(
         "--kind",
         metavar="THEIRS=OURS",
         action="append",
         default=[],
-        help="what a kind (NetBox: a role, by its slug) is called here; THEIRS= leaves such hardware out",
+        help="map a kind (NetBox: a role, by its slug) to one of weft's; THEIRS= ignores such hardware",
     )
     command.add_argument(
         "--output", metavar="DIR", help="write site.yaml and its tables there; default: only check"
@@ -129,7 +131,7 @@ def _tell(imported: Imported, written: list[str]) -> None:
     if imported.given:
         shown = ", ".join(f"{interface} {address}" for interface, address in imported.given[:MOST_NAMES])
         more = " …" if len(imported.given) > MOST_NAMES else ""
-        say(f"note: addresses given to {len(imported.given)} interfaces without one: {shown}{more}")
+        say(f"note: addresses assigned to {len(imported.given)} interfaces without one: {shown}{more}")
     if imported.uncabled:
         say(
             f"note: {imported.uncabled} adapters have no cable in the list: "

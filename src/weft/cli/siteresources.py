@@ -24,14 +24,14 @@ def add_site_commands(commands: Subparsers) -> None:
         commands, "plan", _plan, "compare what the active site needs in its clouds with what is there"
     )
     _adopting(plan)
-    apply = leaf(commands, "apply", _apply, "make what the active site needs in its clouds")
+    apply = leaf(commands, "apply", _apply, "create or change what the active site needs in its clouds")
     _adopting(apply)
     _waiting(apply, "until everything is there")
     leaf(
         commands,
         "resources",
         _resources,
-        "show what was applied, and how far it is true; exit 1 unless all is",
+        "show what was applied and its state; exit 1 unless everything is as desired",
     )
     events = leaf(commands, "events", _events, "show what happened to the site's resources")
     events.add_argument(
@@ -40,30 +40,30 @@ def add_site_commands(commands: Subparsers) -> None:
     destroy = leaf(
         commands, "destroy", _destroy, "remove what was applied from the clouds; ends with a receipt"
     )
-    _waiting(destroy, "until everything is seen gone")
+    _waiting(destroy, "until everything is confirmed gone")
     abandon = leaf(
         commands, "abandon", _abandon, "end a removal that can't finish; its receipt is never clean"
     )
-    abandon.add_argument("--reason", required=True, metavar="TEXT", help="why; it is in the receipt")
-    leaf(commands, "receipt", _receipt, "fetch the signed receipt of what was destroyed last")
+    abandon.add_argument("--reason", required=True, metavar="TEXT", help="why; appears in the receipt")
+    leaf(commands, "receipt", _receipt, "show the signed receipt of what was last destroyed")
 
 
 def _adopting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--adopt",
         action="store_true",
-        help="take what is there already, by MAC address, name or CIDR; it is weft's from then on",
+        help="adopt existing resources, matched by VLAN, CIDR, MAC address or name; they are weft's from then on",
     )
 
 
 def _waiting(parser: argparse.ArgumentParser, until: str) -> None:
-    parser.add_argument("--wait", action="store_true", help=f"wait {until}, with progress")
+    parser.add_argument("--wait", action="store_true", help=f"wait {until}, showing progress")
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=seconds,
         default=TIMEOUT,
-        help="with --wait: give up waiting after this time (default %(default)g); the work goes on",
+        help=f"timeout of --wait (default {TIMEOUT:g}); the work continues",
     )
 
 
@@ -165,13 +165,13 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
             _tell(args, view)
             return 0
         if tried and view and view["needs_person"]:
-            warn(f"weft: a person must look, and it is tried again meanwhile: {view['reason']}")
+            warn(f"weft: it needs attention, and is retried meanwhile: {view['reason']}")
             if args.json:
                 write_json(view)
             return 1
         if time.monotonic() >= deadline:
             reason = f"{view['state']}: {view['reason']}" if view else "weft's API doesn't answer"
-            warn(f"weft: not done after {args.timeout:g} s ({reason}); it goes on")
+            warn(f"weft: not done after {args.timeout:g} s ({reason}); the work continues")
             if args.json and view is not None:
                 write_json(view)
             return 1

@@ -20,7 +20,7 @@ from weft.model.errors import (
 from weft.model.errortable import from_problem
 
 Json = dict[str, Any]
-_AGAIN = "try again; `weft pod list` shows what has come of it"
+_AGAIN = "try again; `weft pod list` shows the outcome"
 
 
 class Transport:

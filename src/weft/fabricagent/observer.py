@@ -68,7 +68,7 @@ class Observer:
             state, priority = self._own_state(lid)
             master = self._master()
         except MadError as error:
-            problems.append(f"the port of the subnet manager can't be asked: {error}")
+            problems.append(f"the port of the subnet manager can't be queried: {error}")
         if pid is None:
             problems.append("opensm does not run on this host: start it")
             state = ManagerState.DOWN
@@ -84,7 +84,7 @@ class Observer:
             problems += seen.problems
             if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
                 problems.append(
-                    f"opensm was told to sweep {silence:.0f} s ago and has not ended one: restart it"
+                    f"opensm was told to sweep {silence:.0f} s ago and has not completed one: restart it"
                 )
         return AgentStatus(
             name=self.name,
@@ -147,7 +147,7 @@ class Observer:
         text = self._file.read()
         if text is not None:
             return text, []
-        return None, [f"{self._file.path} is missing: OpenSM gives every port full membership; put it back"]
+        return None, [f"{self._file.path} is missing: OpenSM gives every port full membership; restore it"]
 
     def _file_problems(self, text: str | None) -> list[str]:
         if text is None:
@@ -157,7 +157,7 @@ class Observer:
         problems = [f"{path}, {p}" for p in conf.problems]
         if conf.expected([_ANY_PORT], [])[_ANY_PORT] & {DEFAULT_PKEY | FULL_MEMBER}:
             problems.append(
-                f"{path}: the default partition has every port as full member: pods aren't kept apart"
+                f"{path}: the default partition has every port as full member: pods aren't isolated"
             )
         return problems
 

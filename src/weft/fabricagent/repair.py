@@ -75,7 +75,7 @@ class Repairer:
             raise UnknownError(
                 "repair it",
                 "the subnet manager",
-                "it has a different table from what its file asks for",
+                "its table differs from what its file asks for",
                 "send it SIGHUP, or see its log",
             )
         written = 0

@@ -21,8 +21,8 @@ def add_commands(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "probe-agent",
         help="run the agent that sends frames from a host's adapters",
-        description="Runs as root on a host, sends frames from its adapters on an Ethernet fabric when weft asks, and "
-        "tells which ones came in. Certificates: weft fabric-agent certs.",
+        description="Runs as root on a host, sends frames from its adapters on an Ethernet fabric at weft's request, "
+        "and reports which ones arrived. Certificates: weft fabric-agent certs.",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with the agent's settings")
     parser.add_argument("--verbose", action="store_true", help="log every request")

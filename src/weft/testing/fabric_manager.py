@@ -119,7 +119,7 @@ class FakeManager:
 
     def _problems(self) -> list[str]:
         if self.text is None:
-            return ["partitions.conf is missing: OpenSM gives every port full membership; put it back"]
+            return ["partitions.conf is missing: OpenSM gives every port full membership; restore it"]
         problems = [f"partitions.conf, {p}" for p in self._file().conf.problems]
         return problems + ([f"opensm's log: {line}" for line in self._wire.log] if self.rules else [])
 

@@ -45,7 +45,7 @@ def test_managers_end_in_the_middle() -> None:
     rig, fabric = fake()
     fabric.plant(Fault.STOPPED)
     wanted = partition(0x101, host_ports(rig.site)[:2])
-    with pytest.raises(UnknownError, match="does not run any more"):
+    with pytest.raises(UnknownError, match="is no longer running"):
         fabric.create(scope(), [wanted], {})
     with pytest.raises(UnknownError):
         fabric.find(scope(), [wanted], {})

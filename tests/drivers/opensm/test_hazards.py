@@ -295,7 +295,7 @@ def test_nobody_takes_away_what_is_wanted(rig: Rig) -> None:
     driver = rig.another_driver(Book(wanted))
     [thing] = driver.marked("lab", [])
     assert driver.remove_marked([thing])["0x101"].error is not None
-    with pytest.raises(PermanentError, match="is wanted"):
+    with pytest.raises(PermanentError, match="is still desired"):
         driver.delete(scope(), [wanted], {})
     assert _settled(rig, wanted)
 

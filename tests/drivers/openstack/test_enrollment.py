@@ -117,7 +117,7 @@ def test_a_machine_that_was_taken_out_with_a_pods_mark_stays_out(rig: Rig) -> No
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "extra": {"weft": "a pod's mark"}}
     rig.ironic.asked.clear()
     state, told = rig.only(rig.enroll(again=True))
-    assert state == "manageable" and "it carries the mark of a pod" in told and not changes(rig)
+    assert state == "manageable" and "it carries a pod's mark" in told and not changes(rig)
 
 
 @pytest.mark.parametrize("patience", ["nan", "inf", "-1", "soon"])

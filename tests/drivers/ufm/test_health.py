@@ -193,7 +193,7 @@ def test_a_node_where_ufm_runs_no_opensm_is_a_standby() -> None:
     itself = (
         f"partitions.conf: this subnet manager's port {guid:#x} is not a full member of the default partition"
     )
-    open_ = "partitions.conf: the default partition has every port as full member: pods aren't kept apart"
+    open_ = "partitions.conf: the default partition has every port as full member: pods aren't isolated"
     active = AgentStatus(
         name="sm1", state=ManagerState.MASTER, process=9, problems=(open_,), takeover_problems=(itself,)
     )

@@ -162,10 +162,10 @@ def test_wrong_names(tmp_path: Path) -> None:
     )
     found = differences(real.model_copy(update={"links": tuple(links), "switches": switches}), tmp_path)
     assert found == [
-        f"wrong name: gpu03/mlx5_{i} (0xb8599f03000003{i}0) calls itself 'gpu033 mlx5_{i}', "
-        f"and should 'gpu03 mlx5_{i}'"
+        f"wrong name: gpu03/mlx5_{i} (0xb8599f03000003{i}0) has the description 'gpu033 mlx5_{i}', "
+        f"expected 'gpu03 mlx5_{i}'"
         for i in range(4)
-    ] + ["wrong name: leaf04 (0xb8599f0300100004) calls itself 'leaf-four', and should 'leaf04'"]
+    ] + ["wrong name: leaf04 (0xb8599f0300100004) has the description 'leaf-four', expected 'leaf04'"]
 
 
 def test_switches_without_guids_are_matched_by_name(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_a_longer_lease_meets_terms_and_uplinks() -> None:
         assert why_not_longer(site, "ib0", Book(Leases.of([lease]), (booking,)), lease, until) == why
     assert why_not_longer(site, "an IPU-POD", Book(Leases.of([lease]), (alone,)), lease, 150) is None
     assert closed_to(site, "p5", ["gpu1"], [alone]) == (
-        "gpu1 can't be had: leaf l0-0 has pod two of project p2, which keeps others away"
+        "gpu1 is unavailable: leaf l0-0 has pod two of project p2, which keeps others away"
     )
     assert closed_to(site, "p5", ["gpu5"], [alone]) is None is closed_to(site, "p2", ["gpu1"], [alone])
 

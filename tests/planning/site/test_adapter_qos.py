@@ -87,7 +87,7 @@ def test_missing_adapters_and_unknown_hosts_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_anything_else_is_refused_with_its_line(tmp_path: Path, rows: list[object]) -> None:
-    with pytest.raises(InputErrors, match=r"--adapters.*a line of JSON an adapter"):
+    with pytest.raises(InputErrors, match=r"--adapters.*one line of JSON per adapter"):
         told(tmp_path, *rows)
 
 

@@ -167,7 +167,7 @@ class Changer:
                         raise
                     log.warning("the file of %s can't be brought up to date: %s", name, error)
                 else:
-                    log.warning("the file of %s was not as weft wants it, and is again", name)
+                    log.warning("the file of %s differed from what weft wants, and has been corrected", name)
             if master.name in stale:
                 self._tell(master.name, base)
             return files
@@ -222,8 +222,8 @@ class Changer:
                 raise UnknownError(
                     "change partitions",
                     f"the subnet manager of {master.name}",
-                    "it does not run any more; its file is written",
-                    "start opensm; until then nothing is known of the fabric",
+                    "it is no longer running; its file has been written",
+                    "start opensm; the fabric's state is unknown until then",
                 )
             return Changed(master.name, result)
         raise UnknownError(
@@ -265,7 +265,7 @@ class Changer:
             mark = Mark.parse(document.mark)
             try:
                 if mark is not None:
-                    self._ledger.tell(mark.owner, f"{_loss(document, master)}; it was put back")
+                    self._ledger.tell(mark.owner, f"{_loss(document, master)}; it was restored")
             except WeftError as error:
                 log.warning("%s could not be notified: %s", mark and mark.owner, error)
 
@@ -273,10 +273,10 @@ class Changer:
 def lost(master: str, base: Base) -> tuple[str, ...]:
     """How the master's file differs from the desired state, one sentence each; and what can't be restored."""
     return (
-        *(f"{_loss(d, master)}; the next change puts it back" for d in base.restored),
+        *(f"{_loss(d, master)}; the next change restores it" for d in base.restored),
         *(
-            f"partition {format_pkey(d.pkey)} ({d.mark}) is over and is in the file of {master} again:"
-            " an old file was put in place; the next change takes it out"
+            f"partition {format_pkey(d.pkey)} ({d.mark}) was released, but is in the file of {master} again:"
+            " an old file was put in place; the next change removes it"
             for d in base.dropped
         ),
         *base.problems,
@@ -306,8 +306,8 @@ def _check_kept(section: Mapping[int, WeftPartitionDocument], base: Base) -> Non
     gone = [d for d in before if d.mark in base.wanted and d.mark not in after]
     if gone:
         raise PermanentError(
-            f"take partition {format_pkey(gone[0].pkey)} away",
+            f"remove partition {format_pkey(gone[0].pkey)}",
             "weft's own records",
-            f"{gone[0].mark} is wanted",
+            f"{gone[0].mark} is still desired",
             "release the pod",
         )

@@ -41,7 +41,7 @@ class Wanted:
         for member in spec.members:
             if member.mode is not Mode.FULL:
                 asked, of = f"put port {member.port} into {spec.named}", "weft's section"
-                raise PermanentError(asked, of, f"{member.mode} members aren't made", "make it a full member")
+                raise PermanentError(asked, of, f"{member.mode} members aren't supported", "use full members")
         return cls(spec.number, tuple(sorted({parse_guid(m.port) for m in spec.members})))
 
 
@@ -121,7 +121,9 @@ def base_section(
             continue
         document = WeftPartitionDocument(pkey=spec.pkey, mark=mark, members=spec.members)
         if why := _why_not(document, section, unknown, foreign):
-            problems.append(f"partition {format_pkey(spec.pkey)} ({mark}) is lost and not put back: {why}")
+            problems.append(
+                f"partition {format_pkey(spec.pkey)} ({mark}) is missing and is not restored: {why}"
+            )
             continue
         section[spec.pkey] = document
         restored.append(document)

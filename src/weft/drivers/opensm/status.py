@@ -45,7 +45,7 @@ def _masters(known: Mapping[str, AgentStatus]) -> list[str]:
             f"more than one subnet manager claims to be master: {', '.join(masters)}; is the fabric split?"
         )
     if not masters:
-        problems.append("no subnet manager is master: nothing is known about the fabric; start opensm")
+        problems.append("no subnet manager is master: the fabric's state is unknown; start opensm")
     return problems
 
 

@@ -114,7 +114,7 @@ class Changer:
             try:
                 body = set_body(number, members, current)
             except ValueError as error:
-                then = "set index0 of all of its members alike, or let weft have another P_Key"
+                then = "set the same index0 on all of its members, or let weft use another P_Key"
                 raise PermanentError(asked, "UFM", str(error), then) from error
             self._done(asked, "PUT", f"{PKEYS}/", body, fence, members, number)
 
@@ -134,7 +134,7 @@ class Changer:
     def _remove(self, number: int, current: UfmPartition | None, fence: Callable[[], None]) -> None:
         if current is None:
             return
-        asked, key = f"take P_Key {format_pkey(number)} away", format_pkey(number)
+        asked, key = f"remove P_Key {format_pkey(number)}", format_pkey(number)
         self._check_version(asked)
         self._done(asked, "DELETE", f"{PKEYS}/{key}", None, fence, {}, number)
 
@@ -169,7 +169,7 @@ class Changer:
             return
         if failed:
             raise failed
-        said = f"it said that it is done, and doesn't show it after {self._proof_seconds:.0f} s: {differs}"
+        said = f"it reported completion, but doesn't show the change after {self._proof_seconds:.0f} s: {differs}"
         raise TemporaryError(asked, "UFM", said)
 
     def _differs(self, number: int, members: Mapping[int, Mode], seconds: float) -> str:
@@ -187,4 +187,4 @@ def _job(answer: Answer, asked: str) -> str | None:
     try:
         return job_of(answer)
     except ValueError as error:
-        raise UnknownError(asked, "UFM", str(error), "what it did is read back") from error
+        raise UnknownError(asked, "UFM", str(error), "the result is read back") from error

@@ -282,7 +282,7 @@ class Ufm(OneByOne[UfmSnapshot]):
             if error := self._outside_range(number):
                 return error
             owner = self._owner(number)
-            return _OthersError(number, f"{owner} is wanted") if others(owner) else None
+            return _OthersError(number, f"{owner} is still desired") if others(owner) else None
 
         self._changer.remove(number, allowed, fence)
         if anywhere and self._eyes:
@@ -320,7 +320,7 @@ class Ufm(OneByOne[UfmSnapshot]):
             strange = format_guid(next(g for g in sorted(there.members) if g not in members))
             said, then = (
                 f"defined by somebody else, with member {strange}",
-                "take that one out in UFM, or the P_Key",
+                "remove that member, or the P_Key, in UFM",
             )
             return PermanentError(f"set P_Key {format_pkey(number)}", "UFM", said, then)
         return None

@@ -104,7 +104,7 @@ def _member(guid: int, left: bool, seen: UfmSnapshot, up: Collection[int]) -> Ev
         nodes = tuple(sorted({n for p in up for n in nodes_of_port(seen.site, p)}))
         told += (
             f", ACTIVE: a server may still be running on {', '.join(nodes)}, or its host has not taken the GUID off the"
-            " function; end it, or set another GUID"
+            " function; stop it, or set another GUID"
         )
     return EvidenceItem(MEMBER, subject, "not clean" if left or up else "clean", told, nodes)
 

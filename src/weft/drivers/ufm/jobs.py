@@ -45,7 +45,7 @@ def follow(rest: Rest, job: str, asked: str, seconds: float) -> None:
         row = cast(dict[str, Any], document) if isinstance(document, dict) else {}
         status = str(row.get("Status", ""))
         if not status:
-            raise UnknownError(asked, "UFM", f"it doesn't know its job {job}", "what it did is read back")
+            raise UnknownError(asked, "UFM", f"it doesn't know its job {job}", "the result is read back")
         if status in _DONE:
             return
         if status not in _RUNNING:
@@ -53,7 +53,7 @@ def follow(rest: Rest, job: str, asked: str, seconds: float) -> None:
             raise TemporaryError(asked, "UFM", said)
         if time.monotonic() + nap > end:
             said = f"job {job} is {status} at {row.get('Progress')} % after {seconds:.0f} s"
-            raise UnknownError(asked, "UFM", said, "what it did is read back")
+            raise UnknownError(asked, "UFM", said, "the result is read back")
         time.sleep(nap)
         nap = min(2 * nap, _LONGEST_NAP)
 

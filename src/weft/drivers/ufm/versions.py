@@ -72,12 +72,14 @@ TABLE: tuple[Difference, ...] = (
         (6, 15, 1, 0),
         "the REST API may stall (RN 3495692, 3752196): a request that runs out of time is read back",
     ),
-    Difference((6, 17, 2, 0), (6, 18, 0, 0), "an empty P_Key refuses GUIDs (RN 3985023): none is made empty"),
+    Difference(
+        (6, 17, 2, 0), (6, 18, 0, 0), "an empty P_Key refuses GUIDs (RN 3985023): weft never creates one"
+    ),
     Difference((0, 0, 0, 0), (6, 16, 0, 0), "POST /resources/pkeys/add isn't there: it is never used"),
     Difference((0, 0, 0, 0), (6, 17, 0, 0), "alarms have related_object_name and numbers"),
     Difference((6, 17, 0, 0), _END, "alarms have object_name and texts"),
     Difference((6, 14, 0, 0), _END, "roles are checked for each route: Fabric Admin may change P_Keys"),
-    Difference((0, 0, 0, 0), (6, 19, 0, 0), "the default partition's membership can't be read by REST"),
+    Difference((0, 0, 0, 0), (6, 19, 0, 0), "the default partition's membership can't be read over REST"),
     Difference(
         (6, 19, 0, 0), _END, "0x7fff has its membership in the listing; guids_data with qos_conf hides GUIDs"
     ),

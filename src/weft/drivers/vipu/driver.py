@@ -268,7 +268,7 @@ def _id(resource: Resource) -> str:
 def _bound(machine: str, owner: str, scope: Scope) -> Observed:
     if not owner:
         return Observed.absent(
-            "the agent itself says that it is bound to no controller, which clears every partition"
+            "the agent itself reports that it is bound to no controller, which clears every partition"
         )
     facts = {"controller": owner}
     if owner == controller_id(scope.owner.id):

@@ -164,7 +164,7 @@ class AgentClient:
         if status != 200:
             raise self._error(asked, status, content)
         if headers.get(NONCE_HEADER) != nonce:
-            said = "an answer to another question, or one that something on the way has kept"
+            said = "an answer to a different request, or one from a cache in between"
             raise UnknownError(
                 asked, self._who, said, "upgrade the agent; remove proxies between it and weft"
             )
@@ -173,7 +173,7 @@ class AgentClient:
         try:
             return kind.model_validate_json(content)
         except ValidationError as error:
-            said = f"an answer of another shape: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}"
+            said = f"an answer of an unexpected form: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}"
             raise UnknownError(asked, self._who, said, "upgrade the older of agent and weft") from error
 
     def _check_silence(self, asked: str) -> None:
@@ -206,7 +206,7 @@ class AgentClient:
         if status == 409:
             return ConflictError(detail)
         if status in (400, 403, 404, 422):
-            return PermanentError(asked, self._who, detail, "correct that; it then resumes by itself")
+            return PermanentError(asked, self._who, detail, "correct that; it then resumes on its own")
         return UnknownError(asked, self._who, detail)
 
 

@@ -15,7 +15,9 @@ from weft.model.agentapi import Paths, PortReading, Tables
 from weft.model.errors import UnknownError
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 
-EMPTY = "its table was read without the default partition's key, which every port has: that is not believed"
+EMPTY = (
+    "its table was read without the default partition's key, which every port has: the reading is discarded"
+)
 AGAIN_SECONDS = 1.0
 """The loss of many ports is only accepted if a second reading, at least this much later, confirms it."""
 _FEW = 2

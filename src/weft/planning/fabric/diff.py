@@ -152,7 +152,7 @@ def _wrong_names(site: Site, fabric: str, match: _Match, observed: ObservedFabri
         host, _, hca = name.partition("/")
         if not _is_named(node.name, host) or (not hca and node.name != name):
             wanted = f"{host} {hca}" if hca else name
-            what = f"{name} ({format_guid(node.guid)}) calls itself {node.name!r}, and should {wanted!r}"
+            what = f"{name} ({format_guid(node.guid)}) has the description {node.name!r}, expected {wanted!r}"
             found.append(
                 FabricDifference(
                     kind="wrong name", subject=name, described=wanted, observed=node.name, what=what

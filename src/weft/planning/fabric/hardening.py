@@ -64,13 +64,13 @@ RULES = (
         "m_key",
         _secret,
         "a random number of 64 bits",
-        "write any port's P_Key table and PortInfo (SubnSet), and so join any pod or switch enforcement off",
+        "write any port's P_Key table and PortInfo (SubnSet), and so join any pod, or turn enforcement off",
     ),
     Rule(
         "m_key_protection_level",
         lambda v: v in ("2", "3"),
         "2",
-        "read the M_Key from any port's PortInfo, and then do all that it protects from",
+        "read the M_Key from any port's PortInfo, and then do everything that it prevents",
     ),
     Rule(
         "m_key_per_port",
@@ -83,7 +83,7 @@ RULES = (
         "sm_key",
         _secret,
         "a random number of 64 bits, the same on all managers",
-        "run a subnet manager that the real ones negotiate with as with one of theirs",
+        "run a subnet manager that the real ones negotiate with as one of their own",
     ),
     Rule(
         "allowed_sm_guids",
@@ -102,13 +102,13 @@ RULES = (
         "sa_key",
         _secret,
         "a random number of 64 bits (hca.sa_key of the agent's file is the same)",
-        "ask the subnet administrator as a trusted one: others' P_Key tables, all records, changes to others' records",
+        "query the subnet administrator as a trusted client: others' P_Key tables, all records; change others' records",
     ),
     Rule(
         "sa_enhanced_trust_model",
         _true,
         "TRUE",
-        "read the whole fabric from the subnet administrator, and fill it with records without end",
+        "read the whole fabric from the subnet administrator, and flood it with records",
         vendor=True,
     ),
     Rule(
@@ -121,19 +121,19 @@ RULES = (
         "part_enforce",
         lambda v: v in ("", "both"),
         "both",
-        "send or receive with any P_Key past its leaf",
+        "send or receive with any P_Key through its leaf",
     ),
     Rule(
         "allow_both_pkeys",
         _default_false,
         "FALSE",
-        "be full and limited member at once, which the tables that weft reads can't tell apart",
+        "be a full and a limited member at once, which the tables that weft reads can't tell apart",
     ),
     Rule(
         "console",
         lambda v: v in ("", "off", "local"),
         "off",
-        "give the subnet manager commands without any password, from wherever its port can be reached",
+        "control the subnet manager without a password, from anywhere that can reach its port",
     ),
     Rule(
         "cc_key_enable",
@@ -153,7 +153,7 @@ RULES = (
         "n2n_key_enable",
         _enabled,
         "2",
-        "send switches datagrams in other switches' name, and so change routes",
+        "send datagrams to switches in other switches' names, and so change routes",
         vendor=True,
     ),
 )

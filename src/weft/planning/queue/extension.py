@@ -73,5 +73,5 @@ def closed_to(site: Site, project: str, nodes: Collection[str], others: Iterable
         closed = closed_leaves(Terms(project), topology, neighbours)
         for node in sorted(nodes):
             if node in topology.stands and (why := closed.get(topology.stands[node].leaf)):
-                return f"{node} can't be had: {why}"
+                return f"{node} is unavailable: {why}"
     return None
