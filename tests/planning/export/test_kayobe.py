@@ -122,7 +122,7 @@ def test_networks_that_kayobe_cannot_tell_apart() -> None:
         }
         deployment(document)["roles"]["Controller"]["interfaces"]["storage.mgmt"] = "ib2.8014"
 
-    with pytest.raises(InputErrors, match=r"a name that Kayobe tells from storage-mgmt"):
+    with pytest.raises(InputErrors, match=r"a name that Kayobe can tell apart from storage-mgmt"):
         export(changed(like_it), "kayobe")
 
 

@@ -114,14 +114,14 @@ def _lacking(view: View) -> Iterator[InputError]:
     for name in described(view):
         first = seen.setdefault(identifier(name), name)
         if first != name:
-            yield InputError(f"networks.{name}", name, f"a name that Kayobe tells from {first}")
+            yield InputError(f"networks.{name}", name, f"a name that Kayobe can tell apart from {first}")
         if not name[0].isalpha():
             yield InputError(
                 f"networks.{name}", name, "a name that begins with a letter, for Kayobe's variables"
             )
     for role, one in view.roles.items():
         if provisioning is not None and provisioning not in one.interfaces:
-            allowed = f"{provisioning}, too: Kayobe reaches hosts there"
+            allowed = f"also {provisioning}: Kayobe reaches hosts there"
             yield InputError(f"{field}.roles.{role}.interfaces", ", ".join(one.interfaces) or None, allowed)
         for physical, interface in one.bridges.items():
             if len(interface) > LONGEST_BRIDGED:
@@ -223,8 +223,8 @@ def _readme(view: View) -> str:
     bonds = sorted({b for role in view.roles.values() for b in role.bonds})
     infiniband = sorted({i for r in view.roles.values() for i in r.interfaces.values() if i.startswith("ib")})
     steps = [
-        "This directory is `KAYOBE_CONFIG_PATH`; an environment of Kayobe's goes over it.",
-        "`kolla/passwords.yml`: `kayobe` makes it of Kolla's own"
+        "This directory is `KAYOBE_CONFIG_PATH`; a Kayobe environment may override parts of it.",
+        "`kolla/passwords.yml`: `kayobe` generates it from Kolla's own"
         + "".join(f"; add `{name}` ({what})" for name, what in secrets(view).items())
         + ". BMCs: `ipmi_username` and `ipmi_password`, in a vault.",
     ]
@@ -236,16 +236,16 @@ def _readme(view: View) -> str:
         steps.append(f"Modes of {', '.join(bonds)}: set `NETWORK_bond_mode` as the switches have it.")
     if infiniband:
         steps.append(
-            f"IPoIB interfaces ({', '.join(infiniband)}) aren't Kayobe's to make: set them up first, with partitions "
+            f"Kayobe doesn't create IPoIB interfaces ({', '.join(infiniband)}): set them up first, with partitions "
             "for all hosts' ports, and run `kayobe overcloud host configure` with `--skip-tags network`."
         )
     steps += [
-        "`kayobe control host bootstrap`, `kayobe configuration dump`; then seed and overcloud by Kayobe's manual.",
+        "`kayobe control host bootstrap`, `kayobe configuration dump`; then the seed and overcloud as in its manual.",
         *(
             f"`openstack domain create {n}`, then restart Keystone."
             for n in sorted(view.deployment.ldap_domains)
         ),
-        "weft itself: a user with the roles of its page on operating, then `weft site activate` with this site.",
+        "weft itself: a user with the roles in docs/operating-roles.md, then `weft site activate` with this site.",
     ]
     listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
     return f"# {view.site.name}: Kayobe for cloud {view.name}\n\n{listed}\n"

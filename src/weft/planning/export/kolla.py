@@ -212,13 +212,11 @@ def _front(view: View) -> str:
     for name in view.roles_with("control"):
         if "network" not in view.roles[name].functions:
             field = f"clouds.{view.name}.deployment.roles.{name}.functions"
-            allowed = (
-                "network, too: Neutron on controllers tells weft through the load balancer on the same host"
-            )
+            allowed = "also network: Neutron on controllers notifies weft through the load balancer on the same host"
             raise InputError(field, ", ".join(view.roles[name].functions), allowed)
     url = view.deployment.weft_url
     if url is None:
-        allowed = "weft's address: Neutron tells weft of networks, through the front on each controller"
+        allowed = "weft's address: Neutron notifies weft of networks, through the front on each controller"
         raise InputError(f"clouds.{view.name}.deployment.weft_url", None, allowed)
     secure, host, port = _place(url)
     # By its path: Kolla sets `ca-base`, which HAProxy 2.6 puts before `@system-ca`, too.
@@ -287,11 +285,11 @@ def secrets(view: View) -> Mapping[str, str]:
 def _readme(view: View) -> str:
     one = view.deployment
     steps = [
-        "Copy `globals.yml` and `config` to `/etc/kolla`, and `inventory` to a place of your own.",
+        "Copy `globals.yml` and `config` to `/etc/kolla`, and `inventory` to a directory of your own.",
         "`kolla-genpwd` on a copy of Kolla's own `passwords.yml`"
         + "".join(f"; add `{name}` ({what})" for name, what in secrets(view).items())
         + ".",
-        f"Time: Kolla Ansible doesn't set it. Hosts take it from {', '.join(one.ntp)}.",
+        f"Time: Kolla Ansible doesn't configure it. Point the hosts at {', '.join(one.ntp)}.",
     ]
     if packages := packages_of(view):
         steps.append(
@@ -306,8 +304,8 @@ def _readme(view: View) -> str:
                 if one.tls == "everywhere"
                 else ""
             )
-            + f", the authority in `ca/`; names: {view.external_name}, {view.internal_name}. "
-            "`kolla-ansible certificates` makes some to try with."
+            + f", the CA in `ca/`; names: {view.external_name}, {view.internal_name}. "
+            "`kolla-ansible certificates` creates certificates for testing."
         )
     if has_infiniband(view):
         steps.append("Partitions of the site's own networks on InfiniBand, with all hosts' ports.")
@@ -317,7 +315,7 @@ def _readme(view: View) -> str:
         f"weft itself: `{PASSWORD}` in `passwords.yml`, its host in `[{GROUP}]` of the inventory, then "
         f"`ansible-playbook -i inventory/multinode -e @/etc/kolla/globals.yml -e @/etc/kolla/passwords.yml "
         f"{FOLDER}/weft.yml -e weft_package=…` with what pip is to install; `{FOLDER}/roles/weft/defaults/main.yml` "
-        "has what else can be set. The services' policies for weft: its page on roles.",
+        "lists the other settings. The services' policies for weft are in docs/operating-roles.md.",
     ]
     listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
     return f"# {view.site.name}: Kolla Ansible for cloud {view.name}\n\n{listed}\n"

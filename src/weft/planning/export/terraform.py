@@ -150,21 +150,21 @@ def _head(profile: str, graph: Graph) -> Fields:
 
 def _readme(site: Site, cloud: str, profile: str, blocks: int, imports: int) -> str:
     known = (
-        f"`imports.tf.json` has {imports} of the {blocks} resources: they are in the cloud already, and Terraform "
-        "takes them into its state instead of making them. `terraform plan` must show nothing to replace."
+        f"`imports.tf.json` has {imports} of the {blocks} resources: they already exist in the cloud, and Terraform "
+        "imports them into its state instead of creating them. `terraform plan` must show nothing to replace."
         if imports
-        else "Nothing is imported. Is some of it in the cloud already, then export again with `--live`."
+        else "Nothing is imported. If some of it already exists in the cloud, export again with `--live`."
     )
     steps = (
         f"Credentials: the profile `{profile}` of weft's service user in `clouds.yaml`, which Terraform's "
-        "OpenStack provider reads as weft does. None are in the files, nor in Terraform's state. Pods look for the "
-        "site's networks in that user's project. To make networks, it needs Neutron's policy "
+        "OpenStack provider reads as weft does. Neither the files nor Terraform's state contain any. Pods look for the "
+        "site's networks in that user's project. To create networks, the user needs Neutron's policy "
         "`create_network:segments`.",
         known,
         "`terraform init`, `terraform plan`, `terraform apply`.",
-        "One of the two takes things away again: `terraform destroy`, or `weft site destroy`; never both. weft's marks "
-        "(descriptions) are left alone, so that `weft site plan` and `weft audit` stay usable beside Terraform "
-        "(`weft site apply --adopt` puts them on what Terraform has made).",
+        "Remove resources with either `terraform destroy` or `weft site destroy`, never with both. Terraform leaves "
+        "weft's marks (descriptions) alone, so that `weft site plan` and `weft audit` stay usable (`weft site apply "
+        "--adopt` adds the marks to resources created by Terraform).",
     )
     listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
     return f"# {site.name}: networks in cloud {cloud}, for Terraform\n\n{listed}\n"

@@ -187,4 +187,6 @@ def _domains(view: View) -> Iterator[InputError]:
         first = seen.setdefault(identifier(name), name)
         if first != name:
             field = f"clouds.{view.name}.deployment.ldap_domains.{name}"
-            yield InputError(field, name, f"a name that differs from {first} in more than signs and capitals")
+            yield InputError(
+                field, name, f"a name that differs from {first} in more than punctuation and case"
+            )
