@@ -196,4 +196,4 @@ def test_the_command(hardware: HardwareList, capsys: pytest.CaptureFixture[str])
     ]
     assert main([*words, "--inspection", str(file)]) == 0
     assert main([*words, "--inspection", str(file), str(file)]) == 2
-    assert "one file a host" in capsys.readouterr().err
+    assert "one file per host" in capsys.readouterr().err

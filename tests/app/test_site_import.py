@@ -216,7 +216,7 @@ class TestWriting:
         hardware.write()
         (hardware.folder / "out").mkdir()
         monkeypatch.chdir(hardware.folder / "out")
-        with pytest.raises(InputError, match=r"--output: '\.' is not allowed: another directory than"):
+        with pytest.raises(InputError, match=r"--output: '\.' is not allowed: a directory other than"):
             hardware.imported(Path())
         assert not any((hardware.folder / "out").iterdir())
 

@@ -143,7 +143,7 @@ def test_waiting_gives_up_with_exit_code_1_and_says_that_it_goes_on(
     assert "WIRING" in capsys.readouterr().err
     assert run(api, "destroy", "--wait", "--timeout", "0.001", "--json") == 1
     captured = capsys.readouterr()
-    assert json.loads(captured.out)["state"] == "WIRING" and "it goes on" in captured.err
+    assert json.loads(captured.out)["state"] == "WIRING" and "the work continues" in captured.err
 
 
 def test_waiting_ends_when_a_person_must_look(capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +151,7 @@ def test_waiting_ends_when_a_person_must_look(capsys: pytest.CaptureFixture[str]
     api.view = {**VIEW, "needs_person": True, "reason": "Neutron refuses it"}
     api.later = [{"sequence": 3, "type": "error", "message": "Neutron refuses it"}]
     assert run(api, "apply", "--wait") == 1
-    assert "a person must look" in (err := capsys.readouterr().err) and "Neutron refuses it" in err
+    assert "needs attention" in (err := capsys.readouterr().err) and "Neutron refuses it" in err
     api.looks, api.later = 2, []  # what was wrong before is no reason to give up
     assert run(api, "apply", "--wait") == 0
 

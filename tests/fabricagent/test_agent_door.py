@@ -171,7 +171,7 @@ def test_an_answer_that_was_kept_is_no_answer(served: AgentConfig) -> None:
     with closing(Replaying(served)) as replaying:
         replaying.start()
         liar = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{replaying.port}"), manager)
-        with pytest.raises(UnknownError, match="another question"):
+        with pytest.raises(UnknownError, match="a different request"):
             liar.partitions()
     real.close()
     liar.close()

@@ -285,7 +285,7 @@ def test_section_lost_on_every_manager(rig: Rig) -> None:
     other = partition(0x102, host_ports(rig.site)[3:5])
     assert driver.create(scope(2), [other], {})["partition"].error is None
     until("both are settled", lambda: _settled(rig, wanted) and _settled(rig, other, 2))
-    assert [pod for pod, _ in book.told] == [scope().owner] and "put back" in book.told[0][1]
+    assert [pod for pod, _ in book.told] == [scope().owner] and "was restored" in book.told[0][1]
     assert rig.text("sm1") == rig.text("sm2")
 
 

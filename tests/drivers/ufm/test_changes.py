@@ -438,7 +438,7 @@ def test_done_is_not_believed_until_it_is_shown(rig: UfmRig) -> None:
     """A stale GET after a 200: no claim, no repetition of what was done; then it shows."""
     rig.ufm.plant({"stale": True})
     wanted = segment(KEY, rig.ports()[:2])
-    with pytest.raises(TemporaryError, match="doesn't show it"):
+    with pytest.raises(TemporaryError, match="doesn't show the change"):
         create(rig, wanted)
     assert KEY in rig.ufm.pkeys
     rig.ufm.plant({"stale": False})
@@ -511,7 +511,7 @@ def test_a_slow_job_is_followed(tmp_path: Path) -> None:
     [
         ("fail", "Completed With Errors.*OpenSM is busy"),
         ("abort", "Aborted"),
-        ("lie", "doesn't show it"),
+        ("lie", "doesn't show the change"),
         ("forget", "doesn't know its job"),
     ],
 )
