@@ -68,18 +68,18 @@ class Known(Document):
         default=None, description="Ironic's hardware type, one with Redfish. Default: redfish."
     )
     resource_class: Name | None = Field(
-        default=None, description="Resource class, which Nova's flavor asks for."
+        default=None, description="Resource class, which Nova's flavor requests."
     )
     account: str | None = Field(
         default=None,
         min_length=1,
-        description="File with the name and the password of the BMC's account, in one line, which nobody but its owner "
-        "may read; relative to the list.",
+        description="File with the name and the password of the BMC's account, on one line, readable only by "
+        "its owner; relative to the list.",
     )
     verify_ca: str | None = Field(
         default=None,
         pattern=r"^(true|false|/.+)$",
-        description="Who vouches for the BMC's certificate: true, false, or a file on Ironic's conductors. "
+        description="How the BMC's certificate is verified: true, false, or a CA file on Ironic's conductors. "
         "Default: true.",
     )
     memory_gib: int | None = Field(default=None, ge=1, description="Memory that it must have at least.")
@@ -116,11 +116,12 @@ class MachineList(Document):
     defaults: Known = Known()
     accelerators: Mapping[Name, PciIds] = Field(
         default_factory=dict[Name, PciIds],
-        description="Type of accelerators in the site -> vendor and product on PCI, such as 10de:2335.",
+        description="Accelerator type in the site -> PCI vendor and product, such as 10de:2335.",
     )
     inspect: bool = Field(
         default=True,
-        description="Have Ironic inspect machines before they are made available. false: what it knows is compared.",
+        description="Have Ironic inspect machines before they are made available. false: only what Ironic "
+        "already knows is compared.",
     )
     machines: Mapping[Name, ListedMachine] = Field(min_length=1)
 

@@ -11,7 +11,7 @@ import math
 
 
 class WeftError(Exception):
-    """Base of all errors that weft raises on purpose; `str()` is one sentence for users."""
+    """An internal error. Base of all errors that weft raises on purpose; `str()` is one sentence for users."""
 
 
 LONGEST_VALUE = 300

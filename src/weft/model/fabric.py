@@ -288,12 +288,12 @@ class FabricStatus(Document):
     )
     port_errors: tuple[PortErrors, ...] | None = Field(
         default=None,
-        description="Ports with errors, the worst first, at most 50; null: not read yet, or the manager doesn't tell.",
+        description="Ports with errors, the worst first, at most 50; null: not read yet, or not reported by the manager.",
     )
     bad_ports: int | None = Field(
         default=None,
         description="How many ports have a counter that grew by more than its threshold or is full, listed or not; "
-        "null: not read yet, or the manager doesn't tell.",
+        "null: not read yet, or not reported by the manager.",
     )
 
     @property

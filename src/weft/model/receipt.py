@@ -20,8 +20,8 @@ class ReceiptItem(Document):
     )
     subject: str = Field(description="Name and id, or port id.")
     result: Literal["clean", "not clean", "unknown", "accepted", "kept"] = Field(
-        description="accepted: nothing can be read there; what weft asked was accepted. Never in a clean receipt. "
-        "kept: it stays, as it was ordered: the project's own, without weft's mark."
+        description="accepted: nothing can be read there; what weft requested was accepted. Never in a clean "
+        "receipt. kept: it stays as ordered; it now belongs to the project, without weft's mark."
     )
     seen: str = Field(description="What was read, and where.")
     at: datetime = Field(description="When the reading began.")

@@ -99,15 +99,15 @@ class StorageOrder(Document):
     )
     type: Words | None = Field(
         default=None,
-        description="Share type in Manila, or volume type in Cinder. Default: the site's, else the cloud's.",
+        description="Share type in Manila, or volume type in Cinder. Default: the site's, otherwise the cloud's.",
     )
     existing: Annotated[
         tuple[Existing, ...], BeforeValidator(_listed, json_schema_input_type=str | tuple[Existing, ...])
     ] = Field(
         default=(),
         max_length=10_000,
-        description="Instead of a size: a share of the project that exists, by id or name, such as one that an earlier "
-        "pod kept; of volumes one for each node. weft never deletes it.",
+        description="Instead of a size: an existing share of the project, by id or name, such as one kept "
+        "from an earlier pod; for volumes, one for each node. weft never deletes it.",
     )
     keep: bool = Field(
         default=False,

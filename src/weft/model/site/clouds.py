@@ -53,8 +53,8 @@ class ImageProperties(Document):
 
     properties: dict[PropertyKey, PropertyValue] = Field(
         min_length=1,
-        description="Properties that `weft site apply` sets on it, such as `hw_numa_nodes` or `trait:CUSTOM_GPU`; "
-        "others that it has stay.",
+        description="Properties that `weft site apply` sets on it, such as `hw_numa_nodes` or "
+        "`trait:CUSTOM_GPU`; its other properties are left alone.",
     )
 
 
@@ -64,8 +64,8 @@ class Flavor(Document):
     accelerators: AcceleratorCount | None = Field(default=None, description="Accelerators of each server.")
     bare_metal: bool = Field(
         default=False,
-        description="Whole machines in Ironic: the flavor asks for a resource class (`resources:CUSTOM_…`), and for "
-        "no devices.",
+        description="Whole machines in Ironic: the flavor requests a resource class (`resources:CUSTOM_…`), "
+        "and for no devices.",
     )
     cores: int = Field(default=0, ge=0, description="vCPUs of each server; counted on shared nodes.")
     memory_mib: int = Field(
@@ -81,8 +81,8 @@ class Flavor(Document):
         default=0,
         ge=0,
         le=32,
-        description="Local NVMe drives of each server besides the one that it boots from: of a machine its own, of a "
-        "virtual machine passed through; for `scratch`.",
+        description="Local NVMe drives of each server besides its boot disk, for `scratch`: a machine's own, "
+        "or passed through to a virtual machine.",
     )
     numa_nodes: int | None = Field(
         default=None,
@@ -101,7 +101,7 @@ class Flavor(Document):
     )
 
     nova: FlavorInNova | None = Field(
-        default=None, description="`weft site apply` makes it in Nova. Default: it is there already."
+        default=None, description="`weft site apply` creates it in Nova. Default: it already exists."
     )
 
     @property
@@ -162,9 +162,9 @@ class Cloud(Document):
     management: ManagementNetwork = Field(description="Management networks of pods.")
     machines_by: Literal["nova", "ironic"] = Field(
         default="nova",
-        description="Bare metal: who deploys a pod's machines. nova: Nova's ironic driver, so that the tenant has a "
-        "server in Nova. ironic: weft asks Ironic itself, for clouds whose Nova has no such driver. Can't be changed "
-        "while a pod holds a machine.",
+        description="Bare metal: which service deploys a pod's machines. nova: Nova's ironic driver, so that "
+        "the tenant has a server in Nova. ironic: weft uses Ironic directly, for clouds whose "
+        "Nova has no such driver. Can't be changed while a pod holds a machine.",
     )
     cleaning_steps: tuple[CleaningStep, ...] = Field(
         default=(),
@@ -174,12 +174,13 @@ class Cloud(Document):
     )
     firmware: dict[FirmwareComponent, Annotated[tuple[FirmwareVersion, ...], Field(min_length=1)]] = Field(
         default_factory=dict,
-        description="Bare metal: versions that a machine's firmware may have after cleaning, by Ironic's component, "
-        "such as bios, bmc or nic:NIC.Slot.1. A machine with another, or with none that Ironic knows, isn't clean.",
+        description="Bare metal: versions that a machine's firmware may have after cleaning, by Ironic's "
+        "component, such as bios, bmc or nic:NIC.Slot.1. A machine with any other version, or one "
+        "unknown to Ironic, isn't clean.",
     )
     bios_settings: dict[FirmwareComponent, str] = Field(
         default_factory=dict,
-        description="Bare metal: values that BIOS settings must have after cleaning, by the name that Ironic has.",
+        description="Bare metal: values that BIOS settings must have after cleaning, by Ironic's names.",
     )
     external_network: str | None = Field(
         default=None, description="External network in Neutron that floating IPs are allocated from."

@@ -88,38 +88,40 @@ class DeploymentRole(Document):
     )
     nodes: tuple[Name, ...] = Field(
         default=(),
-        description="Names of its hosts. Default, for one role with function compute: all hosts of the cloud that "
-        "servers are booted on and that no other role names.",
+        description="Names of its hosts. Default, for one role with function compute: all hosts of the cloud "
+        "on which servers are booted and that no other role names.",
     )
     interfaces: dict[Name, InterfaceName] = Field(
         default_factory=dict,
-        description="Network of the site -> interface that its hosts have there, such as eno1 or bond0.12. On "
-        "InfiniBand: the IPoIB interface of the adapter, such as ib0; the network's `vlan` is the P_Key.",
+        description="Network of the site -> its hosts' interface there, such as eno1 or bond0.12. On "
+        "InfiniBand: the IPoIB interface of the adapter, such as ib0; the network's `vlan` is the "
+        "P_Key.",
     )
     bridges: dict[Name, InterfaceName] = Field(
         default_factory=dict,
-        description="Physical network in Neutron -> interface that its Open vSwitch bridge has.",
+        description="Physical network in Neutron -> interface of its Open vSwitch bridge.",
     )
     adapters: dict[Name, InterfaceName] = Field(
         default_factory=dict,
-        description="Adapter (`hcas`) -> its network interface, such as ens5f0np0 or ib0; required for every adapter "
-        "of hosts with servers. One that carries the host's own networks is never given to a tenant whole.",
+        description="Adapter (`hcas`) -> its network interface, such as ens5f0np0 or ib0; required for every "
+        "adapter of hosts with servers. An adapter that carries the host's own networks is never "
+        "assigned to a tenant as a whole.",
     )
     bonds: dict[InterfaceName, tuple[InterfaceName, ...]] = Field(
         default_factory=dict,
         description="Bond -> its interfaces; required for bonds over adapters.",
     )
     cpu_dedicated_set: CpuSet | None = Field(
-        default=None, description="CPUs for servers with dedicated ones, such as 8-63: Nova's option."
+        default=None, description="CPUs for servers with dedicated CPUs, such as 8-63 (Nova's option)."
     )
     cpu_shared_set: CpuSet | None = Field(
         default=None,
-        description="CPUs that other servers and emulator threads share, apart from those: Nova's option.",
+        description="CPUs that other servers and emulator threads share, disjoint from those (Nova's option).",
     )
     reserved_memory_mib: int | None = Field(
         default=None,
         ge=0,
-        description="Memory of a host that servers don't get: Nova's reserved_host_memory_mb.",
+        description="Memory of a host that is kept from servers: Nova's reserved_host_memory_mb.",
     )
 
 
@@ -129,7 +131,8 @@ class PciDevice(Document):
     vendor_id: PciId = Field(description="PCI vendor, such as 10de.")
     product_id: PciId = Field(description="PCI product, such as 20f1.")
     device_type: Literal["type-PCI", "type-PF", "type-VF"] = Field(
-        default="type-PCI", description="Nova's: type-PF if the device has SR-IOV, as an A100 has."
+        default="type-PCI",
+        description="Nova's device_type: type-PF if the device supports SR-IOV, as an A100 does.",
     )
 
 
@@ -138,24 +141,24 @@ class LdapDomain(Document):
 
     url: str = Field(
         pattern=LDAP_URLS,
-        description="Its servers, separated by commas, such as ldaps://ldap1.example.net. With ldap:// the connection "
-        "is upgraded (StartTLS).",
+        description="URLs of its servers, separated by commas, such as ldaps://ldap1.example.net. With "
+        "ldap:// the connection is upgraded (StartTLS).",
     )
     ca: str | None = Field(
         default=None,
         pattern=PEM_PATH,
-        description="PEM file on the controllers with the authority of its certificate, inside Keystone's container. "
-        "Default: the system's.",
+        description="PEM file on the controllers with the CA of its certificates, inside Keystone's "
+        "container. Default: the system's.",
     )
     user: Dn = Field(
-        description="Distinguished name that Keystone binds as. Its password isn't written anywhere: the exported file "
-        "names where the tool reads it."
+        description="Distinguished name that Keystone binds as. Its password isn't exported: the exported "
+        "file refers to the tool's own secrets."
     )
-    users: Dn = Field(description="Where users are.")
-    groups: Dn | None = Field(default=None, description="Where groups are; none are read by default.")
+    users: Dn = Field(description="Base DN of users.")
+    groups: Dn | None = Field(default=None, description="Base DN of groups; by default none are read.")
     user_class: Attribute = Field(default="inetOrgPerson", description="Object class of users.")
     user_id: Attribute = Field(default="uid", description="Attribute that identifies a user.")
-    user_name: Attribute = Field(default="uid", description="Attribute that a user signs in with.")
+    user_name: Attribute = Field(default="uid", description="Attribute with which a user logs in.")
     user_mail: Attribute = Field(default="mail", description="Attribute with the e-mail address.")
     group_class: Attribute = Field(default="groupOfNames", description="Object class of groups.")
     group_name: Attribute = Field(default="cn", description="Attribute with a group's name.")
@@ -178,7 +181,10 @@ class Deployment(Document):
         default=None, description="Host name of external_vip. Default: api in the domain."
     )
     virtual_router_id: int = Field(
-        default=51, ge=1, le=255, description="Keepalived's (VRRP): unique on the networks of both addresses."
+        default=51,
+        ge=1,
+        le=255,
+        description="Keepalived's virtual router id (VRRP): unique on the networks of both addresses.",
     )
     dns: tuple[Address, ...] = Field(min_length=1, max_length=3, description="Name servers of its hosts.")
     ntp: tuple[HostName, ...] = Field(min_length=1, max_length=8, description="Time servers of its hosts.")
@@ -187,17 +193,19 @@ class Deployment(Document):
         description="everywhere: public and internal APIs, and from the load balancer to the services; external: "
         "public APIs only.",
     )
-    firewall: bool = Field(default=True, description="Whether hosts filter what the public APIs don't need.")
+    firewall: bool = Field(
+        default=True, description="Whether hosts filter traffic that the public APIs don't need."
+    )
     distribution: Literal["rocky", "centos", "ubuntu", "debian"] = Field(
         default="rocky", description="Operating system of hosts and containers."
     )
     user: Annotated[str, StringConstraints(pattern=USER_NAME)] = Field(
-        default="stack", description="User that the deployment tool signs in as on hosts."
+        default="stack", description="User as which the deployment tool logs in to hosts."
     )
     seed: Name | None = Field(
         default=None,
-        description="Node (role service) that hosts are installed from: Kayobe's seed, TripleO's undercloud. Required "
-        "for these.",
+        description="Node (role service) from which hosts are installed: Kayobe's seed or TripleO's "
+        "undercloud. Required for both.",
     )
     inspection: AddressRange | None = Field(
         default=None,
@@ -207,7 +215,7 @@ class Deployment(Document):
     roles: dict[RoleName, DeploymentRole] = Field(min_length=1, description="Roles of hosts, by name.")
     devices: dict[Name, PciDevice] = Field(
         default_factory=dict,
-        description="Type of accelerator -> what it is on the PCI bus; its type is the alias that flavors ask for.",
+        description="Accelerator type -> its PCI device; the type is the alias that flavors request.",
     )
     ldap_domains: dict[Name, LdapDomain] = Field(
         default_factory=dict,
@@ -216,11 +224,12 @@ class Deployment(Document):
     sdn_url: Url | None = Field(
         default=None,
         pattern=SDN_URL,
-        description="InfiniBand: whom Neutron's driver mlnx_sdn_assist tells of networks and ports. Default: weft, "
-        "through the front on each controller, if a fabric has tenant_networks; else the driver isn't used.",
+        description="InfiniBand: URL to which Neutron's driver mlnx_sdn_assist reports networks and ports. "
+        "Default: weft, through the front on each controller, if a fabric has tenant_networks; "
+        "otherwise the driver isn't used.",
     )
     weft_url: Url | None = Field(
         default=None,
         pattern=API_URL,
-        description="Where weft's API answers, as controllers see it; required if weft is told of networks.",
+        description="URL of weft's API as seen from controllers; required if Neutron reports networks to weft.",
     )

@@ -23,7 +23,7 @@ PORT_PATTERN = "port names such as Ethernet[1-48], swp[1-32]s0 or Ethernet[0-124
 
 @cache
 def port_names(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of a switch's ports in the order of its front: `Ethernet[1-48]` is Ethernet1 to Ethernet48.
+    """Names of a switch's ports in front-panel order: `Ethernet[1-48]` is Ethernet1 to Ethernet48.
 
     Raises ValueError with what is allowed.
     """
@@ -76,7 +76,7 @@ class Device(Document):
     rack: Name | None = Field(default=None, description="Rack.")
     ports: PortPatterns = Field(
         default=(),
-        description="Switches: names of its ports in the order of its front, with ranges in brackets, such as "
+        description="Switches: names of its ports in front-panel order, with ranges in brackets, such as "
         "`Ethernet[1-48] Ethernet[49-52]/1`; separated by spaces.",
     )
     port_gbps: float | None = Field(
@@ -96,7 +96,7 @@ class Interface(Document):
     BMCs, gateways and RNICs of IPU-Machines are in the table `ipu_machines`, adapters of hosts on a fabric in `hcas`.
     """
 
-    device: Name = Field(description="Host, IPU-Machine, switch or device that it is of.")
+    device: Name = Field(description="Host, IPU-Machine, switch or device that it belongs to.")
     name: Name = Field(description="Name of the interface on it, such as bmc, mgmt or eth0.")
     network: Name = Field(description="Network of the site.")
     mac: Mac = Field(description="MAC address.")

@@ -32,15 +32,15 @@ class FabricManager(Document):
     """How the fabric is managed."""
 
     driver: ADriver = Field(
-        description="opensm: the subnet managers of an InfiniBand fabric, through their agents. "
-        "ufm: NVIDIA UFM Enterprise, through its REST API. "
-        "switches: the switches of an Ethernet fabric, each through its own API (`switching`). "
-        "none: Omni-Path; its fabric manager is the operator's, and weft neither asks nor changes it."
+        description="opensm: the subnet managers of an InfiniBand fabric, through their agents. ufm: NVIDIA "
+        "UFM Enterprise, through its REST API. switches: the switches of an Ethernet fabric, each "
+        "through its own API (`switching`). none: Omni-Path; its fabric manager is the "
+        "operator's, and weft neither queries nor changes it."
     )
     agents: tuple[FabricAgent, ...] = Field(
         default=(),
-        description="Agents, one next to each subnet manager. With UFM they are optional: they read the ports' own "
-        "P_Key tables as a second proof.",
+        description="Agents, one next to each subnet manager. With UFM they are optional: they read the "
+        "ports' own P_Key tables as additional evidence.",
     )
     addresses: tuple[HttpsUrl, ...] = Field(
         default=(),
@@ -50,9 +50,9 @@ class FabricManager(Document):
     )
     authentication: Literal["token", "basic", "session", "certificate"] = Field(
         default="token",
-        description="UFM: how weft signs in. token: access token (/ufmRestV3). basic: user and password with each "
-        "request (/ufmRest). session: user and password once, then a cookie (/ufmRestV2). certificate: weft's client "
-        "certificate (/ufmRest).",
+        description="UFM: how weft authenticates. token: access token (/ufmRestV3). basic: user and password "
+        "with each request (/ufmRest). session: user and password once, then a cookie "
+        "(/ufmRestV2). certificate: weft's client certificate (/ufmRest).",
     )
     credentials: str | None = Field(
         default=None,
@@ -87,25 +87,27 @@ class Fabric(Document):
     )
     leave_tenant_networks: bool = Field(
         default=False,
-        description="UFM, once `tenant_networks` is false: partitions of those networks stay as they are, for another "
-        "manager to go on with. Otherwise weft takes them away.",
+        description="UFM, once `tenant_networks` is false: partitions of those networks stay as they are, for "
+        "another manager to take over. Otherwise weft removes them.",
     )
     qos: Qos | None = Field(
         default=None,
-        description="Ethernet: settings for RoCE that switches and adapters must have; weft compares, and sets none.",
+        description="Ethernet: settings for RoCE that switches and adapters must have; weft compares them but "
+        "configures none.",
     )
 
     mtu: int | None = Field(
         default=None,
         ge=1280,
         le=65_520,
-        description="Largest IP packet in bytes of pods' networks in Neutron, and so of their servers' adapters. "
-        "Default: that of `qos`; without it what Neutron picks.",
+        description="MTU in bytes of pods' networks in Neutron, and so of their servers' adapters. Default: "
+        "that of `qos`; without `qos`, Neutron's choice.",
     )
 
     traffic: Traffic | None = Field(
         default=None,
-        description="Ethernet: agents beside adapters, by which weft tries whether frames pass. None: it isn't tried.",
+        description="Ethernet: agents on hosts with adapters, with which weft tests whether frames pass. "
+        "None: this isn't tested.",
     )
 
     @property

@@ -40,7 +40,7 @@ class Hca(Document):
         "(VF-LAG); `switch_port` is then one end of it.",
     )
     bond_mode: Literal["802.3ad", "balance-xor", "active-backup"] | None = Field(
-        default=None, description="Mode of that bond; adapters know these three."
+        default=None, description="Mode of that bond; adapters support these three."
     )
     eswitch: Literal["legacy", "switchdev"] | None = Field(
         default=None,
@@ -55,13 +55,15 @@ class Hca(Document):
     )
     vf_mac: Mac | None = Field(
         default=None,
-        description="MAC address of the first virtual function; the others count up from it. InfiniBand GUIDs are made "
-        "of them, with two zero bytes in the middle. Default: locally administered, derived from `port_guid`.",
+        description="MAC address of the first virtual function; the others count up from it. InfiniBand GUIDs "
+        "are derived from them by inserting two zero bytes in the middle. Default: locally "
+        "administered, derived from `port_guid`.",
     )
     vf_pci: PciAddress | None = Field(
         default=None,
-        description="PCI address of the first virtual function; the others count up from it. It tells weft which "
-        "adapter the function that Nova chose belongs to. Default: functions are counted per node once Nova chose.",
+        description="PCI address of the first virtual function; the others count up from it. It tells weft to "
+        "which adapter the function chosen by Nova belongs. Default: functions are counted per "
+        "node once Nova has chosen.",
     )
 
     @property
@@ -103,8 +105,8 @@ class Node(Document):
     )
     machine: MachineId | None = Field(
         default=None,
-        description="Bare metal: id (UUID) of the node in Ironic, which is its name as a hypervisor in Nova too. Pods "
-        "with `nodes.kind: bare_metal` get such nodes, and others don't.",
+        description="Bare metal: id (UUID) of the node in Ironic, which is also its hypervisor name in Nova. "
+        "Only pods with `nodes.kind: bare_metal` get such nodes.",
     )
     maintenance: str | None = Field(
         default=None, description="Set while the node must not be assigned: the reason."

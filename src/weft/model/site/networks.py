@@ -51,19 +51,19 @@ class SiteSubnet(Document):
     """A subnet of one of the site's networks."""
 
     role: SubnetRole = Field(
-        description="What it is for. Tenants never reach `bmc`, `gateway` (of IPU-Machines), `infrastructure` "
-        "(switches, PDUs), `internal-api`, `provisioning` and `cleaning`; `management`, `data`, `storage`, `tenant` "
-        "and `external` may be shared with them."
+        description="Its purpose. Tenants never reach `bmc`, `gateway` (of IPU-Machines), `infrastructure` "
+        "(switches, PDUs), `internal-api`, `provisioning` and `cleaning`; `management`, `data`, "
+        "`storage`, `tenant` and `external` may be shared with them."
     )
     addresses: IPv4Network = Field(description="Its addresses.")
     gateway: Address | None = Field(default=None, description="Address of its router; none by default.")
-    dhcp: bool = Field(default=True, description="Whether Neutron answers DHCP there.")
+    dhcp: bool = Field(default=True, description="Whether Neutron provides DHCP there.")
     pool: AddressRange | None = Field(
         default=None,
-        description="Addresses that Neutron gives to ports without one of their own, required with dhcp. Hardware has "
-        "its addresses outside of it.",
+        description="Range from which Neutron assigns addresses to ports without a fixed one; required with "
+        "dhcp. Addresses of hardware are outside of it.",
     )
-    dns: tuple[Address, ...] = Field(default=(), max_length=5, description="Name servers told by DHCP.")
+    dns: tuple[Address, ...] = Field(default=(), max_length=5, description="Name servers announced by DHCP.")
     nat: bool = Field(
         default=False,
         description="Whether a router connects it to the cloud's external network, translating addresses; it then "
@@ -83,14 +83,14 @@ class SiteNetwork(Document):
     )
     fabric: Name | None = Field(
         default=None,
-        description="Ethernet fabric on whose switches the VLAN is weft's: `weft site apply` defines it, and puts "
-        "into it the ports of all hardware on this network that is cabled to one of them. Default: ports are recorded, "
-        "and nothing is configured.",
+        description="Ethernet fabric on whose switches weft manages the VLAN: `weft site apply` defines it, "
+        "and adds the ports of all hardware on this network that is cabled to them. Default: "
+        "ports are recorded, but nothing is configured.",
     )
     trunks: tuple[SwitchPort, ...] = Field(
         default=(),
-        description="With `fabric`: ports of its switches that carry the VLAN with its tag, such as those of the "
-        "cloud's own hosts and routers. What else they carry stays.",
+        description="With `fabric`: ports of its switches that carry the VLAN tagged, such as those of the "
+        "cloud's own hosts and routers. Their other VLANs are left alone.",
     )
     mtu: int = Field(default=1500, ge=1280, le=9216, description="Largest IP packet in bytes.")
     shared_with: tuple[ProjectId, ...] = Field(

@@ -31,9 +31,9 @@ class QueuePolicy(Document):
         default=1,
         ge=0,
         le=1000,
-        description="Number of waiting orders per fabric that get a booking: a start that no other order can delay, or "
-        "nodes that no later order gets, if no start is known since pods without an end are in the way. 0: large "
-        "orders may wait forever behind small ones.",
+        description="Number of waiting orders per fabric that get a booking: a start that no other order can "
+        "delay, or nodes that no later order gets, if no start is known because pods without an "
+        "end are in the way. 0: large orders may wait forever behind small ones.",
     )
     waiting: int = Field(
         default=100,

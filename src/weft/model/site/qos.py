@@ -44,6 +44,6 @@ class Qos(Document):
     )
     policy: Literal["warn", "refuse"] = Field(
         default="warn",
-        description="If a switch port of a pod differs: warn: the pod is READY, and its condition and the audit say "
-        "what differs. refuse: it isn't READY.",
+        description="What happens if a switch port of a pod differs. warn: the pod is READY, and its "
+        "condition and the audit show the difference. refuse: it isn't READY.",
     )

@@ -28,8 +28,8 @@ class RetentionPolicy(Document):
     )
     tombstones: Duration = Field(
         default="30d",
-        description="Resource rows of released pods, and what was read of nodes that they gave back before their end, "
-        "counted from the release; at least 2d, since the sweep uses them.",
+        description="Resource rows of released pods, and readings of nodes that were returned before the "
+        "pod's end, counted from the release; at least 2d, since the sweep uses them.",
     )
     traces: Duration = Field(
         default="365d",

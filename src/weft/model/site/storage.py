@@ -31,9 +31,10 @@ class Storage(Document):
 
     network: Name | None = Field(
         default=None,
-        description="Network of the service user's project that filers are on, shared with the tenants' projects, such "
-        "as one that `weft site apply` makes: servers get a port there, and only that port's address may mount the "
-        "pod's shares. Default: servers mount from their addresses on the management network.",
+        description="Network of the service user's project that filers are on, shared with the tenants' "
+        "projects, such as one created by `weft site apply`: servers get a port there, and only "
+        "that port's address may mount the pod's shares. Default: servers mount from their "
+        "addresses on the management network.",
     )
     shares: bool = Field(
         default=False,

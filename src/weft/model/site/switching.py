@@ -25,8 +25,8 @@ class SwitchAccess(Document):
     )
     url: str = Field(
         pattern=r"^((https|ssh)://[^\s/@]+/?|unix:/\S+)$",
-        description="Where it answers: https://host:port, for Open vSwitch unix:/path of its database's socket, for "
-        "generic ssh://host:port. It holds no credentials.",
+        description="URL of its API: https://host:port, for Open vSwitch unix:/path of its database's socket, "
+        "for generic ssh://host:port. It contains no credentials.",
     )
     device_type: str | None = Field(
         default=None,
@@ -81,9 +81,9 @@ class Switching(Document):
 
     configured_by: Literal["weft", "neutron"] = Field(
         default="weft",
-        description="Who puts ports into VLANs. weft: through the switches' own interfaces. neutron: an ML2 driver, "
-        "such as networking-generic-switch, when Neutron binds a port; weft then only reads the switches, and reports "
-        "what differs.",
+        description="Who puts ports into VLANs. weft: through the switches' own APIs. neutron: an ML2 driver, "
+        "such as networking-generic-switch, when Neutron binds a port; weft then only reads the "
+        "switches, and reports differences.",
     )
     switches: tuple[SwitchAccess, ...] = Field(min_length=1, description="Every switch of the fabric.")
     links: tuple[SwitchLink, ...] = Field(default=(), description="Links between switches.")
@@ -96,13 +96,13 @@ class Switching(Document):
     )
     credentials: str | None = Field(
         default=None,
-        description="JSON file with user and password of each switch, or of `default`, readable by its owner alone; "
-        "none: WEFT_SWITCH_USER and WEFT_SWITCH_PASSWORD.",
+        description="JSON file with user and password of each switch, or of `default`, readable by its owner "
+        "only; none: WEFT_SWITCH_USER and WEFT_SWITCH_PASSWORD.",
     )
     known_hosts: str | None = Field(
         default=None,
         description="Interface generic: file of the switches' SSH host keys; none: that of weft's user.",
     )
     ca: str | None = Field(
-        default=None, description="PEM file of the authority that signed the switches' certificates."
+        default=None, description="PEM file of the CA that signed the switches' certificates."
     )

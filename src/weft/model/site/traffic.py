@@ -17,9 +17,7 @@ class ProbeAgent(Document):
     url: Annotated[str, StringConstraints(pattern=r"^https://[^\s/?#@]+$", max_length=300)] = Field(
         description="URL that it listens on, with mutual TLS."
     )
-    nodes: tuple[Name, ...] = Field(
-        min_length=1, description="Nodes whose adapters it may have interfaces of."
-    )
+    nodes: tuple[Name, ...] = Field(min_length=1, description="Nodes whose adapters it can use.")
 
 
 class Traffic(Document):
@@ -34,6 +32,7 @@ class Traffic(Document):
     )
     policy: Literal["warn", "refuse"] = Field(
         default="warn",
-        description="If it can't be tried, since an agent doesn't answer or has no interface of an adapter: warn: the "
-        "event of the pod's verification and the receipt say so. refuse: the pod isn't READY, and its release waits.",
+        description="What happens if frames can't be tested, because an agent doesn't answer or has no "
+        "interface for an adapter. warn: the pod's verification event and the receipt say so. "
+        "refuse: the pod isn't READY, and its release waits.",
     )
