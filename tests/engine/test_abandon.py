@@ -123,7 +123,7 @@ def test_only_a_release_under_way_can_be_abandoned(house: House) -> None:
     house.release(pod)
     house.worker.run_once()
     house.service.abandon_pod(house.operator, str(pod.id), WHY)
-    with pytest.raises(ConflictError, match="asked for it already"):
+    with pytest.raises(ConflictError, match="already requested this"):
         house.service.abandon_pod(house.operator, str(pod.id), WHY)
     house.run(pod, PodState.RELEASED, visits=2)
     with pytest.raises(ConflictError, match="nothing to abandon"):

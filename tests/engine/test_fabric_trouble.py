@@ -149,7 +149,7 @@ def test_an_old_file_does_not_bring_back_a_released_pod(house: House) -> None:
     for manager in house.fabric.managers:
         manager.text = copies[manager.name]
     house.fabric.manager("sm1").sweep()
-    assert any("is over" in p for p in house.fabric.status().problems)
+    assert any("was released" in p for p in house.fabric.status().problems)
     house.ready(_order("third"))
     assert _members(house, second) == 4
     marks = [d.mark for d in house.fabric.manager("sm2").partitions().weft]
