@@ -288,7 +288,8 @@ class FabricStatus(Document):
     )
     port_errors: tuple[PortErrors, ...] | None = Field(
         default=None,
-        description="Ports with errors, the worst first, at most 50; null: not read yet, or not reported by the manager.",
+        description="Ports with errors, the worst first, at most 50; null: not read yet, or not reported by "
+        "the manager.",
     )
     bad_ports: int | None = Field(
         default=None,
