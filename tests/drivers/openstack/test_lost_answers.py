@@ -10,6 +10,7 @@ import pytest
 
 from tests.drivers.openstack.wired import Wired, connect
 from weft.drivers.openstack import KeystoneIdentity, Sessions
+from weft.drivers.openstack.neutron import BATCH
 from weft.model.errors import TemporaryError, UnknownError
 from weft.model.kindrow import Home
 from weft.model.kinds import kinds_at
@@ -79,6 +80,19 @@ def test_ports_whose_answer_was_lost_are_taken_and_the_rest_made(wired: Wired) -
     assert all(o.id and o.error is None for o in outcomes.values())
     assert [path for method, path in wired.neutron.seen if method == "POST"] == ["/ports", "/ports"]
     assert len(wired.driver.marked(wired.scope.site, [])) == 7
+
+
+def test_of_many_ports_in_several_requests_one_answer_is_lost(wired: Wired) -> None:
+    """The other requests' ports are known; what nobody answered for is taken the next time: nothing is made twice."""
+    wanted, ids = ports(wired, 2 * BATCH + 10)
+    wired.neutron.lose("POST", "/ports")
+    outcomes = wired.driver.create(wired.scope, wanted, ids)
+    lost = [key for key, o in outcomes.items() if isinstance(o.error, TemporaryError)]
+    assert outcomes.keys() == {r.key for r in wanted} and len(lost) in (BATCH, 10)
+    assert all(o.id for key, o in outcomes.items() if key not in lost)
+    again = wired.driver.create(wired.scope, [r for r in wanted if r.key in lost], ids)
+    assert all(o.id and o.error is None for o in again.values())
+    assert [m.kind for m in wired.driver.marked(wired.scope.site, [])].count(wanted[0].kind) == len(wanted)
 
 
 def test_a_lost_answer_to_a_deletion_is_fine_the_second_time(wired: Wired) -> None:

@@ -15,8 +15,11 @@ from weft.model.mark import Mark
 from weft.model.resources import Outcome, Resource, Status
 
 ALWAYS = ("id", "name", "description", "project_id", "created_at")
-BATCH = 100
-"""Resources of one bulk creation: Neutron makes all or none of them, in one answer's time."""
+BATCH = 25
+"""Resources of one bulk creation: Neutron makes all or none of them, in one answer's time. That grows faster than
+their number: 96 ports with names took 42 s at once, 27 s as four requests one after the other, 17 s as four at a
+time, and 70 s one by one.
+"""
 
 
 class NeutronKind(KindDriver):
@@ -74,11 +77,31 @@ class NeutronKind(KindDriver):
         return Status.SETTLED, ""
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
-        """In bulk; if that is refused, what is there already is taken and the rest is made one by one."""
-        outcomes: dict[str, Outcome] = {}
-        for start in range(0, len(wanted), BATCH):
+        """In bulk, several requests at a time; what a refused one has made before is taken, and the rest is made one by
+        one. Raises what ended a single request; of several, it is the outcome of what was in it."""
+        if len(wanted) == 1 or not self.bulk:
             call.scope.fence()
-            outcomes.update(self._create_batch(call, wanted[start : start + BATCH]))
+            return self._create_singly(call, wanted)
+        batches = [wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH)]
+        if len(batches) == 1:
+            call.scope.fence()
+            return self._made(call, wanted, self._ask_bulk(call, wanted))
+
+        def ask(batch: Sequence[Resource]) -> Answer | WeftError:
+            call.scope.fence()
+            try:
+                return self._ask_bulk(call, batch)
+            except WeftError as error:
+                return error
+
+        outcomes: dict[str, Outcome] = {}
+        # Only the requests go at a time: what follows a refusal does so itself.
+        for batch, answer in zip(batches, list(call.spread.map(ask, batches)), strict=True):
+            if isinstance(answer, WeftError):
+                outcomes |= {r.key: Outcome(error=answer) for r in batch}
+                continue
+            call.scope.fence()
+            outcomes |= self._made(call, batch, answer)
         return outcomes
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
@@ -125,14 +148,14 @@ class NeutronKind(KindDriver):
             **self.body(call, resource),
         }
 
-    def _create_batch(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
-        if len(wanted) == 1 or not self.bulk:
-            return self._create_singly(call, wanted)
-        bodies = [self._full_body(call, r) for r in wanted]
-        asked = f"create {len(wanted)} {self.collection} of {call.scope.owner.kind} {call.scope.name}"
-        answer = call.project.network.ask(
-            asked, "POST", self.path, json={self.collection: bodies}, ok=_REFUSED
-        )
+    def _ask_bulk(self, call: Call, wanted: Sequence[Resource]) -> Answer:
+        body = {self.collection: [self._full_body(call, r) for r in wanted]}
+        return call.project.network.ask(self._asked(call, wanted), "POST", self.path, json=body, ok=_REFUSED)
+
+    def _asked(self, call: Call, wanted: Sequence[Resource]) -> str:
+        return f"create {len(wanted)} {self.collection} of {call.scope.owner.kind} {call.scope.name}"
+
+    def _made(self, call: Call, wanted: Sequence[Resource], answer: Answer) -> dict[str, Outcome]:
         if answer.fine:
             # Neutron answers in the order of the request; the mark makes sure of it. What isn't in the answer has no
             # outcome: it is looked for.
@@ -147,13 +170,13 @@ class NeutronKind(KindDriver):
                 if r.key in there
             }
         if answer.error_type in QUOTA:
-            error = call.project.network.error(asked, answer)
+            error = call.project.network.error(self._asked(call, wanted), answer)
             return {r.key: Outcome(error=error) for r in wanted}
         there = ours(self.rows(call, wanted), call.scope, wanted, call.ids)
         left = [r for r in wanted if r.key not in there]
         outcomes = {key: Outcome(rows[0].id) for key, rows in there.items()}
-        if there and left:
-            return outcomes | self._create_batch(call, left)
+        if there and len(left) > 1:
+            return outcomes | self._made(call, left, self._ask_bulk(call, left))
         return outcomes | self._create_singly(call, left)
 
     def _create_singly(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
