@@ -54,7 +54,7 @@ def cloud_jobs(
     if has_machines(site):
         jobs += metal_jobs(layout, site, filled)
     if has_storage(site):
-        jobs += storage_jobs(layout, filled)
+        jobs += storage_jobs(layout, filled, lab_ovs(layout) if running else None)
     if mlnx.is_served(site):
         schema = ("schema of neutron",) if fresh else ("mariadb",)
         jobs += [mlnx.schema_step(layout, env, site, schema), mlnx.front(layout)]

@@ -1,8 +1,11 @@
-"""A lab whose servers run: what Nova, Neutron and weft say of a pod is what its guests have, and who reaches whom."""
+"""A lab whose servers run: what Nova, Neutron and weft say of a pod is what its guests have, who reaches whom, and what
+they mount.
+"""
 
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -14,9 +17,13 @@ from tests.e2e.people import People, Person, assert_clean, connection
 from tests.helpers.ownlab import own_lab
 from weftlab import environment
 from weftlab.hypervisor import debian
+from weftlab.hypervisor.bridges import DOOR, bridge_of, entered
 from weftlab.hypervisor.jobs import upload
 from weftlab.hypervisor.login import Door, Guests, guests_of, make_key
 from weftlab.lab import Lab
+from weftlab.layout import LabError
+from weftlab.storage.config import NETWORK, VLAN, folder
+from weftlab.storage.filer import Client
 from weftlab.switches.labsite import lab_ovs
 
 pytestmark = [
@@ -29,6 +36,7 @@ name: {name}
 nodes: {{count: {count}, flavor: gpu8, image: {image}}}
 fabric: {fabric}
 access: {{ssh_key: {key}, user_data: {data}}}
+storage: {storage}
 """
 SCRIPT = "#!/bin/sh\\necho told > /run/told\\n"
 CLOUD_CONFIG = "#cloud-config\\nwrite_files: [{path: /etc/told, content: told}]\\n"
@@ -36,7 +44,8 @@ CLOUD_CONFIG = "#cloud-config\\nwrite_files: [{path: /etc/told, content: told}]\
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    with own_lab(tmp_path_factory.mktemp("guests"), nodes=4, leaves=2, ipus=0, guests=True) as lab:
+    asked = {"nodes": 4, "leaves": 2, "ipus": 0, "guests": True, "storage": True}
+    with own_lab(tmp_path_factory.mktemp("guests"), **asked) as lab:
         yield lab
 
 
@@ -47,7 +56,13 @@ def key(tmp_path: Path) -> Path:
 
 def ordered(who: Person, key: Path, name: str, count: int, **more: str) -> Guests:
     public = key.with_suffix(".pub").read_text().strip()
-    given = {"image": "guest", "fabric": "{isolation: partition}", "data": f'"{SCRIPT}"', **more}
+    given = {
+        "image": "guest",
+        "fabric": "{isolation: partition}",
+        "data": f'"{SCRIPT}"',
+        "storage": "[]",
+        **more,
+    }
     (who.folder / f"{name}.yaml").write_text(POD.format(name=name, count=count, key=public, **given))
     made = who.weft("pod", "create", "-f", str(who.folder / f"{name}.yaml"), "--wait")
     assert made.code == 0, made.err
@@ -96,12 +111,92 @@ def test_members_reach_each_other_and_no_stranger_through_power_cycles_too(
 
 
 def test_a_whole_debian_is_set_up_by_its_cloud_init(lab: Lab, people: People, key: Path) -> None:
-    """By DHCP, since cloud-init believes Nova's network_data.json. Without RDMA, whose adapters no guest has."""
+    """By DHCP, since cloud-init believes Nova's network_data.json. Without RDMA, whose adapters no guest has. It mounts
+    the pod's share from its port on the storage network, through its VLAN on the switches; nobody else does.
+    """
     environment.install_packages(debian.PACKAGES, print)
     upload(lab.layout, **debian.image_of(debian.ensure(lab.layout.cache, print)))
     more = {"image": debian.NAME, "fabric": "none", "data": f'"{CLOUD_CONFIG}"'}
-    mine = ordered(people("team-a"), key, "whole", 1, **more)
+    tenant = people("team-a")
+    mine = ordered(tenant, key, "whole", 1, storage="[{share: data, size: 1GiB, mount: /data}]", **more)
     door, [address] = Door(lab_ovs(lab.layout), key), list(mine.addresses.values())
     with door.into(mine):
-        told = door.awaited(address, "cloud-init status --wait --long; cat /etc/told", 420)
+        told = door.awaited(address, "cloud-init status --wait --long; cat /etc/told", BOOT)
         assert "status: done" in told and "DataSourceConfigDrive" in told and told.endswith("told")
+        log = "cat /var/log/weft-storage.log"
+        told = door.awaited(address, f"timeout 120 sh -c '{MOUNTED}'; findmnt -rn /data; {log}", BOOT)
+        assert "/data 10.79.0.2:" in told and "vers=4.2" in told, told
+        door.awaited(address, "echo from the guest > /data/text; sync", BOOT)
+        told = door.awaited(address, "ip -o -4 address show", BOOT)
+        assert _storage_address(lab, tenant, "whole") in told, told
+    assert [f.read_text() for f in (folder(lab.layout) / "exports").glob("*/text")] == ["from the guest\n"]
+    assert VLAN in plugged(lab).values()
+    assert tenant.weft("pod", "release", "whole", "--wait").code == 0
+    receipt = tenant.weft("pod", "receipt", "whole", "--json").json["receipt"]
+    assert receipt["clean"] and "share_access" in {i["plane"] for i in receipt["items"]}
+    assert plugged(lab) == {}
+    assert_clean(people("operator"))
+
+
+def test_a_share_is_mounted_through_the_switched_vlan_and_no_more_after_the_release(
+    lab: Lab, people: People, key: Path
+) -> None:
+    """By libnfs, plugged into the member's host in the guest's stead. Neither a neighbour's address in that VLAN, nor
+    the member's own in another VLAN, gets in.
+    """
+    tenant, ovs = people("team-b"), lab_ovs(lab.layout)
+    entry = "{share: data, size: 1GiB, mount: /data, keep: true}"
+    mine = ordered(tenant, key, "nfs", 1, storage=f"[{entry}]")
+    [(node, address)] = mine.addresses.items()
+    share, own, host = _share(lab, "team-b"), _storage_address(lab, tenant, "nfs"), bridge_of(node)
+    door = Door(ovs, key)
+    with door.into(mine):
+        found = door.awaited(address, f"ip -o -4 address show | grep {own}/")
+        interface = found.split()[1]
+        door.awaited(address, f"ip link set {interface} down")
+    host_in_vlan = Client(ovs.space(DOOR))
+    text = tenant.folder / "text"
+    text.write_text("through the switch")
+    with entered(ovs, VLAN, f"{own}/24", host):
+        assert host_in_vlan.files(share) == []
+        assert (
+            host_in_vlan.write(share, "text", text) and host_in_vlan.read(share, "text") == text.read_text()
+        )
+    with entered(ovs, VLAN, f"{NEIGHBOUR}/24", host):
+        assert host_in_vlan.files(share) is None, "the rule is for the pod's address alone"
+    with entered(ovs, mine.vlan, f"{own}/24", host), pytest.raises((LabError, subprocess.TimeoutExpired)):
+        host_in_vlan.files(share)
+    assert tenant.weft("pod", "release", "nfs", "--wait").code == 0
+    receipt = tenant.weft("pod", "receipt", "nfs", "--json").json["receipt"]
+    assert receipt["clean"] and [i["plane"] for i in receipt["items"] if i["result"] == "kept"] == ["share"]
+    with entered(ovs, VLAN, f"{own}/24", host):
+        assert host_in_vlan.files(share) is None, "nobody mounts what is left"
+    assert plugged(lab) == {}
+    proxy: Any = connection(lab, "team-b").shared_file_system
+    for row in proxy.get("/shares", microversion="2.82").json()["shares"]:
+        proxy.delete(f"/shares/{row['id']}", microversion="2.82")
+    assert_clean(people("operator"))
+
+
+NEIGHBOUR = "10.79.0.253"
+"""On the storage network; no port has it."""
+BOOT = 420
+"""Seconds for a whole Debian without hardware virtualization, on a busy machine."""
+MOUNTED = "until mountpoint -q /data; do sleep 1; done"
+
+
+def _share(lab: Lab, who: str) -> str:
+    """Where its only share is."""
+    proxy: Any = connection(lab, who).shared_file_system
+    (share,) = proxy.get("/shares", microversion="2.82").json()["shares"]
+    path = f"/shares/{share['id']}/export_locations"
+    return proxy.get(path, microversion="2.82").json()["export_locations"][0]["path"]
+
+
+def _storage_address(lab: Lab, who: Person, name: str) -> str:
+    """Of a pod's only port on the storage network, as Neutron has it."""
+    pod = who.weft("pod", "show", name, "--json").json
+    network = connection(lab, "operator").network
+    ports = network.ports(network_id=network.find_network(NETWORK, ignore_missing=False).id)
+    (own,) = (p.fixed_ips[0]["ip_address"] for p in ports if p.name.startswith(f"weft-{pod['id'][:8]}-"))
+    return own

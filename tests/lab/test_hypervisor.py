@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
+from contextlib import contextmanager
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.helpers.waiting import wait_for
-from weft.planning.shapes.mounts import Mount, with_mounts
+from weft.planning.shapes.mounts import Mount, nfs_options, with_mounts
 from weftlab import environment
 from weftlab.hypervisor import config, debian, image
 from weftlab.hypervisor import jobs as hypervisor
@@ -27,6 +28,7 @@ from weftlab.processes import everyone
 from weftlab.programs.guestdomain import MEMORY_MIB, fitted
 from weftlab.service import without
 from weftlab.site import make_site, settings
+from weftlab.storage import filer
 from weftlab.supervisor import Supervisor
 from weftlab.switches import PACKAGES
 from weftlab.switches.jobs import ovs_jobs
@@ -110,6 +112,12 @@ def test_servers_of_nodes_on_switches_do_not_run() -> None:
 
 
 TOLD = "#!/bin/sh\necho told > /run/told\n"
+FILER = "10.64.0.2"
+EXPORT = """\
+EXPORT {{ Export_Id = 1; Path = {path}; Pseudo = /shares/one; Protocols = 4; Transports = TCP; SecType = sys;
+  Squash = No_Root_Squash; Access_Type = None; FSAL {{ Name = VFS; }}
+  CLIENT {{ Clients = {client}; Protocols = 4; Access_Type = RW; }} }}
+"""
 VOLUME = "4b1cf0a4-1111-4222-8333-444444444444"
 
 
@@ -166,6 +174,25 @@ class Machine:
         )
         self.connection().createXML(fitted(described, 0 if disk is None else debian.MEMORY_MIB))
         self.ovs.vsctl("set", "port", f"tap{number}", f"tag={vlan}")
+
+    @contextmanager
+    def filer(self, vlan: int, client: str) -> Generator[Path]:
+        """A folder that NFS-Ganesha exports to a client, in a VLAN of the switches between the hosts."""
+        folder = self.layout.state / "nas"
+        filer.write(folder, FILER, 2049)
+        shared = folder / "exports" / "one"
+        shared.mkdir()
+        head = (folder / "head.conf").read_text()
+        (folder / "ganesha.conf").write_text(head + EXPORT.format(path=shared, client=client))
+        words = [sys.executable, "-m", "weftlab.storage.filer", str(folder), f"{FILER}/24"]
+        process = subprocess.Popen(words)
+        try:
+            wait_for(lambda: filer.why_not(folder) is None)
+            filer.plug(folder, self.ovs, vlan)
+            yield shared
+        finally:
+            process.terminate()
+            process.wait()
 
     def _volume(self) -> str:
         """As Nova attaches one: its serial number is the first characters of its id."""
@@ -286,43 +313,55 @@ def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_la
 @pytest.mark.nightly(reason="its image is made in a minute, and it boots twice, in two to four")
 @pytest.mark.fabric
 def test_a_whole_guest_does_by_cloud_init_what_its_config_drive_says(machine: Machine) -> None:
-    """Also a pod's storage: its NVMe drives are one striped file system, its volume has one, and both are mounted again
-    when it boots again.
+    """And a pod's storage: its NVMe drives are one striped file system, its volume has one, its share is a filer's on
+    the pod's VLAN; drives and volume are mounted again when it boots again.
     """
-    environment.install_packages(debian.PACKAGES, print)
+    environment.install_packages({**debian.PACKAGES, **filer.packages()}, print)
     disk = debian.ensure(machine.layout.cache, print)
-    data = with_mounts(TOLD, [Mount("scratch", "/scratch"), Mount("volume", "/work", VOLUME, "new")])
+    share = Mount("nfs", "/data", f"{FILER}:/shares/one", nfs_options(False))
+    local = [Mount("scratch", "/scratch"), Mount("volume", "/work", VOLUME, "new")]
+    data = with_mounts(TOLD, [*local, share])
     machine.boot(1, "10.64.0.11", "int-gpu01", 1005, disk, data or "")
     door = Door(machine.ovs, machine.key)
-    with door.into(Guests(1005, IPv4Network("10.64.0.0/24"), {"gpu01": "10.64.0.11"})):
+    inside = Guests(1005, IPv4Network("10.64.0.0/24"), {"gpu01": "10.64.0.11"})
+    with machine.filer(1005, "10.64.0.11") as shared, door.into(inside):
         told = door.awaited(
             "10.64.0.11", "cloud-init status --wait --long; hostname; ip route show default", BOOT
         )
         assert "status: done" in told and "DataSourceConfigDrive" in told
         assert "guest-1" in told.split("\n") and "default via 10.64.0.1" in told
         assert door.awaited("10.64.0.11", "cat /run/told") == "told"
-        _mounted(door)
+        _mounted(door, *LOCAL, "/data")
         door.awaited(
             "10.64.0.11",
-            "echo kept | tee /scratch/file /work/file; cat /proc/sys/kernel/random/boot_id > /work/boot; sync",
+            "echo kept | tee /scratch/file /work/file /data/file; sync; "
+            "cat /proc/sys/kernel/random/boot_id > /work/boot; sync; echo 3 > /proc/sys/vm/drop_caches",
         )
+        assert door.awaited("10.64.0.11", READ) == "kept\nkept\nkept"
         door.run("10.64.0.11", "systemctl reboot")
         boots = "cat /work/boot /proc/sys/kernel/random/boot_id | uniq | wc -l"
         wait_for(lambda: door.awaited("10.64.0.11", boots, BOOT) == "2", "it boots again", BOOT, 2)
-        _mounted(door)
+        _mounted(door, *LOCAL)
         assert door.awaited("10.64.0.11", "cat /scratch/file /work/file") == "kept\nkept"
+        assert (shared / "file").read_text() == "kept\n"
 
 
-BOOT = 420
+READ = "cat /scratch/file /work/file /data/file || { dmesg | tail -30 >&2; false; }"
+LOCAL = ("/scratch", "/work")
+BOOT = 600
 """Seconds for a whole Debian without hardware virtualization, on a busy machine."""
 
 
-def _mounted(door: Door) -> None:
-    """Both file systems are there within a minute; which is which by the kernel's own tables."""
-    awaited = "for i in $(seq 60); do mountpoint -q /scratch && mountpoint -q /work && break; sleep 1; done"
-    shown = "cat /proc/mdstat; findmnt -rn -o TARGET,FSTYPE,SOURCE /scratch; findmnt -rn -o TARGET,FSTYPE,SOURCE /work"
-    told = door.awaited(
-        "10.64.0.11", f"{awaited}; {shown}; cat /var/log/weft-storage.log; cat /etc/fstab", BOOT
+def _mounted(door: Door, *places: str) -> None:
+    """All file systems are there after some time; which is which by the kernel's own tables."""
+    all_are = " && ".join(f"mountpoint -q {where}" for where in places)
+    wait_for(
+        lambda: door.awaited("10.64.0.11", f"{all_are} && echo yes || true", BOOT) == "yes", "mounted", 240, 2
     )
+    columns = f"for at in {' '.join(places)}; do findmnt -rn -o TARGET,FSTYPE,SOURCE $at; done"
+    shown = f"cat /proc/mdstat; {columns}; cat /var/log/weft-storage.log /etc/fstab"
+    told = door.awaited("10.64.0.11", shown, BOOT)
     assert re.search(r"active raid0 nvme\dn1\[\d\] nvme\dn1\[\d\]", told), told
     assert re.search(r"/scratch ext4 /dev/md", told) and "/work ext4 /dev/vdb" in told, told
+    if "/data" in places:
+        assert f"/data nfs4 {FILER}:/shares/one" in told, told

@@ -58,13 +58,14 @@ def _patch(bridge: str, name: str, peer: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def entered(ovs: Ovs, vlan: int, address: str) -> Generator[None]:
+def entered(ovs: Ovs, vlan: int, address: str, bridge: str = MANAGEMENT) -> Generator[None]:
     """While it lasts, the namespace `door` has an interface in a VLAN of the management network.
 
     Args:
         address: with the length of its prefix.
+        bridge: that it is plugged into, such as a host's.
     """
-    added = ["--may-exist", "add-port", MANAGEMENT, DOOR, f"tag={vlan}"]
+    added = ["--may-exist", "add-port", bridge, DOOR, f"tag={vlan}"]
     ovs.vsctl("--if-exists", "del-port", DOOR, "--", *added, "--", "set", "interface", DOOR, "type=internal")
     try:
         ovs.inside(SWITCHES, ["ip", "link", "set", "dev", DOOR, "netns", ovs.space(DOOR)])

@@ -1,5 +1,6 @@
 # pyright: basic, reportMissingImports=false
-"""Stands for Neutron's DHCP agent on networks with guests: a dnsmasq each, on a port of type `network:dhcp`.
+"""Stands for Neutron's DHCP agent on networks with guests: a dnsmasq each, on a port of type `network:dhcp`; none where
+the subnet has no DHCP.
 
 Like the agent it gives addresses only to ports that Neutron has, and the port that it listens on is Neutron's too.
 $WEFT_LAB_DHCP is a folder; $WEFT_LAB_DHCP_SPACE and $WEFT_LAB_SWITCHES are files with paths of network namespaces.
@@ -63,8 +64,9 @@ def command(name, subnet, hosts):
 class Server:
     """One network's. It ends when its last port is gone."""
 
-    def __init__(self, vsctl, details, vlan):
+    def __init__(self, vsctl, details, vlan, subnet):
         self._vsctl, self._vlan, self.network = vsctl, vlan, details["network_id"]
+        self._subnet = subnet
         self._name = f"dhcp{vlan}"
         self._space = Path(os.environ["WEFT_LAB_DHCP_SPACE"]).read_text().strip()
         self._hosts = Path(os.environ["WEFT_LAB_DHCP"]) / self._name
@@ -72,7 +74,6 @@ class Server:
         for old in self._hosts.iterdir():
             old.unlink()
         with openstack.connect(cloud="neutron") as cloud:
-            self._subnet = cloud.network.get_subnet(details["fixed_ips"][0]["subnet_id"])
             own = next(cloud.network.ports(network_id=self.network, device_owner=OWNER), None)
             own = own or cloud.network.create_port(
                 network_id=self.network,
@@ -146,9 +147,13 @@ class Servers:
             return
         there = self._by_vlan.get(vlan)
         if there is not None and there.network != details["network_id"]:
-            there.end()
+            self._by_vlan.pop(vlan).end()
         if there is None or there.network != details["network_id"]:
-            there = self._by_vlan[vlan] = Server(self._vsctl, details, vlan)
+            with openstack.connect(cloud="neutron") as cloud:
+                subnet = cloud.network.get_subnet(details["fixed_ips"][0]["subnet_id"])
+            if not subnet.is_dhcp_enabled:
+                return
+            there = self._by_vlan[vlan] = Server(self._vsctl, details, vlan, subnet)
         there.add(details)
 
     def drop(self, port):

@@ -18,18 +18,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from weftlab.environment import program
+from weftlab.hypervisor.bridges import MANAGEMENT
 from weftlab.layout import LabError
+from weftlab.switches.openvswitch import SWITCHES, Ovs
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 PACKAGES = {"ganesha.nfsd": "nfs-ganesha", "nfs-ls": "libnfs-utils", "ip": "iproute2"}
 """Program -> Debian package."""
 VFS = "ganesha/libfsalvfs.so"
-BRIDGE = "nas"
+BRIDGE, CABLE = "nas", "nas-up"
 
 HEAD = """\
 NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = {port}; Bind_addr = {address}; Enable_NLM = false; Enable_RQUOTA = false; \
 MNT_Port = 0; }}
-NFSv4 {{ RecoveryBackend = fs; RecoveryRoot = {folder}/recovery; Grace_Period = 5; Lease_Lifetime = 5; \
+NFSv4 {{ RecoveryBackend = fs; RecoveryRoot = {folder}/recovery; Grace_Period = 5; Lease_Lifetime = 60; \
 Graceless = true; Minor_Versions = 0,1,2; Only_Numeric_Owners = true; }}
 LOG {{ Default_Log_Level = EVENT; }}
 """
@@ -71,6 +73,18 @@ def main(folder: Path, address: str) -> None:
     sys.exit(child.wait())
 
 
+def plug(folder: Path, ovs: Ovs, vlan: int) -> None:
+    """Cable the filer's bridge to the switches between the hosts of guests, in the storage network's VLAN."""
+    space = (folder / "space").read_text()
+    added = ["add-port", MANAGEMENT, CABLE, f"tag={vlan}", "--", "set", "interface", CABLE, "type=internal"]
+    ovs.vsctl("--if-exists", "del-port", CABLE, "--", *added)
+    ovs.inside(SWITCHES, ["ip", "link", "set", "dev", CABLE, "netns", space])
+    _ip(space, f"link set {CABLE} master {BRIDGE} up")
+    # Frames of the userspace datapath need their checksums.
+    off = ["nsenter", f"--net={space}", "ethtool", "-K", CABLE, "tx", "off"]
+    subprocess.run(off, check=True, capture_output=True)
+
+
 def why_not(folder: Path) -> str | None:
     """None if Ganesha serves."""
     try:
@@ -82,10 +96,14 @@ def why_not(folder: Path) -> str | None:
 
 
 class Client:
-    """A host on the storage network with an address of its own: whose port in Neutron has it could be it."""
+    """A host on the storage network with an address of its own: whose port in Neutron has it could be it.
 
-    def __init__(self, folder: Path, holder: int) -> None:
-        self._folder, self._holder = folder, holder
+    Args:
+        space: path of its network namespace.
+    """
+
+    def __init__(self, space: str) -> None:
+        self._space = space
 
     def files(self, location: str, port: int = 2049) -> list[str] | None:
         """Names in an export, or None: it isn't there for this client. Raises `LabError` for another failure."""
@@ -108,7 +126,7 @@ class Client:
         return self._run([command, f"{_url(location)}?version=4&nfsport={port}"])
 
     def _run(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        inside = ["nsenter", f"--net=/proc/{self._holder}/ns/net", *argv]
+        inside = ["nsenter", f"--net={self._space}", *argv]
         return subprocess.run(inside, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -126,7 +144,7 @@ def client(folder: Path, address: str) -> Generator[Client]:
         _ip(space, f"link set {leg} master {BRIDGE} up")
         for words in ("link set lo up", f"addr add {address} dev eth0", "link set eth0 up"):
             _ip(f"/proc/{holder.pid}/ns/net", words)
-        yield Client(folder, holder.pid)
+        yield Client(f"/proc/{holder.pid}/ns/net")
     finally:
         holder.kill()
         with contextlib.suppress(OSError):

@@ -17,6 +17,7 @@ from weftlab.layout import Layout
 from weftlab.service import Job, Service, Step, wait_until
 from weftlab.storage import config as own
 from weftlab.storage import filer
+from weftlab.switches.openvswitch import Ovs
 
 PINS = Path(__file__).with_name("constraints.txt")
 PROGRAMS = Path(__file__).with_name("programs")
@@ -47,8 +48,13 @@ def write(layout: Layout) -> None:
     filer.write(own.folder(layout), own.FILER, own.NFS_PORT)
 
 
-def storage_jobs(layout: Layout, filled: tuple[str, ...]) -> tuple[Job, ...]:
-    """Args: filled: jobs after which the databases have all that they have in every lab."""
+def storage_jobs(layout: Layout, filled: tuple[str, ...], ovs: Ovs | None = None) -> tuple[Job, ...]:
+    """Jobs of a lab with storage.
+
+    Args:
+        filled: jobs after which the databases have all that they have in every lab.
+        ovs: switches that guests are on, which are to reach the filer.
+    """
     env = environment.other_path(layout.cache, "storage", PINS, DISTRIBUTIONS)
     jobs: list[Job] = [Step("accounts of storage", lambda: _accounts(layout), after=(*filled, "keystone"))]
     for name in DATABASES:
@@ -88,6 +94,11 @@ def storage_jobs(layout: Layout, filled: tuple[str, ...]) -> tuple[Job, ...]:
             ),
         ),
     ]
+    if ovs is not None:
+        cable = Step(
+            "filer's cable", lambda: filer.plug(folder, ovs, own.VLAN), after=("filer", "host-bridges")
+        )
+        jobs.append(cable)
     return tuple(jobs)
 
 
