@@ -98,38 +98,9 @@ class View:
         self.lens = lens
         self.away: dict[str, int] = {}
         self.mask = [0] * len(numbers.leaves)
-        tiers: dict[tuple[int, int, int], list[int]] = {}
         self.one_numa: list[int] | None = None
         self.parts = [0] * len(numbers.leaves)
-        one_numa = [0] * len(numbers.leaves)
-        names = (*STATIC, *(("image",) if unfit else ()), "dedicated")
-        out: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
-        unfit_bits = numbers.masks(unfit)
-        for traits, bits in groups.items():
-            why = lens.kind.refuses(traits)
-            tier = [0] * len(numbers.leaves)
-            if why is None and lens.kind.is_part(traits):
-                self.one_numa = one_numa
-                for leaf, members in bits.items():
-                    self.parts[leaf] |= members
-            if why is None and lens.kind.on_one_numa(traits):
-                for leaf, members in bits.items():
-                    one_numa[leaf] |= members
-            if why is None:
-                tier = tiers.setdefault(lens.kind.surplus(traits), tier)
-            for leaf, every in bits.items():
-                members = every if why else every & ~unfit_bits.get(leaf, 0)
-                if why is not None:
-                    out[why].append((leaf, members))
-                    continue
-                if members != every:
-                    out["image"].append((leaf, every ^ members))
-                if dedicated.get(leaf, lens.owner) != lens.owner:
-                    out["dedicated"].append((leaf, members))
-                else:
-                    self.mask[leaf] |= members
-                    tier[leaf] |= members
-        self._tiers = [tiers[key] for key in sorted(tiers)]
+        out = self._sort(numbers, groups, dedicated, unfit)
         self.eligible = sum(bits.bit_count() for bits in self.mask)
         self.reports = Reports((), self.eligible)
         self._static = _static_reports(numbers, out, lens, unfit)
@@ -141,6 +112,45 @@ class View:
             [self.units(leaf, bits & available[leaf]) for leaf, bits in enumerate(self.mask)],
             numbers.block_start,
         )
+
+    def _sort(
+        self,
+        numbers: Numbers,
+        groups: Mapping[Traits, Mapping[int, int]],
+        dedicated: Mapping[int, str],
+        unfit: Mapping[str, str],
+    ) -> dict[str, list[tuple[int, int]]]:
+        """Which nodes could serve, and how well; filter -> leaves with the nodes that it removes."""
+        lens, none = self.lens, [0] * len(numbers.leaves)
+        tiers: dict[tuple[int, int, int], list[int]] = {}
+        one_numa = [*none]
+        names = (*STATIC, *(("image",) if unfit else ()), "dedicated")
+        out: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+        unfit_bits = numbers.masks(unfit)
+        for traits, bits in groups.items():
+            why = lens.kind.refuses(traits)
+            if why is not None:
+                out[why] += bits.items()
+                continue
+            if lens.kind.is_part(traits):
+                self.one_numa = one_numa
+                for leaf, members in bits.items():
+                    self.parts[leaf] |= members
+            if lens.kind.on_one_numa(traits):
+                for leaf, members in bits.items():
+                    one_numa[leaf] |= members
+            tier = tiers.setdefault(lens.kind.surplus(traits), [*none])
+            for leaf, every in bits.items():
+                members = every & ~unfit_bits.get(leaf, 0)
+                if members != every:
+                    out["image"].append((leaf, every ^ members))
+                if dedicated.get(leaf, lens.owner) != lens.owner:
+                    out["dedicated"].append((leaf, members))
+                else:
+                    self.mask[leaf] |= members
+                    tier[leaf] |= members
+        self._tiers = [tiers[key] for key in sorted(tiers)]
+        return out
 
     def units(self, leaf: int, bits: int) -> int:
         """How many units these nodes of a leaf make up."""
