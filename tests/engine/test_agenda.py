@@ -202,7 +202,7 @@ def test_bookings_hold_whatever_is_ordered(
     assert len(world.started) == len(orders) and not world.waiting
 
 
-wishes = st.fixed_dictionaries(
+preferences = st.fixed_dictionaries(
     {
         "spare": st.integers(0, 2),
         "gbps": st.sampled_from([0, 0, 600, 1000]),
@@ -213,7 +213,11 @@ wishes = st.fixed_dictionaries(
 )
 sharers = st.lists(
     st.tuples(
-        st.integers(1, 10), st.integers(1, 6), st.sampled_from(["a", "b", "c"]), st.integers(0, 2), wishes
+        st.integers(1, 10),
+        st.integers(1, 6),
+        st.sampled_from(["a", "b", "c"]),
+        st.integers(0, 2),
+        preferences,
     ),
     min_size=1,
     max_size=12,
@@ -228,10 +232,10 @@ def test_leaves_and_uplinks_are_shared_as_was_asked(
     """Random orders with spares, exclusive, apart and with guaranteed uplinks, in any order of arrival: at no time is
     any of it broken, by pods or by bookings, and whoever could ever be served is."""
     world = World(QueuePolicy(bookings=bookings))
-    for number, (count, hours, project, pause, wish) in enumerate(orders):
-        others = tuple(p for p in wish["apart_from"] if p != project)
-        most = 4 - wish["spare"] if wish["required"] == "leaf" else 16
-        world.order(number, min(count, most), hours, project, **{**wish, "apart_from": others})
+    for number, (count, hours, project, pause, preference) in enumerate(orders):
+        others = tuple(p for p in preference["apart_from"] if p != project)
+        most = 4 - preference["spare"] if preference["required"] == "leaf" else 16
+        world.order(number, min(count, most), hours, project, **{**preference, "apart_from": others})
         if not fits_alone(world.waiting[-1]):
             world.waiting.pop()
         world.run()

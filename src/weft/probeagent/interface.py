@@ -108,8 +108,8 @@ def _raw(name: str, kind: int) -> socket.socket:
         made.bind((name, 0))
         if kind:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-            wish = struct.pack("iHH8s", socket.if_nametoindex(name), PROMISCUOUS, 0, b"")
-            made.setsockopt(SOL_PACKET, ADD_MEMBERSHIP, wish)
+            wanted = struct.pack("iHH8s", socket.if_nametoindex(name), PROMISCUOUS, 0, b"")
+            made.setsockopt(SOL_PACKET, ADD_MEMBERSHIP, wanted)
         made.setblocking(False)
     except OSError:
         made.close()

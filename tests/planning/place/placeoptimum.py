@@ -64,9 +64,9 @@ def least_weighed(parts: Sequence[Part], need: int, weights: Sequence[int]) -> t
         model.add(t >= 1).only_enforce_if(used)
         model.add(t == 0).only_enforce_if(~used)
         prefix = [sum(p.costs[:i]) for i in range(p.free + 1)]
-        wish = model.new_int_var(min(prefix), max(prefix), f"w{number}")
-        model.add_element(t, prefix, wish)
-        cost += [wish, 0 if p.stays else LEAF * used]
+        price = model.new_int_var(min(prefix), max(prefix), f"w{number}")
+        model.add_element(t, prefix, price)
+        cost += [price, 0 if p.stays else LEAF * used]
         left.append(p.free * used - t)
         units.append(t)
         for depth in range(len(p.path)):

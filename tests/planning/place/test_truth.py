@@ -167,7 +167,7 @@ class Churn(RuleBasedStateMachine):
         self.broken.setdefault(node, set()).add(why)
 
     @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
-    def mend(self, which: int, why: str) -> None:
+    def repair(self, which: int, why: str) -> None:
         node = list(self.topology.stands)[which % len(self.topology.stands)]
         self.engine.enable(node, why)
         self.broken.get(node, set()).discard(why)

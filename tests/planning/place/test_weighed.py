@@ -168,7 +168,7 @@ def test_the_doors_agree_on_what_is_weighed() -> None:
                 if rng.random() < 0.1
             ),
         )
-        wishes = tuple(
+        preferences = tuple(
             Preference(kind=kind, name=name, cost=rng.choice([-800, 400, 1500]))
             for kind, name in (
                 ("rack", "r0-0"),
@@ -180,7 +180,7 @@ def test_the_doors_agree_on_what_is_weighed() -> None:
         )
         size = rng.choice([1, 1, 2])
         request = build_request(
-            rng.randint(1, 5) * size, slice=size, required=rng.choice(LEVELS), preferences=wishes,
+            rng.randint(1, 5) * size, slice=size, required=rng.choice(LEVELS), preferences=preferences,
             spare=rng.choice([0, 0, size]), bisection_gbps=rng.choice([0, 0, 100, 200]),
         )  # fmt: skip
         answer = place(request, site, occupancy)
@@ -198,12 +198,12 @@ def test_the_doors_agree_on_what_is_weighed() -> None:
 def test_a_preference_is_weighed_against_leaves() -> None:
     """An avoided rack is left if it costs more than a further leaf, and taken if it costs less."""
     site = build_site([[4, 2, 2]])
-    wish = Preference(kind="rack", name="r0-0", cost=200)
-    near = place(build_request(4, preferences=(wish,)), site, Occupancy())
+    preference = Preference(kind="rack", name="r0-0", cost=200)
+    near = place(build_request(4, preferences=(preference,)), site, Occupancy())
     assert isinstance(near, Placement)
     assert {n.leaf for n in near.nodes} == {"l0-0"}
     assert "preferences cost 0.8 of 1.8" in near.explanation.chosen
-    dear = wish.model_copy(update={"cost": 300})
+    dear = preference.model_copy(update={"cost": 300})
     far = place(build_request(4, preferences=(dear,)), site, Occupancy())
     assert isinstance(far, Placement)
     assert {n.leaf for n in far.nodes} == {"l0-1", "l0-2"}
@@ -213,12 +213,12 @@ def test_inside_a_leaf_preferred_nodes_come_first() -> None:
     """By name, by label and by accelerator."""
     labels = {"gpu3": ("new",), "gpu4": ("new",)}
     site = build_site([[4]], node=lambda n: {"labels": labels.get(n, ())})
-    for wish, expected in (
+    for preference, expected in (
         (Preference(kind="label", name="new", cost=-10), ["gpu3", "gpu4"]),
         (Preference(kind="node", name="gpu1", cost=10), ["gpu2", "gpu3"]),
         (Preference(kind="accelerator", name="h100", cost=10), ["gpu1", "gpu2"]),
     ):
-        answer = place(build_request(2, preferences=(wish,)), site, Occupancy())
+        answer = place(build_request(2, preferences=(preference,)), site, Occupancy())
         assert isinstance(answer, Placement)
         assert [n.node for n in answer.nodes] == expected
 
@@ -317,17 +317,17 @@ def test_a_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count
         "ib0", [Stand(f"n{i}", f"l{i // 3}", f"p{i // 6}", f"r{i // 2}", (f"l{i // 3}",)) for i in range(9)]
     )
     engine = Engine(topology)
-    wishes = tuple(
+    preferences = tuple(
         Preferred(kind, f"{'nrlp'[['node', 'rack', 'leaf', 'block'].index(kind)]}{i}", c)
         for kind, i, c in rows
     )
-    plain, weighed = engine.decide(Ask("a", count)), engine.decide(Ask("a", count, preferences=wishes))
+    plain, weighed = engine.decide(Ask("a", count)), engine.decide(Ask("a", count, preferences=preferences))
     assert (plain is None) == (weighed is None)
     if plain is None or weighed is None:
         return
 
     def worth(nodes: tuple[str, ...]) -> int:
-        return sum(w.cost for n in nodes for w in wishes if w.meets(topology.stands[n], ()))
+        return sum(w.cost for n in nodes for w in preferences if w.meets(topology.stands[n], ()))
 
     assert len(weighed.nodes) == count
     assert weighed.preferences == worth(weighed.nodes)
@@ -402,10 +402,10 @@ def test_a_future_window_is_weighed_as_the_present_is() -> None:
             [[rng.randint(1, 5) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 4))], 1
         )
         timeline = Timeline(Engine.of(site, "ib0", Occupancy()))
-        wish = Preferred("rack", "r0-0", rng.choice([-900, 600]))
+        preference = Preferred("rack", "r0-0", rng.choice([-900, 600]))
         ask = replace(
             Ask.of(build_request(rng.randint(1, 9))), spare=rng.choice([0, 1]), gbps=rng.choice([0, 100]),
-            preferences=rng.choice([(), (wish,)]), required=rng.choice(["block", "hall", "site"]),
+            preferences=rng.choice([(), (preference,)]), required=rng.choice(["block", "hall", "site"]),
         )  # fmt: skip
         now, later = timeline.decide(ask, 0, 100), timeline.at(ask, 10, 100)
         assert (now and (now.cost, now.leftover)) == (later and (later.cost, later.leftover)), ask

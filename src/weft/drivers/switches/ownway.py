@@ -33,7 +33,7 @@ class InTheWay:
 
 
 def in_the_way(own: Own, seen: EthernetSnapshot, ours: Mapping[str, frozenset[int]]) -> Iterator[InTheWay]:
-    """Once it is weft's, only what the site has wrong: what others change then is mended. Raises `UnknownError`.
+    """Once it is weft's, only what the site has wrong: what others change then is repaired. Raises `UnknownError`.
 
     Args:
         ours: port -> VLANs of the site's own networks that weft has put it into: it is to take it out of them, too.
