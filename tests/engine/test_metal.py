@@ -226,7 +226,7 @@ def test_straight_through_ironic_no_quota_counts_and_each_port_is_at_its_adapter
     there = {mac_of_guid(guid) for guid in ports(house, tuple(n.node for n in plan.placement.nodes))}
     assert macs == there
     told = shown(plan)
-    assert "Nova shows no servers of them" in " ".join(shape_of(told.order).limits(told))
+    assert "Nova shows no servers for them" in " ".join(shape_of(told.order).limits(told))
 
 
 def test_machines_and_other_nodes_are_never_taken_for_each_other(house: House) -> None:

@@ -30,7 +30,7 @@ def silence() -> Check:
 
 def untried() -> Check:
     why = Problem(
-        ProblemKind.UNREAD, "gpu01/mlx5_0", "ib0", detail={"why": "frames of gpu01/mlx5_0 were not tried"}
+        ProblemKind.UNREAD, "gpu01/mlx5_0", "ib0", detail={"why": "frames of gpu01/mlx5_0 were not tested"}
     )
     return Check((), {}, (why,))
 
@@ -109,7 +109,7 @@ def test_what_nobody_could_try_is_told_with_the_verification(house: ProbedHouse)
     house.prober.says = untried
     pod = house.ready()
     [verified] = [e.message for e in house.store.events(pod.id, 0) if e.type == "verified"]
-    assert "; but unknown: frames of gpu01/mlx5_0 were not tried" in verified
+    assert "; but unknown: frames of gpu01/mlx5_0 were not tested" in verified
 
 
 def test_a_pod_that_grows_is_tried_again(house: ProbedHouse) -> None:
@@ -160,7 +160,7 @@ def test_what_nobody_tried_after_a_release_the_receipt_does_not_cover(house: Pro
     pod = house.ready()
     house.prober.left, house.prober.untried = (
         (),
-        ("frames of gpu01/mlx5_0 were not tried: agent a: no answer",),
+        ("frames of gpu01/mlx5_0 were not tested: agent a: no answer",),
     )
     house.release(pod)
     house.run(pod, PodState.RELEASED)
@@ -179,4 +179,4 @@ def test_without_agents_plan_and_receipt_say_that_nobody_tries(house: ProbedHous
     house.run(pod, PodState.RELEASED)
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
-    assert any("nobody has sent any" in u for i in signed.receipt.items for u in i.unread)
+    assert any("not tested" in u for i in signed.receipt.items for u in i.unread)

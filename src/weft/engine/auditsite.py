@@ -54,8 +54,8 @@ def _named(port: NamedPort, mine: ResourceRecord | None) -> str:
     if mine is None:
         return ""
     return (
-        f"project {port.project_id} has given it the host name {port.dns_name}, which is that of {mine.key}: what "
-        "resolves there is chance"
+        f"project {port.project_id} has given it the host name {port.dns_name}, which is that of {mine.key}: which "
+        "of them it resolves to is undefined"
     )
 
 

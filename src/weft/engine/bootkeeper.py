@@ -111,7 +111,7 @@ class BootKeeper(Periodic):
             built = facts.built(since)
         except WeftError as error:
             if cloud not in self._silent:
-                log.warning("cloud %s: it isn't known which servers have booted: %s", cloud, error)
+                log.warning("cloud %s: which servers have booted is unknown: %s", cloud, error)
             self._silent.add(cloud)
             return None
         self._silent.discard(cloud)

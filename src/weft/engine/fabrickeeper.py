@@ -69,7 +69,7 @@ class FabricKeeper(Periodic):
             )
             errors = status.bad_ports
         except WeftError as error:
-            log.warning("fabric %s: its managers can't be asked: %s", name, error)
+            log.warning("fabric %s: its managers can't be queried: %s", name, error)
         with self._database.transaction() as tx:
             tx.run("saw_fabric", fabric=name, known=known, problems=problems, port_errors=errors)
 

@@ -54,7 +54,7 @@ class MachineKeeper(Periodic):
             try:
                 busy = world.clouds[cloud].busy()
             except WeftError as error:
-                log.warning("cloud %s: it isn't known what is done with its machines: %s", cloud, error)
+                log.warning("cloud %s: the state of its machines is unknown: %s", cloud, error)
                 continue
             self._wake({nodes[m].name: why for m, why in busy.items() if m in nodes})
 

@@ -124,7 +124,7 @@ def look_before_claim(
     nodes = whole_nodes(site, cloud, names)
     seen = facts.on_hosts([n.nova_host for n in nodes])
     if nodes and all(seen[n.nova_host].unknown for n in nodes):
-        raise UnknownError("look what is on the hosts", f"cloud {cloud}", seen[nodes[0].nova_host].unknown)
+        raise UnknownError("check what is on the hosts", f"cloud {cloud}", seen[nodes[0].nova_host].unknown)
     reasons: dict[str, str] = {}
     for node in nodes:
         one, known = seen[node.nova_host], sharing.get(node.name, ())

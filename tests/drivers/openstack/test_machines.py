@@ -322,7 +322,7 @@ def test_a_machine_with_other_firmware_than_the_sites_is_kept(
         listed = "firmware of bios, bmc and 1 BIOS settings as the site lists them, as Ironic last read them"
         assert listed in said
         strict.ironic.hardware |= hardware
-        with pytest.raises(TemporaryError, match="as it should be"):
+        with pytest.raises(TemporaryError, match="as the site demands"):
             strict.take(OTHER)
 
 

@@ -119,7 +119,7 @@ def test_a_host_that_says_nothing_is_noted_and_a_known_one_where_none_should_be_
     cabled.hears("leaf1", 1, lambda heard, port: heard.pop(port))
     found = cabled.heard()
     assert found.differences == ()
-    assert any("nobody is heard by LLDP on 1 host ports of leaf1" in n for n in found.notes)
+    assert any("no LLDP neighbour on 1 host ports of leaf1" in n for n in found.notes)
     cabled.hears("leaf1", 8, lambda heard, port: heard.update({port: ("host1", "eth0")}))
     unknown = f"host1/eth0 is on port {cabled.port('leaf1', 8)} of leaf1, where the site has no cable"
     # NVUE is only asked for the ports that the site names.

@@ -235,7 +235,7 @@ def test_what_was_not_tried_is_neither_fine_nor_wrong(rig: RealSwitches, policy:
         found = probed.prober.check(one, {})
         said = found.notes if policy == "warn" else found.problems
         assert [p.unknown for p in said] == [True] and len(found.problems) + len(found.notes) == 1
-        assert "frames of host5/mlx5_0 on ib0 were not tried: agent far: no answer" in render(said)
+        assert "frames of host5/mlx5_0 on ib0 were not tested: agent far: no answer" in render(said)
         assert found.looked_at[f"adapters of {FABRIC} that hear each other"] == 2
         assert rig.driver.delete(scope(1), [vlan(FIRST, sorted(one.ports))], {})["partition"].error is None
         clean, untried = probed.prober.clean(one)

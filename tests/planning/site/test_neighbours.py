@@ -209,4 +209,4 @@ def test_the_command_tells_differences(hardware: HardwareList, tmp_path: Path, c
     out = capsys.readouterr().out
     assert "fabric: 2 differences" in out and "  unknown cable: gpu1/ens1f0 is on port swp9 of tor1" in out
     assert main([*words, str(HEARD / "gpu1.json")]) == 2
-    assert "one file a device" in capsys.readouterr().err
+    assert "one file per device" in capsys.readouterr().err

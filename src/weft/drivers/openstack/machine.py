@@ -156,7 +156,7 @@ class Machines(KindDriver):
             wait_for_console(project, asked, node)
         cleaned = unfit(row.raw) or _cleaned(project, row.raw)
         if isinstance(cleaned, str):
-            then = "look at it in Ironic; it is kept until a cleaning of it has ended well"
+            then = "check it in Ironic; it is kept until a cleaning has completed"
             raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
         if row.mark is None:
             return
@@ -245,7 +245,7 @@ def use_of(own: Project, machine: str) -> str:
 def uses(own: Project, machines: Collection[str]) -> Mapping[str, str]:
     """The same of all machines with which something is done."""
     params = {"fields": "uuid,provision_state"}
-    listed = own.baremetal.listing("list what is done with machines", "/v1/nodes", "nodes", params)
+    listed = own.baremetal.listing("list the state of machines", "/v1/nodes", "nodes", params)
     found = {str(node.get("uuid")): use_of_node(node) for node in listed}
     return {machine: use for machine in machines if (use := found.get(machine))}
 
@@ -312,7 +312,7 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
     if isinstance(found, str):
         return found
     if wrong := firmware_differences(own, machine, demands):
-        return f"it was cleaned, and isn't as it should be: {'; '.join(wrong)}"[:500]
+        return f"it was cleaned, but isn't as the site demands: {'; '.join(wrong)}"[:500]
     return replace(found, checked=firmware_text(demands))
 
 

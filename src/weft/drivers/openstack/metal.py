@@ -83,7 +83,7 @@ class MetalServers(KindDriver):
         """None only if Ironic has the node, with another instance or none."""
         node = read_node(project, thing_id.partition("@")[2])
         if node["provision_state"] == GONE:
-            said = "its machine isn't in Ironic: nothing says that it doesn't run"
+            said = "its machine isn't in Ironic: it may still be running"
             raise UnknownError(f"read server {thing_id}", "Ironic", said)
         row = _row(node)
         return row if row is not None and row.id == thing_id else None
@@ -173,7 +173,7 @@ class MetalServers(KindDriver):
                     raise NotYetError(asked, "Ironic", "its console is being switched off")
             _provision(project, asked, node["uuid"], {"target": "deleted"})
         elif progress(replace(row, raw=node))[0] is Status.BROKEN:
-            then = "look at it in Ironic; it is kept until Ironic has torn it down"
+            then = "check it in Ironic; it is kept until Ironic has torn it down"
             raise TemporaryError(asked, "Ironic", f"its machine is {state}", then, alarming=True)
         else:
             raise NotYetError(asked, "Ironic", f"its machine is {state}")

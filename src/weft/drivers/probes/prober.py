@@ -103,7 +103,7 @@ class FrameProber:
         crossing = {e.port: self._hears(e, seen, seen.members) for e in (*seen.members, *seen.others)}
         crossing |= {m.port: crossing[m.port] + self._hears(m, seen, seen.others) for m in seen.members}
         untried = tuple(
-            f"frames of {name} were not tried: {why}" for name, why in sorted(seen.unknown.items())
+            f"frames of {name} were not tested: {why}" for name, why in sorted(seen.unknown.items())
         )
         items: list[EvidenceItem] = []
         if len(seen.members) + len(seen.others) > 1 and seen.members:
@@ -228,7 +228,7 @@ class FrameProber:
         for name, why in sorted(seen.unknown.items()):
             node = name.partition("/")[0]
             nodes = (node,) if node in self._site.node_by_name else ()
-            said = f"frames of {name} on {self._fabric} were not tried: {why}"
+            said = f"frames of {name} on {self._fabric} were not tested: {why}"
             yield Problem(ProblemKind.UNREAD, name, self._fabric, nodes=nodes, detail={"why": said})
 
     def _unanswered(self, seen: Round) -> Iterator[Problem]:

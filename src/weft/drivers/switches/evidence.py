@@ -168,7 +168,7 @@ def _settings(
     return looked, tuple(found)
 
 
-UNTRIED = "frames: nobody has sent any, since no probe agent is beside an adapter"
+UNTRIED = "frames: not tested, since no adapter's node has a probe agent"
 
 Accepted = Callable[[int, str], bool]
 

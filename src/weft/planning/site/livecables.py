@@ -85,9 +85,9 @@ class _Compared:
 
     def notes(self) -> Iterator[str]:
         for switch, ports in sorted(self._unheard.items()):
-            yield f"nobody is heard by LLDP on {len(ports)} host ports of {switch} ({_some(ports)})"
+            yield f"no LLDP neighbour on {len(ports)} host ports of {switch} ({_some(ports)})"
         for switch, ends in sorted(self._unsure.items()):
-            yield f"ports of {switch} behind {_some(ends)} were not compared: it doesn't say its aggregations"
+            yield f"ports of {switch} behind {_some(ends)} were not compared: it doesn't report its aggregations"
         if self._empty:
             yield f"cables of {_some(self._empty)} were not compared: no port is in the aggregation"
 

@@ -139,7 +139,7 @@ def _of_lldpcli(document: Any) -> Iterator[Neighbour]:
 
 def _of_ironic(plugins: Mapping[str, Any]) -> Iterator[Neighbour]:
     if plugins.get("parsed_lldp") is None:
-        raise KeyError("parsed_lldp: Ironic's hook parsed-lldp was off")  # nothing was heard isn't known
+        raise KeyError("parsed_lldp: Ironic's hook parse-lldp was off")  # nothing was heard isn't known
     for local, heard in plugins["parsed_lldp"].items():
         device, port = heard.get("switch_system_name"), heard.get("switch_port_id")
         if not device or not port:

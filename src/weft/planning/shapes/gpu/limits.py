@@ -12,8 +12,8 @@ from weft.model.resources import SegmentSpec, ServerSpec
 def limits_of(plan: Plan) -> Iterator[str]:
     """What can't be had with what was ordered. Neutron's "SR-IOV", "Trunking" and Nova's "SR-IOV live migration"."""
     if any(isinstance(r.spec, ServerSpec) and r.spec.by == "ironic" for r in plan.graph.resources):
-        yield "Machines deployed by Ironic itself: Nova shows no servers of them, and no quota of Nova's counts them."
-        yield "What they are and do is read and asked for with weft (`weft pod show`, `reboot`, `rescue`, `console`)."
+        yield "Machines deployed by Ironic without Nova: Nova shows no servers for them, and quotas don't count them."
+        yield "Use weft to inspect and operate them (`weft pod show`, `reboot`, `rescue`, `console`)."
     segment = next((r.spec for r in plan.graph.resources if isinstance(r.spec, SegmentSpec)), None)
     if segment is None:
         return
@@ -26,5 +26,5 @@ def limits_of(plan: Plan) -> Iterator[str]:
         yield "them, and their servers can't be live-migrated."
     if segment.fabric_type is FabricKind.ETHERNET:
         yield "RoCE in the pod's VLAN, at layer 2: the RDMA network has no gateway and no router, and floating IPs lead"
-        yield "to the management network only. Other VLANs can't be had on the adapters (Neutron's trunk ports): frames"
+        yield "to the management network only. The adapters can't use other VLANs (Neutron's trunk ports): frames"
         yield "with tags of the guest's own reach nobody."
