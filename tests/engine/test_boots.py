@@ -15,9 +15,12 @@ from tests.helpers.waiting import wait_for
 from weft.engine import bootkeeper
 from weft.engine.bootkeeper import BootKeeper
 from weft.engine.database import Database
+from weft.engine.held import Held
 from weft.engine.pulse import Pulse
+from weft.engine.reconciler import Reconciler
 from weft.engine.records import PodRecord
 from weft.engine.settings import LoopSettings
+from weft.engine.visitor import Look
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.testing.cloud import FakeCloud, Fault
@@ -230,3 +233,22 @@ def test_a_cloud_that_the_site_no_longer_has_is_not_asked(house: House) -> None:
     world = replace(house.world, clouds={"other": FakeCloud(seed=2, name="other", latency=0.0)})
     BootKeeper(house.database, lambda: world, every=0.0).look()
     assert not house.worker.run_once()
+
+
+def test_a_pod_that_cannot_get_on_is_left_to_its_back_off(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server is named by each answer for half a minute; Neutron, say, is overloaded already."""
+    boot(house, booting(house))
+    visits = list[str]()
+
+    def fails(self: Reconciler, held: Held) -> Look:
+        visits.append(held.owner.name)
+        return Look(60.0, held.owner.failures + 1)
+
+    monkeypatch.setattr(Reconciler, "visit", fails)
+    boots = keeper(house)
+    for _ in range(10):
+        boots.look()
+        house.worker.run_once()
+    assert visits == ["train"]

@@ -159,16 +159,6 @@ def test_others_give_way_while_one_goes_on_that_comes_first(monkeypatch: pytest.
     first.close()
 
 
-def test_after_it_was_closed_a_visit_still_goes_on_to_its_end() -> None:
-    """It was taken already: in the thread of who began it."""
-    lane = Lane("visit", 1)
-    lane.close()
-    by: list[str] = []
-    lane.begin(lambda: by.append(threading.current_thread().name))
-    assert by == [threading.current_thread().name]
-    assert lane.ended()
-
-
 def test_where_visits_are_short_some_are_handed_out_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as have ended lately, once half of those have begun; one after another, each when there is a place."""
     monkeypatch.setattr(lane_module, "AHEAD", LONG)

@@ -121,8 +121,12 @@ class SiteResourceVerbs(Desk):
         with self._store.database.transaction() as tx:
             owner = site_owner(tx, site)
             desired = desired_of(tx, owner.id) if owner is not None else None
-        if owner is None or desired is None:
+        if owner is None:
             raise NotFoundError(f"nothing of site {site} was ever applied: weft site apply")
+        if desired is None:
+            raise NotFoundError(
+                f"nothing of site {site} is applied; what was destroyed is in weft site receipt"
+            )
         return owner, desired
 
     def _check_unused(self, desired: DesiredSite) -> None:

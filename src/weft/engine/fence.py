@@ -35,7 +35,8 @@ class LostError(Exception):
 
 
 class ChangedError(LostError):
-    """The owner has a newer generation than this visit works on: stop immediately, write nothing, start again."""
+    """The owner has a newer generation than this visit works on, or was retried: stop immediately, write nothing, start
+    again."""
 
 
 class Fence:
@@ -83,7 +84,7 @@ class Fence:
             if row is None:
                 self.lost.set()
                 raise LostError
-            if row["generation"] != self.owner.generation:
+            if self._is_older(row):
                 raise ChangedError
             self.wanted, self.at = row["wanted"], tx.begin_at(row["at"])
             yield tx
@@ -94,9 +95,13 @@ class Fence:
             raise LostError
         owner, began = self.owner, self._database.monotonic()
         with self._database.statement() as tx:
-            row = tx.row(
-                name, id=owner.id, token=owner.token, generation=owner.generation, at=tx.given, **values
-            )
+            held = {
+                "id": owner.id,
+                "token": owner.token,
+                "generation": owner.generation,
+                "retries": owner.retries,
+            }
+            row = tx.row(name, **held, at=tx.given, **values)
         if row is None:
             self._refused()
         self.wanted, self.at, self._proved = row["wanted"], row["at"], began
@@ -105,10 +110,14 @@ class Fence:
     def _refused(self) -> NoReturn:
         with self._database.statement() as tx:
             row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
-        if row is not None and row["generation"] != self.owner.generation:
+        if row is not None and self._is_older(row):
             raise ChangedError
         self.lost.set()
         raise LostError
+
+    def _is_older(self, row: Row) -> bool:
+        """Whether this visit began with less than the row says now."""
+        return (row["generation"], row["retries"]) != (self.owner.generation, self.owner.retries)
 
     def check(self) -> None:
         """Right before anything is changed outside: raise `LostError` unless the owner is still this worker's, as far
@@ -121,7 +130,7 @@ class Fence:
             return
         with self._database.statement() as tx:
             row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
-        if row is None or row["generation"] != self.owner.generation:
+        if row is None or self._is_older(row):
             self._refused()
         self._proved = began
 

@@ -10,6 +10,7 @@ handed out before there is a place for them: as many as begin within a moment, s
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -17,6 +18,8 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
+
+log = logging.getLogger(__name__)
 
 LONGEST_STOP = 0.2
 """Seconds at most that a visit gives way before each of its steps: who goes first may be many."""
@@ -77,6 +80,7 @@ class Lane:
     ) -> None:
         self._places, self._most_aside, self._freed, self._first = places, aside, freed, first
         self._pool = ThreadPoolExecutor(threads or places + aside, thread_name_prefix=name)
+        self._pool.submit(lambda: None)  # one thread at least: whatever has no other waits for it
         self._condition = threading.Condition()
         self._taken = self._aside = 0
         self._returning: deque[threading.Lock] = deque()
@@ -109,22 +113,25 @@ class Lane:
             back: called instead, if the visit doesn't begin in time or the lane is closed.
         """
         with self._condition:
-            self._waiting.append((visit, back))
-            self._moved = time.monotonic()
-            self._begin_those_that_wait()
+            if not (closed := self._closed):
+                self._waiting.append((visit, back))
+                self._moved = time.monotonic()
+                self._begin_those_that_wait()
+        if closed:
+            back()
 
     def _begin_those_that_wait(self) -> None:
         """As far as there are places; who comes back from aside goes first, each woken by itself: hundreds may wait."""
         while self._returning and self._taken < self._places:
             self._take_again()
             self._returning.popleft().release()
-        while self._waiting and (self._closed or self._taken < self._places):
+        while self._waiting and self._taken < self._places:
             visit, _ = self._waiting.popleft()
             self._taken += 1
             try:
                 self._pool.submit(visit)
-            except RuntimeError:  # it was told to stop since
-                visit()
+            except RuntimeError as error:  # of the system: the pool has it all the same, for its next thread
+                log.error("no further thread for visits: %s", error)
 
     def hand_back(self) -> None:
         """Those that wait for a place though none has become free lately: others may have time for them."""

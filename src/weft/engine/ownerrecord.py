@@ -48,6 +48,7 @@ class OwnerRecord:
         watched_at: of a pod: when it was last looked who is on its nodes.
         taken: a number of it is somebody else's: all that was made is taken away, and made again with another.
         generation: of what is wanted of it.
+        retries: how often it was tried again after it had FAILED, because a person asked for it.
         ready_generation: the newest that was seen to be true, at `ready_at`; 0: none yet.
         changed_at: since when what a change asked for is under way; None: nothing is.
     """
@@ -75,6 +76,7 @@ class OwnerRecord:
     taken: Taken | None
     watched_at: datetime | None
     generation: int
+    retries: int
     ready_generation: int
     ready_at: datetime | None
     changed_at: datetime | None
@@ -107,7 +109,7 @@ class OwnerRecord:
 
 _AS_THEY_ARE = (
     "id", "kind", "site", "project_id", "name", "created_by", "created_at", "wanted", "reason", "since",
-    "released_at", "failures", "woken", "token", "late_until", "swept_at", "watched_at", "generation",
+    "released_at", "failures", "woken", "token", "late_until", "swept_at", "watched_at", "generation", "retries",
     "ready_generation", "ready_at", "changed_at",
 )  # fmt: skip
 

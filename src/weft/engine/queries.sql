@@ -367,8 +367,8 @@ SELECT it.at, queue.next_at AS queue, EXISTS (
 ) AS leases FROM it, queue;
 
 -- name: retry_pod
--- What failed is tried again where it failed, and what broke gets all its tries again.
-UPDATE pod SET alarmed = false, failures = 0, woken = woken + 1, next_at = now()
+-- What failed is tried again where it failed, and what broke gets all its tries again; a visit under way begins anew.
+UPDATE pod SET alarmed = false, failures = 0, woken = woken + 1, next_at = now(), retries = retries + 1
 WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 
 -- name: forget_attempts
@@ -509,7 +509,7 @@ SELECT * FROM pod WHERE id = %(id)s;
 -- A pod's row as pod_by_id, but without the graph in its plan, and whether it has a receipt.
 SELECT id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditions, reason, since, released_at,
     failures, woken, token, repair, late_until, abandoned_by, abandoned_why, abandoned_at, swept_at, taken, watched_at,
-    generation, ready_generation, ready_at, changed_at, ordered, plan || '{"graph": {"resources": []}}' AS plan, placed_at,
+    generation, retries, ready_generation, ready_at, changed_at, ordered, plan || '{"graph": {"resources": []}}' AS plan, placed_at,
     lease_end, not_before, fixed, position, expected_start,
     EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt
 FROM pod WHERE id = %(id)s;
@@ -671,10 +671,10 @@ UPDATE boot_look SET until = %(asked)s::timestamptz + %(every)s * interval '1 se
 WHERE cloud = %(cloud)s;
 
 -- name: wake_built
--- Pods that wait for these servers, if they aren't due anyway; and who follows them is told.
+-- Pods that wait for these servers, if they aren't due anyway, nor wait after a failure; and who follows them is told.
 UPDATE pod p SET woken = woken + 1, next_at = now()
 WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
-    AND p.next_at > now() AND EXISTS (
+    AND p.next_at > now() AND p.failures = 0 AND EXISTS (
         SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
             AND r.outside_id = ANY(%(servers)s))
 RETURNING pg_notify('weft_event', p.id::text);
@@ -731,19 +731,19 @@ WITH due AS (
 @taken;
 
 -- name: next_owner_at
--- Seconds until the next one is due that nobody holds, of each sort, to know how long to sleep.
+-- Seconds until the next one is due that nobody holds any more, of each sort, to know how long to sleep.
 SELECT (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
     WHERE state <> 'RELEASED' AND wanted = 'absent'
-      AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
+      AND site IS NOT NULL AND (held_until IS NULL OR held_until < now()) ORDER BY next_at LIMIT 1
 ) AS releases, (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
     WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR repair OR changed_at IS NOT NULL)
-      AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
+      AND site IS NOT NULL AND (held_until IS NULL OR held_until < now()) ORDER BY next_at LIMIT 1
 ) AS work, (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
     WHERE state = 'READY' AND wanted = 'present' AND NOT repair AND changed_at IS NULL
-      AND site IS NOT NULL AND held_until IS NULL ORDER BY next_at LIMIT 1
+      AND site IS NOT NULL AND (held_until IS NULL OR held_until < now()) ORDER BY next_at LIMIT 1
 ) AS looks;
 
 -- name: extend_lease
@@ -752,22 +752,23 @@ WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING wanted,
 
 -- name: is_held
 -- Asked right before each call that changes something outside: no lock, since the call can't be part of a transaction.
-SELECT generation FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now();
+SELECT generation, retries FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now();
 
 -- name: late_for
 SELECT extract(epoch FROM late_until - now())::float8 AS seconds FROM owner WHERE id = %(id)s AND late_until IS NOT NULL;
 
 -- name: check_token
 -- The fence, in the same transaction as the write it guards.
-SELECT wanted, generation, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at
+SELECT wanted, generation, retries, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at
 FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
 
 -- part: it
 -- The fence of a write by a worker, in the statement itself: no row, and nothing written, if another worker has the owner
--- or it is of another generation.
+-- or it is of another generation, or was retried.
 held AS MATERIALIZED (
     SELECT id, wanted FROM owner
-    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s AND held_until > now() FOR UPDATE
+    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s
+        AND retries = %(retries)s AND held_until > now() FOR UPDATE
 ), it AS MATERIALIZED (
     SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
 )

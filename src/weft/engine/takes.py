@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -94,18 +95,27 @@ class Seen:
         self._database = database
         self._lock = threading.Lock()
         self._seen: list[tuple[Held, float]] = []
+        self._since = 0.0
 
     def add(self, held: Held, delay: float) -> None:
         """One more, to be looked at again after `delay` seconds."""
         with self._lock:
+            if not self._seen:
+                self._since = time.monotonic()
             self._seen.append((held, delay))
 
     @property
     def many(self) -> bool:
         return len(self._seen) >= MANY
 
-    def let_go(self) -> list[UUID]:
-        """Of all that were added; their ids. Those that are of another generation by now are due at once.
+    @property
+    def age(self) -> float | None:
+        """Seconds since the first of them was added; None: there is none."""
+        with self._lock:
+            return time.monotonic() - self._since if self._seen else None
+
+    def let_go(self) -> list[Held]:
+        """Of all that were added; what they were. Those that are of another generation by now are due at once.
 
         Of which the database isn't told, because it is away, are taken again when their holds run out.
         """
@@ -135,4 +145,4 @@ class Seen:
                     held.give_up(0.0)
         except WeftError as error:
             log.warning("%d owners that were visited can't be released: %s", len(seen), error)
-        return [held.owner.id for held, _ in seen]
+        return [held for held, _ in seen]

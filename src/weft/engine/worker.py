@@ -43,6 +43,8 @@ SWITCH_SECONDS = 0.001
 COLLECTING = (10_000, 10, 10)
 """Thresholds of Python's cycle collector, for the whole process. Rows and documents are many objects and hardly ever in
 cycles: by Python's own (700, 10, 10) a quarter of the processor goes into looking at them."""
+SEEN_SECONDS = 1.0
+"""So long at most an owner of which there is nothing to say is kept for others like it: somebody may want it."""
 QUEUE_PAUSE = 0.2
 """Wake-ups come with every event; the queue need not be asked more often than this."""
 TURN_LIMIT, HEARTBEAT_LIMIT, QUEUE_LIMIT = 60.0, 60.0, 900.0
@@ -100,8 +102,10 @@ class Worker:
         self._listener.wake()
         for lane in (self._work, self._releases, self._looks):
             lane.close()
+        self._let_go_seen()
         while self.busy() and time.monotonic() < deadline:
             time.sleep(0.02)
+            self._let_go_seen()
         self._over.set()  # signs of life until here: who lets go in time leaves nothing for others to wait for
         for thread in self._threads:
             thread.join(max(0.1, deadline - time.monotonic()))
@@ -149,13 +153,16 @@ class Worker:
 
     def _turn(self) -> None:
         mark = self._listener.mark()
+        if (self._seen.age or 0.0) >= SEEN_SECONDS:
+            self._let_go_seen()
         self._work.hand_back()
         while not self._stop.is_set() and self._hand_out_work():
             pass
         with self._database.statement() as tx:
             due = tx.row("next_owner_at")
         assert due is not None
-        if self._looks.empty and due["looks"] is not None and due["looks"] <= 0:
+        looks = self._until_looks(due)
+        if looks is not None and looks <= 0:
             for held in self._take_looks(self._looks.free):
                 self._begin(held, self._looks)
         self._listener.wait(mark, self._pause(due))
@@ -180,8 +187,21 @@ class Worker:
             held.hand_back()
         except WeftError as error:
             log.warning("%s (%s) can't be handed back: %s", held.owner, held.owner.id, error)
+        self._forget(held)
+
+    def _forget(self, *given: Held) -> None:
+        """They aren't in its hands any more; what it has taken again since is."""
         with self._lock:
-            self._held.pop(held.owner.id, None)
+            for held in given:
+                if self._held.get(held.owner.id) is held:
+                    del self._held[held.owner.id]
+
+    def _until_looks(self, due: Row) -> float | None:
+        """Seconds until looks are taken: many at once, when the last of those under way has ended; but one that hangs
+        doesn't keep the others waiting."""
+        if due["looks"] is None or not self._looks.free:
+            return None
+        return due["looks"] if self._looks.empty else due["looks"] + LONGEST_SLEEP
 
     def _pause(self, due: Row) -> float:
         """Seconds to sleep, if the next ones of each sort are due after so many; None: there is none."""
@@ -189,7 +209,8 @@ class Worker:
         known = [
             due["releases"] if self._releases.free else None,
             due["work"] if self._work.free else None,
-            due["looks"] if self._looks.empty else None,
+            self._until_looks(due),
+            None if self._seen.age is None else SEEN_SECONDS,
         ]
         soonest = min((seconds for seconds in known if seconds is not None), default=LONGEST_SLEEP)
         return min(max(soonest, 0.05), LONGEST_SLEEP)
@@ -245,8 +266,7 @@ class Worker:
     def _ended(self, held: Held, lane: Lane | None, seen: bool) -> None:
         """Those of which there is nothing to be said are let go of together."""
         if not seen:
-            with self._lock:
-                self._held.pop(held.owner.id, None)
+            self._forget(held)
         last = lane is None or lane.ended()
         if lane is not self._looks or last or self._seen.many:
             self._let_go_seen()
@@ -254,10 +274,7 @@ class Worker:
             self._listener.wake()
 
     def _let_go_seen(self) -> None:
-        ids = self._seen.let_go()
-        with self._lock:
-            for owner_id in ids:
-                self._held.pop(owner_id, None)
+        self._forget(*self._seen.let_go())
 
     def _set_apart(self, held: Held, error: UnreadableError) -> None:
         """First what was asked for without a note of it must be known; if that can't be written, its hold runs out."""

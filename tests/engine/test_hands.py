@@ -1,0 +1,185 @@
+"""Owners in a worker's hands: one that dies, hangs, stops or is overtaken keeps nobody from them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime
+
+import pytest
+
+from tests.engine.house import ORDER, House
+from tests.engine.test_takes import ONE, house, ready, sql, work
+from tests.helpers.waiting import wait_for
+from weft.engine import worker as worker_module
+from weft.engine.fence import ChangedError
+from weft.engine.held import Held
+from weft.engine.heldnotes import News
+from weft.engine.lane import Lane
+from weft.engine.reconciler import Reconciler
+from weft.engine.visitor import Look
+from weft.engine.worker import Worker
+from weft.model.pod import Aspect, Cause, PodState
+
+__all__ = ["house"]
+
+
+@pytest.fixture(autouse=True)
+def short_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "LONGEST_SLEEP", 0.05)
+    monkeypatch.setattr(worker_module, "SEEN_SECONDS", 0.05)
+
+
+@contextmanager
+def working(house: House) -> Generator[Worker]:
+    worker = house.new_worker("w2")
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+
+
+@contextmanager
+def hanging(monkeypatch: pytest.MonkeyPatch, house: House) -> Generator[threading.Event]:
+    """All READY pods are due, and the look at `hangs` doesn't come to an end meanwhile. The event: it has begun."""
+    begun, goes_on, visit = threading.Event(), threading.Event(), Reconciler.visit
+
+    def visited(self: Reconciler, held: Held) -> Look:
+        if held.owner.name == "hangs":
+            begun.set()
+            assert goes_on.wait(60)
+        return visit(self, held)
+
+    monkeypatch.setattr(Reconciler, "visit", visited)
+    sql(house, "UPDATE pod SET next_at = now()")
+    try:
+        yield begun
+    finally:
+        goes_on.set()
+
+
+def looked_at(house: House, name: str) -> datetime:
+    at = house.store.find_pod(name, None).watched_at
+    assert at is not None
+    return at
+
+
+def ordered(house: House) -> Held:
+    house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
+    sql(house, "UPDATE pod SET next_at = now()")
+    (held,) = work(house)
+    return held
+
+
+def test_ready_pods_whose_worker_died_are_looked_at_again(house: House) -> None:
+    before = {pod.name: looked_at(house, pod.name) for pod in ready(house, "a", "b", "c")}
+    dead = "worker = 'dead', token = token + 1, held_until = now() - interval '1 min'"
+    sql(house, f"UPDATE pod SET {dead}, next_at = now() - interval '2 min'")
+    with working(house):
+        wait_for(lambda: all(looked_at(house, name) > at for name, at in before.items()))
+
+
+def test_a_release_does_not_wait_for_anothers_look(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, _ = ready(house, "a", "hangs")
+    with working(house), hanging(monkeypatch, house) as begun:
+        assert begun.wait(30)
+        house.service.release_pod(house.request(), str(a.id))
+        wait_for(lambda: house.store.which_pod(str(a.id), None).state is PodState.RELEASED, seconds=30)
+
+
+def test_whoever_is_ready_is_looked_at_beside_a_look_that_hangs(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _ = ready(house, "a", "hangs")
+    with working(house), hanging(monkeypatch, house) as begun:
+        assert begun.wait(30)
+        wait_for(
+            lambda: sql(house, "SELECT held_until FROM pod WHERE id = %s", a.id) == [(None,)], seconds=30
+        )
+        before = looked_at(house, "a")
+        sql(house, "UPDATE pod SET next_at = now() - interval '1 min' WHERE id = %s", a.id)
+        wait_for(lambda: looked_at(house, "a") > before, seconds=30)
+
+
+def test_a_worker_that_stops_lets_go_of_what_it_has_looked_at(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "SEEN_SECONDS", 3600.0)
+    a, _ = ready(house, "a", "hangs")
+    worker = house.new_worker("w2")
+    worker.start()
+    with hanging(monkeypatch, house) as begun:
+        assert begun.wait(30)
+        worker.stop(2.0)
+        assert sql(house, "SELECT held_until FROM pod WHERE id = %s", a.id) == [(None,)]
+
+
+def test_who_is_taken_again_at_once_keeps_its_signs_of_life(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ordered(house).hand_back()
+    worker = house.new_worker("w2")
+    monkeypatch.setattr(Reconciler, "visit", lambda self, held: Look(0.0))
+    let_go, again = Held.let_go, list[Held]()
+
+    def then_taken(self: Held, delay: float, failures: int = 0) -> None:
+        let_go(self, delay, failures)
+        if not again:  # by the turn's thread, before that of the visit has forgotten it
+            again.extend(worker._take_work(1, 0))  # pyright: ignore[reportPrivateUsage]
+
+    monkeypatch.setattr(Held, "let_go", then_taken)
+    assert worker.run_once()
+    assert again and sql(house, "SELECT worker FROM pod") == [("w2",)]
+    assert worker.busy() == 1
+
+
+def test_a_retry_is_not_undone_by_a_visit_that_began_before(house: House) -> None:
+    held = ordered(house)
+    held.set(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, "it broke 3 times"))
+    held.let_go(0.0)
+    (held,) = work(house)
+    held.records()
+    house.store.retry(held.owner.id, "please")
+    held.explain("the cloud hangs")
+    with pytest.raises(ChangedError):
+        held.let_go(5.0, 1)
+    held.give_up(0.0)
+    assert house.store.find_pod("a", None).state is not PodState.FAILED
+    (held,) = work(house)
+    assert held.state is not PodState.FAILED
+
+
+def test_whoever_is_handed_back_is_told_to_the_other_workers(house: House) -> None:
+    held = ordered(house)
+    time.sleep(0.3)  # what was told of the order has arrived
+    mark = house.listener.mark()
+    held.hand_back()
+    assert house.listener.wait(mark, 10.0)
+
+
+def test_a_visit_that_gets_no_thread_waits_and_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran, lane = list[str](), Lane("x", 2)
+
+    def visit() -> None:
+        ran.append(threading.current_thread().name)
+        lane.ended()
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(3):
+        lane.begin(visit)
+    wait_for(lambda: lane.empty)
+    assert ran == ["x_0", "x_0", "x_0"]
+    lane.close()
+
+
+def test_a_lane_that_is_closed_hands_back() -> None:
+    lane, told = Lane("x", 1), list[str]()
+    lane.close()
+    lane.begin(lambda: told.append("visited"), lambda: told.append("handed back"))
+    assert told == ["handed back"]
