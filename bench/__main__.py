@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from weftlab.processes import interrupt_on_sigterm
+
 SUITES = {
     "orders": "order of 16 nodes to ACTIVE, against scripts",
     "metal": "order of 4 bare-metal machines to ACTIVE, against a script",
@@ -40,6 +42,7 @@ def main() -> int:
     args = parser.parse_args()
     if unknown := set(args.suites) - set(SUITES):
         parser.error(f"NAME: {sorted(unknown)[0]!r} is not one of {', '.join(SUITES)}")
+    interrupt_on_sigterm()
     rows: list[dict[str, Any]] = []
     failed = False
     for name in args.suites or SUITES:

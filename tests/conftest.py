@@ -26,6 +26,14 @@ if TYPE_CHECKING:  # xdist's own process needs none of them: seconds of each run
 load_profile()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A run that is terminated takes its labs down; xdist ends its workers itself."""
+    if not hasattr(config, "workerinput"):
+        from weftlab.processes import interrupt_on_sigterm
+
+        interrupt_on_sigterm()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """`--dist loadgroup`: by fabrics."""

@@ -20,6 +20,7 @@ from weftlab.ipudemo import IpuDemo
 from weftlab.lab import Lab
 from weftlab.layout import LabError, free_ports
 from weftlab.metaldemo import MetalDemo
+from weftlab.processes import interrupt_on_sigterm
 from weftlab.rocedemo import RoceDemo
 from weftlab.sitedemo import SiteDemo
 from weftlab.supervisor import JobError
@@ -64,6 +65,7 @@ def main(argv: list[str]) -> int:
         return 2
     asked, has = LABS[name]
     began = time.monotonic()
+    interrupt_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
         lab = Lab(Path(folder) / "lab", ports=free_ports(), say=lambda line: print(line, flush=True), **asked)
         print(f"== a whole AI cloud on this machine: OpenStack, {has}, weft", flush=True)
