@@ -1,0 +1,88 @@
+"""cloud-init's own reader of a config drive's `network_data.json`: Debian's package, unpacked, and not installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weftlab.environment import lock
+from weftlab.layout import default_cache
+
+PACKAGES = ("cloud-init", "python3-configobj", "python3-jsonpatch", "python3-json-pointer")
+READER = """\
+import json, sys
+from cloudinit import net
+net.SYS_CLASS_NET = sys.argv[1] + "/"
+net.get_sys_class_path = lambda: net.SYS_CLASS_NET
+from cloudinit.net.network_state import parse_net_config_data
+from cloudinit.net.networkd import Renderer
+from cloudinit.sources.helpers.openstack import convert_net_json
+config = convert_net_json(json.load(sys.stdin))
+files = Renderer()._render_content(parse_net_config_data(config))
+json.dump({"interfaces": config["config"], "files": files}, sys.stdout)
+"""
+INFINIBAND = 32
+"""ARPHRD_INFINIBAND, in the kernel's if_arp.h."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What cloud-init makes of it.
+
+    Attributes:
+        interfaces: name -> its row of cloud-init's own configuration, version 1.
+        files: name -> text of its file for systemd-networkd.
+    """
+
+    interfaces: Mapping[str, Any]
+    files: Mapping[str, str]
+
+
+def _unpacked() -> Path:
+    """The modules' folder; downloaded once."""
+    folder = default_cache() / "cloud-init"
+    modules = folder / "usr/lib/python3/dist-packages"
+    with lock(folder.with_suffix(".lock")):
+        if not (folder / "complete").exists():
+            with tempfile.TemporaryDirectory() as work:
+                subprocess.run(
+                    ["apt-get", "download", "-q", *PACKAGES], cwd=work, check=True, capture_output=True
+                )
+                for package in Path(work).glob("*.deb"):
+                    subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
+            (folder / "complete").touch()
+    return modules
+
+
+def read_by_cloud_init(network_data: object, hardware: Mapping[str, str], folder: Path) -> Read:
+    """Raises `AssertionError` with cloud-init's words where it refuses the document.
+
+    Args:
+        hardware: interface -> its address in the machine, of 6 bytes, or of 20 for InfiniBand.
+        folder: empty, for what stands for the machine's sysfs.
+    """
+    for name, address in hardware.items():
+        about = folder / name
+        (about / "device").mkdir(parents=True)
+        kind = INFINIBAND if address.count(":") == 19 else 1
+        rows = {"address": address, "type": kind, "addr_assign_type": 0, "dev_id": 0, "operstate": "up"}
+        for file, text in {**rows, "uevent": "DRIVER=any", "iflink": 0}.items():
+            (about / file).write_text(f"{text}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", READER, str(folder)],
+        input=json.dumps(network_data),
+        env={**os.environ, "PYTHONPATH": str(_unpacked())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout)
+    return Read({row["name"]: row for row in told["interfaces"]}, told["files"])
