@@ -21,7 +21,7 @@ from weft.app.yamltext import read_yaml, without_nulls
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.enrollment import Enrollment, enrollment_differences, node_of, ports_of
-from weft.drivers.openstack.machine import MARK
+from weft.drivers.openstack.nodes import MARK
 from weft.model.enrollment import Enrolled, Inspected, ListedMachine, MachineList
 from weft.model.errors import InputError, TemporaryError, WeftError
 from weft.model.site import Node, Site

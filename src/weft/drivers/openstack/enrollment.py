@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from weft.drivers.openstack.base import as_text
 from weft.drivers.openstack.firmware import firmware_differences
-from weft.drivers.openstack.machine import GONE, read_node
+from weft.drivers.openstack.nodes import GONE, read_node
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
 from weft.model.enrollment import ListedMachine

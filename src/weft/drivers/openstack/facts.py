@@ -11,9 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from weft.drivers.openstack.existing import OpenStackExisting
 from weft.drivers.openstack.lookups import Lookups
-from weft.drivers.openstack.machine import machine_states, uses
+from weft.drivers.openstack.machine import machine_states
 from weft.drivers.openstack.metalfacts import unfit_machines
 from weft.drivers.openstack.networks import OpenStackNetworks
+from weft.drivers.openstack.nodes import uses
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.servers import OpenStackServers
 from weft.drivers.openstack.service import Json, Service

@@ -12,44 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.cleaning import Cleaning, last_cleaning
 from weft.drivers.openstack.console import console_hindrance, wait_for_console
 from weft.drivers.openstack.firmware import firmware_differences, firmware_text
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
+from weft.drivers.openstack.nodes import (
+    GONE,
+    MARK,
+    alive_conductor,
+    hindrance,
+    mark_of,
+    progress,
+    read_node,
+    unfit,
+)
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
-from weft.model.mark import Mark
 from weft.model.resources import Kind, MachineSpec, Outcome, Resource, Status
-
-MARK = "weft"
-"""Key in a node's `extra` with the mark."""
-GONE = "not in Ironic"
-"""Provision state of a machine that Ironic doesn't know."""
-AT_REST = frozenset({"available", "active"})
-ON_ITS_WAY = frozenset(
-    {
-        "deploying",
-        "wait call-back",
-        "deploy hold",
-        "deleting",
-        "cleaning",
-        "clean wait",
-        "clean hold",
-        "servicing",
-        "service wait",
-        "service hold",
-        "rescue",  # until its tenant ends it
-        "rescuing",
-        "rescue wait",
-        "unrescuing",
-        "verifying",
-    }
-)
-"""All other states are of machines that a person must look at."""
 
 
 class Machines(KindDriver):
@@ -107,7 +89,7 @@ class Machines(KindDriver):
     def status(self, row: Row) -> tuple[Status, str]:
         """Maintenance, and a power state that nobody knows, end again: it is waited for, and nothing replaced."""
         status, why = progress(row)
-        if status is Status.SETTLED and (why := _hindrance(row.raw) or ""):
+        if status is Status.SETTLED and (why := hindrance(row.raw) or ""):
             return Status.PENDING, why
         return status, why
 
@@ -125,7 +107,7 @@ class Machines(KindDriver):
             if row.mark is not None:
                 raise TemporaryError(asked, "Ironic", f"it carries the mark {row.mark.text()!r}")
             if why := unfit(row.raw):
-                alarming = (_hindrance(row.raw) or console_hindrance(row.raw)) is not None
+                alarming = (hindrance(row.raw) or console_hindrance(row.raw)) is not None
                 raise TemporaryError(asked, "Ironic", why, alarming=alarming)
             cleaned = _cleaned(call.own, row.raw)
             if isinstance(cleaned, str):
@@ -173,45 +155,6 @@ def _still_marked(own: Project, asked: str, row: Row, fence: Fence) -> Json:
     return node
 
 
-def alive_conductor(own: Project) -> str:
-    """Which one is: without any, what Ironic says of machines is what it was. Raises `UnknownError`."""
-    asked = "list Ironic's conductors"
-    rows = own.baremetal.listing(asked, "/v1/conductors", "conductors")
-    alive = sorted(str(row.get("hostname")) for row in rows if row.get("alive") is True)
-    if not alive:
-        raise own.baremetal.unseen(asked, "Ironic shows none that is alive")
-    return f"conductor {alive[0]} is alive"
-
-
-def unfit(node: Json) -> str | None:
-    """Why a machine can't be given to anybody as it is now; None: it is free, as far as it says itself."""
-    state = str(node["provision_state"])
-    if state != "available" and not node.get("maintenance"):
-        return f"it is in state {state}: {node.get('last_error') or 'no error'}"
-    if node.get("instance_uuid") and not node.get("maintenance"):
-        return f"it has instance {node['instance_uuid']}"
-    return _hindrance(node) or console_hindrance(node)
-
-
-def _hindrance(node: Json) -> str | None:
-    """Why nobody can do anything with it now, whatever its state is."""
-    if node.get("maintenance"):
-        return f"it is in maintenance: {node.get('maintenance_reason') or node.get('fault') or 'no reason given'}"
-    return None if node.get("power_state") else "its power state is unknown"
-
-
-def progress(row: Row) -> tuple[Status, str]:
-    """Where it is in Ironic's own order of things."""
-    raw, state = row.raw, str(row.raw["provision_state"])
-    if state == GONE:
-        return Status.BROKEN, f"Ironic doesn't know node {raw['uuid']}: nothing says that it was cleaned"
-    if state in ON_ITS_WAY:
-        return Status.PENDING, state
-    if state not in AT_REST:
-        return Status.BROKEN, f"{state}: {raw.get('last_error') or 'no reason given'}"
-    return Status.SETTLED, ""
-
-
 def machine_states(own: Project, machines: Collection[str], site: str) -> Mapping[str, str]:
     """Machine -> `up`, or why it can't be booted. One of a pod of this site is up whatever it does."""
     listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
@@ -228,32 +171,6 @@ def machine_states(own: Project, machines: Collection[str], site: str) -> Mappin
         else:
             states[machine] = "in maintenance" if row.raw.get("maintenance") else "up"
     return states
-
-
-def use_of(own: Project, machine: str) -> str:
-    """What Ironic does with a machine, such as `deploying`: its server doesn't run on it then. Empty: nothing.
-
-    A tenant's rebuild of its server is a deployment, too, which Nova doesn't ask weft about. Raises `UnknownError`.
-    """
-    node = read_node(own, machine)
-    if node["provision_state"] == GONE:
-        # As for a user that may not see it any more: nothing says that its server doesn't run.
-        raise UnknownError(f"read what is done with machine {machine}", "Ironic", "it is not in Ironic")
-    return use_of_node(node)
-
-
-def uses(own: Project, machines: Collection[str]) -> Mapping[str, str]:
-    """The same of all machines with which something is done."""
-    params = {"fields": "uuid,provision_state"}
-    listed = own.baremetal.listing("list the state of machines", "/v1/nodes", "nodes", params)
-    found = {str(node.get("uuid")): use_of_node(node) for node in listed}
-    return {machine: use for machine in machines if (use := found.get(machine))}
-
-
-def use_of_node(node: Json) -> str:
-    """The same of a node that was read."""
-    state = node.get("provision_state")
-    return "" if state in AT_REST else f"Ironic has it in state {state}"
 
 
 def unoffered(own: Project, machine: str) -> str | None:
@@ -285,19 +202,6 @@ def _machine(resource: Resource) -> str:
     return spec.machine
 
 
-def read_node(own: Project, machine: str) -> Json:
-    """The node in Ironic; one that Ironic doesn't know is `GONE`, which is a state, and no proof of anything."""
-    asked = f"read machine {machine}"
-    answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}", ok=(404,))
-    if answer.status == 404:
-        if machine not in answer.message and machine not in answer.text:
-            raise own.baremetal.error(asked, answer, reading=True)
-        return {"uuid": machine, "name": machine, "provision_state": GONE, "extra": {}}
-    if answer.body.get("uuid") != machine or not answer.body.get("provision_state"):
-        raise UnknownError(asked, "Ironic", f"an answer without this node: {answer.sentence()}"[:300])
-    return dict(answer.body)
-
-
 def _cleaned(own: Project, node: Json) -> Cleaning | str:
     """Args: node: as it was read before."""
     machine = str(node["uuid"])
@@ -322,13 +226,6 @@ def _patch(own: Project, asked: str, machine: str, change: Mapping[str, str]) ->
         # Locked by a conductor, which works on it.
         raise TemporaryError(asked, "Ironic", answer.sentence())
     return dict(answer.body)
-
-
-def mark_of(node: Json) -> Mark | None:
-    """Of whom the machine is."""
-    extra: object = node.get("extra")
-    text = cast(Json, extra).get(MARK) if isinstance(extra, dict) else None
-    return Mark.parse(text) if isinstance(text, str) else None
 
 
 def _row(node: Json) -> Row:

@@ -13,8 +13,9 @@ from typing import Any
 
 from weft.drivers.openstack.console import REFUSED
 from weft.drivers.openstack.errors import Answer
-from weft.drivers.openstack.machine import GONE, ON_ITS_WAY, alive_conductor, read_node, use_of_node
-from weft.drivers.openstack.metal import NAME, info_of, instance_of, server_id
+from weft.drivers.openstack.given import NAME
+from weft.drivers.openstack.instances import info_of, instance_of, server_id
+from weft.drivers.openstack.nodes import GONE, ON_ITS_WAY, alive_conductor, read_node, use_of_node
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import ConflictError, OutsideError, TemporaryError

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION, place_of
-from weft.drivers.openstack.machine import use_of
 from weft.drivers.openstack.metalfacts import how_it_ended, on_machine, on_machines
+from weft.drivers.openstack.nodes import use_of
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import OutsideError, UnknownError

@@ -1,0 +1,78 @@
+"""What Ironic is given to deploy: image, boot mode and traits as Nova's driver would write them, and a config drive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.drivers.openstack.base import Call
+from weft.drivers.openstack.networkdata import read_network_data
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.userdata import user_data
+from weft.model.errors import PermanentError
+from weft.model.hostneeds import HostNeeds
+from weft.model.resources import Resource, ServerSpec
+
+MARK, NAME = "weft", "display_name"
+"""Keys in `instance_info`: weft's mark, and the server's name, where Nova's driver has it too."""
+
+
+def instance_info(call: Call, resource: Resource, node: Json) -> Json:
+    """What Ironic deploys, as Nova's driver would write it. Root device and boot mode are in the node's properties.
+
+    No project is named: by default Ironic makes that of `instance_info` the node's lessee, who may write its marks.
+    """
+    spec, asked = server_spec(resource), f"create server {resource.name}"
+    image = call.lookups.image(call.project, spec.image)
+    if image is None:
+        then = "create it, or order again with another"
+        raise PermanentError(asked, "the cloud", f"the project has no image {spec.image}", then)
+    info: Json = {
+        MARK: call.text(resource.key),
+        NAME: resource.name,
+        "image_source": str(image["id"]),
+    }
+    capabilities: dict[str, str] = {}
+    if firmware := image.get("hw_firmware_type"):
+        capabilities["boot_mode"] = str(firmware)
+    if image.get("os_secure_boot") == "required":
+        capabilities["secure_boot"] = "true"
+    if capabilities:
+        info["capabilities"] = capabilities
+    if traits := HostNeeds.of(image, {}).required:
+        info["traits"] = sorted(traits)
+    if image.get("kernel_id") and node.get("deploy_interface") != "ramdisk":
+        info["root_gb"] = _root_gib(asked, node)
+    return info
+
+
+def _root_gib(asked: str, node: Json) -> int:
+    """Size of the root partition, where the image is one: the disk, but for the config drive's partition."""
+    try:
+        return int(node["properties"]["local_gb"]) - 1
+    except (KeyError, TypeError, ValueError):
+        then = "set properties/local_gb of the node, or order a whole-disk image"
+        said = "the image is a partition, and Ironic doesn't know the size of the machine's disk"
+        raise PermanentError(asked, "Ironic", said, then) from None
+
+
+def config_drive(call: Call, resource: Resource, node: Json, vifs: Sequence[str]) -> Json:
+    """Metadata, keys, user data and networks: there is no metadata service for it."""
+    spec = server_spec(resource)
+    meta: Json = {"uuid": node["instance_uuid"], "name": resource.name, "hostname": resource.name}
+    if spec.key_pair is not None:
+        name = call.id_of(spec.key_pair)
+        pair = call.own.compute.item(f"read key pair {name}", f"/os-keypairs/{name}", "keypair")
+        meta["public_keys"] = {name: str(pair["public_key"])}
+    drive: Json = {"meta_data": meta}
+    if vifs:
+        asked = f"read the networks of server {resource.name}"
+        drive["network_data"] = read_network_data(call.project, asked, vifs)
+    if (text := user_data(call, resource.name, spec)) is not None:
+        drive["user_data"] = text
+    return drive
+
+
+def server_spec(resource: Resource) -> ServerSpec:
+    spec = resource.spec
+    assert isinstance(spec, ServerSpec)
+    return spec

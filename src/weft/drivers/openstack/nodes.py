@@ -1,0 +1,128 @@
+"""Nodes of Ironic: how one is read, and what its states mean, whoever deploys it.
+
+Source: `ironic.common.states`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import cast
+
+from weft.drivers.openstack.base import Row
+from weft.drivers.openstack.console import console_hindrance
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
+from weft.model.errors import UnknownError
+from weft.model.mark import Mark
+from weft.model.resources import Status
+
+MARK = "weft"
+"""Key in a node's `extra` with the mark."""
+GONE = "not in Ironic"
+"""Provision state of a machine that Ironic doesn't know."""
+AT_REST = frozenset({"available", "active"})
+ON_ITS_WAY = frozenset(
+    {
+        "deploying",
+        "wait call-back",
+        "deploy hold",
+        "deleting",
+        "cleaning",
+        "clean wait",
+        "clean hold",
+        "servicing",
+        "service wait",
+        "service hold",
+        "rescue",  # until its tenant ends it
+        "rescuing",
+        "rescue wait",
+        "unrescuing",
+        "verifying",
+    }
+)
+"""All other states are of machines that a person must look at."""
+
+
+def read_node(own: Project, machine: str) -> Json:
+    """The node in Ironic; one that Ironic doesn't know is `GONE`, which is a state, and no proof of anything."""
+    asked = f"read machine {machine}"
+    answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}", ok=(404,))
+    if answer.status == 404:
+        if machine not in answer.message and machine not in answer.text:
+            raise own.baremetal.error(asked, answer, reading=True)
+        return {"uuid": machine, "name": machine, "provision_state": GONE, "extra": {}}
+    if answer.body.get("uuid") != machine or not answer.body.get("provision_state"):
+        raise UnknownError(asked, "Ironic", f"an answer without this node: {answer.sentence()}"[:300])
+    return dict(answer.body)
+
+
+def alive_conductor(own: Project) -> str:
+    """Which one is: without any, what Ironic says of machines is what it was. Raises `UnknownError`."""
+    asked = "list Ironic's conductors"
+    rows = own.baremetal.listing(asked, "/v1/conductors", "conductors")
+    alive = sorted(str(row.get("hostname")) for row in rows if row.get("alive") is True)
+    if not alive:
+        raise own.baremetal.unseen(asked, "Ironic shows none that is alive")
+    return f"conductor {alive[0]} is alive"
+
+
+def mark_of(node: Json) -> Mark | None:
+    """Of whom the machine is."""
+    extra: object = node.get("extra")
+    text = cast(Json, extra).get(MARK) if isinstance(extra, dict) else None
+    return Mark.parse(text) if isinstance(text, str) else None
+
+
+def unfit(node: Json) -> str | None:
+    """Why a machine can't be given to anybody as it is now; None: it is free, as far as it says itself."""
+    state = str(node["provision_state"])
+    if state != "available" and not node.get("maintenance"):
+        return f"it is in state {state}: {node.get('last_error') or 'no error'}"
+    if node.get("instance_uuid") and not node.get("maintenance"):
+        return f"it has instance {node['instance_uuid']}"
+    return hindrance(node) or console_hindrance(node)
+
+
+def hindrance(node: Json) -> str | None:
+    """Why nobody can do anything with it now, whatever its state is."""
+    if node.get("maintenance"):
+        return f"it is in maintenance: {node.get('maintenance_reason') or node.get('fault') or 'no reason given'}"
+    return None if node.get("power_state") else "its power state is unknown"
+
+
+def progress(row: Row) -> tuple[Status, str]:
+    """Where it is in Ironic's own order of things."""
+    raw, state = row.raw, str(row.raw["provision_state"])
+    if state == GONE:
+        return Status.BROKEN, f"Ironic doesn't know node {raw['uuid']}: nothing says that it was cleaned"
+    if state in ON_ITS_WAY:
+        return Status.PENDING, state
+    if state not in AT_REST:
+        return Status.BROKEN, f"{state}: {raw.get('last_error') or 'no reason given'}"
+    return Status.SETTLED, ""
+
+
+def use_of(own: Project, machine: str) -> str:
+    """What Ironic does with a machine, such as `deploying`: its server doesn't run on it then. Empty: nothing.
+
+    A tenant's rebuild of its server is a deployment, too, which Nova doesn't ask weft about. Raises `UnknownError`.
+    """
+    node = read_node(own, machine)
+    if node["provision_state"] == GONE:
+        # As for a user that may not see it any more: nothing says that its server doesn't run.
+        raise UnknownError(f"read what is done with machine {machine}", "Ironic", "it is not in Ironic")
+    return use_of_node(node)
+
+
+def uses(own: Project, machines: Collection[str]) -> Mapping[str, str]:
+    """The same of all machines with which something is done."""
+    params = {"fields": "uuid,provision_state"}
+    listed = own.baremetal.listing("list the state of machines", "/v1/nodes", "nodes", params)
+    found = {str(node.get("uuid")): use_of_node(node) for node in listed}
+    return {machine: use for machine in machines if (use := found.get(machine))}
+
+
+def use_of_node(node: Json) -> str:
+    """The same of a node that was read."""
+    state = node.get("provision_state")
+    return "" if state in AT_REST else f"Ironic has it in state {state}"
