@@ -35,6 +35,7 @@ def port_reading(reading: Reading, expected: frozenset[int]) -> PortReading:
         expected=tuple(sorted(expected)),
         capacity=len(reading.host),
         leaf=reading.leaf_name,
+        leaf_guid=reading.at.peer_guid if reading.at else None,
         leaf_port=reading.at.peer_port if reading.at else 0,
         unreachable=reading.unreachable,
     )

@@ -239,6 +239,7 @@ class Observer:
                 for guid, _, port, entries in vacant
                 if (keys := {k for k in entries if k & ~FULL_MEMBER not in (0, DEFAULT_PKEY)})
             ),
+            idle=_by_leaf((guid, port) for guid, _, port, _ in vacant),
             unread_leaves={format_guid(guid): why for guid, why in unread.items()},
         )
 
@@ -274,3 +275,10 @@ class Observer:
 
     def topology(self) -> ObservedFabric:
         return self._wire.discover().fabric
+
+
+def _by_leaf(ports: Iterable[tuple[int, int]]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, list[int]] = {}
+    for guid, port in ports:
+        found.setdefault(format_guid(guid), []).append(port)
+    return {leaf: tuple(each) for leaf, each in found.items()}

@@ -65,6 +65,7 @@ class Wire:
         self._lock = threading.RLock()
         self._client: MadClient | None = None
         self._map: _Map | None = None
+        self._leaves: set[int] = set()
         self._closed = False
 
     def close(self) -> None:
@@ -181,14 +182,16 @@ class Wire:
         return self.client.read_table(lid, entries, at.peer_port)
 
     def vacant(self) -> tuple[list[tuple[int, int, int, tuple[int, ...]]], dict[int, str]]:
-        """(switch GUID, LID, port, entries) of leaf ports that nothing is cabled to; and leaves that could not be read.
+        """(switch GUID, LID, port, entries) of leaf ports that nothing is seen at; and leaves that could not be read.
 
-        One leaf without an answer must not make the whole fabric unknown.
+        One leaf without an answer must not make the whole fabric unknown. A switch that had hosts is a leaf still when
+        all of them are off.
         """
         known = self._mapped(MAX_AGE)
         unread: dict[int, str] = {}
         used = {(e.guid, e.port) for link in known.discovery.fabric.links for e in link}
-        leaves = {h.peer_guid for h in known.discovery.hosts.values()} & known.discovery.switch_lids.keys()
+        self._leaves |= {h.peer_guid for h in known.discovery.hosts.values()}
+        leaves = self._leaves & known.discovery.switch_lids.keys()
         out: list[tuple[int, int, int, tuple[int, ...]]] = []
         for node in known.discovery.fabric.nodes:
             if node.guid not in leaves:

@@ -186,12 +186,13 @@ class PortReading(Document):
     expected: tuple[int, ...] = Field(default=(), description="What this manager's file asks for.")
     capacity: int = 0
     leaf: str = ""
+    leaf_guid: Guid | None = None
     leaf_port: int = 0
     unreachable: str = ""
 
 
 class VacantPort(Document):
-    """An uncabled port of a leaf whose table still has keys besides the default one."""
+    """A port of a leaf that nothing is seen at, and whose table still has keys besides the default one."""
 
     switch_guid: Guid
     port: int
@@ -204,6 +205,10 @@ class Tables(Document):
         default=None, description="Port that the subnet manager runs on, and that the others were asked from."
     )
     vacant: tuple[VacantPort, ...] = ()
+    idle: dict[str, tuple[int, ...]] = Field(
+        default_factory=dict[str, tuple[int, ...]],
+        description="GUID of a leaf, to its ports that nothing is seen at and whose tables were read, `vacant` or not.",
+    )
     unread_leaves: dict[str, str] = Field(
         default_factory=dict[str, str],
         description="GUID of a leaf whose ports without a cable could not be read, to the reason.",

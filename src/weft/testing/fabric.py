@@ -107,6 +107,22 @@ class FakeFabric(OpenSm):
         """Disconnect the cable of a host port."""
         self.wire.cut.add(port_guid)
 
+    def switch_off(self, port_guid: int) -> None:
+        """Of a host that is off: nothing is seen at its leaf's port, whose table stays."""
+        self.wire.off.add(port_guid)
+
+    def switch_on(self, port_guid: int) -> None:
+        self.wire.off.discard(port_guid)
+        self.wire.believed.pop(port_guid, None)
+        self.wire.sweep()
+
+    def change_guid(self, port_guid: int, other: int) -> None:
+        """An adapter that was given another one: the old one is seen nowhere."""
+        wire = self.wire
+        wire.hosts[other], wire.leaves[other] = wire.hosts.pop(port_guid), wire.leaves.pop(port_guid)
+        wire.places[other] = wire.places.pop(port_guid)
+        wire.believed.pop(port_guid, None)
+
     def repair(self, port_guid: int) -> None:
         """Reconnect it: the manager reads the port's table again and corrects it."""
         self.wire.cut.discard(port_guid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from weft.generate.partitions_conf import WeftPartition, rewrite
 from weft.model.agentapi import (
@@ -19,14 +20,15 @@ from weft.model.agentapi import (
     RepairResult,
     Tables,
     TablesQuery,
+    VacantPort,
     WeftPartitionDocument,
 )
 from weft.model.errors import ConflictError, InputError, PermanentError, UnknownError
 from weft.model.fabric import End, ManagerState, ObservedFabric, ObservedNode, PortErrors
-from weft.model.ids import FULL_MEMBER, format_guid
+from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.mark import Mark
 from weft.model.subnet import PathProbe
-from weft.testing.fabric_wire import FakeWire, PartitionFile, digest
+from weft.testing.fabric_wire import NOWHERE, FakeWire, PartitionFile, digest
 
 
 class FakeManager:
@@ -194,26 +196,44 @@ class FakeManager:
                 wire.reads_until_sweep -= 1
                 if not wire.reads_until_sweep:
                     wire.sweep()
-            guids = wire.hosts if query.port_guids is None else query.port_guids
-            return self.eyes(
-                Tables(own_port=self.port_guid, ports=tuple(self._reading(g) for g in sorted(guids)))
-            )
+            if query.port_guids is not None:
+                return self.eyes(
+                    Tables(own_port=self.port_guid, ports=tuple(map(self._reading, sorted(query.port_guids))))
+                )
+            ports = tuple(self._reading(g) for g in sorted(wire.hosts.keys() - wire.off))
+            return self.eyes(Tables(own_port=self.port_guid, ports=ports, **self._idle()))
+
+    def _idle(self) -> dict[str, Any]:
+        """Ports of leaves whose hosts are off."""
+        wire, idle = self._wire, dict[str, tuple[int, ...]]()
+        vacant: list[VacantPort] = []
+        for guid in sorted(wire.off):
+            place = wire.places.get(guid)
+            if place is None or place.guid is None:
+                continue
+            leaf = format_guid(place.guid)
+            idle[leaf] = (*idle.get(leaf, ()), place.port)
+            if keys := tuple(k for k in sorted(wire.leaves[guid]) if k & ~FULL_MEMBER != DEFAULT_PKEY):
+                vacant.append(VacantPort(switch_guid=place.guid, port=place.port, keys=keys))
+        return {"idle": idle, "vacant": tuple(vacant)}
 
     def _reading(self, guid: int) -> PortReading:
         wire = self._wire
-        if guid in wire.cut or guid not in wire.hosts:
+        if guid in wire.cut | wire.off or guid not in wire.hosts:
             return PortReading(port_guid=guid, unreachable="not seen on the fabric")
         keys, leaf_keys = tuple(sorted(wire.hosts[guid])), tuple(sorted(wire.leaves[guid]))
-        known = self._readings.get(guid)
-        if known is None or (known.keys, known.leaf_keys) != (keys, leaf_keys):
+        known, place = self._readings.get(guid), wire.places.get(guid, NOWHERE)
+        now = (keys, leaf_keys, place.leaf, place.port)
+        if known is None or (known.keys, known.leaf_keys, known.leaf, known.leaf_port) != now:
             # An equal document is returned again, so that the fake costs little in benchmarks.
             known = self._readings[guid] = PortReading(
                 port_guid=guid,
                 keys=keys,
                 leaf_keys=leaf_keys,
                 capacity=wire.capacity,
-                leaf="leaf",
-                leaf_port=1,
+                leaf=place.leaf,
+                leaf_guid=place.guid,
+                leaf_port=place.port,
             )
         return known
 
@@ -225,7 +245,7 @@ class FakeManager:
     def _path(self, source: int, destination: int) -> PathProbe:
         """A key that both have, at least one of them as full member, as the subnet administrator requires."""
         tables = [self._wire.believed.get(g, frozenset[int]()) for g in (source, destination)]
-        if not self._wire.cut & {source, destination}:
+        if not (self._wire.cut | self._wire.off) & {source, destination}:
             for key in sorted({k & ~FULL_MEMBER for k in tables[0]} & {k & ~FULL_MEMBER for k in tables[1]}):
                 if key | FULL_MEMBER in tables[0] | tables[1]:
                     return PathProbe(source=source, destination=destination, path=True, pkey=key)
@@ -236,9 +256,13 @@ class FakeManager:
         wire, written = self._wire, 0
         with wire.lock:
             for guid in query.port_guids:
-                if guid not in wire.cut and guid in wire.believed:
+                if guid not in wire.cut | wire.off and guid in wire.believed:
                     wire.hosts[guid], wire.leaves[guid] = set(wire.believed[guid]), set(wire.believed[guid])
                     written += 1
+            vacated = {k | bit for k in query.vacant_keys for bit in (0, FULL_MEMBER)}
+            for guid in wire.off:
+                written += len(wire.leaves[guid] & vacated)
+                wire.leaves[guid] -= vacated
         return RepairResult(written=written)
 
     def options(self) -> AgentOptions:
@@ -256,7 +280,8 @@ class FakeManager:
         ]
         ends = {n.name: n.guid for n in nodes}
         for node in site.nodes:
-            for hca in [h for h in node.hcas_on(fabric) if h.port_guid not in self._wire.cut]:
+            gone = self._wire.cut | self._wire.off
+            for hca in [h for h in node.hcas_on(fabric) if h.port_guid not in gone]:
                 name = f"{node.name} {hca.name}"
                 nodes.append(
                     ObservedNode(guid=hca.guid, kind="ca", name=name, ports=1, port_guids=(hca.port_guid,))

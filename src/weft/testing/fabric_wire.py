@@ -7,12 +7,15 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from weft.drivers.wire.places import LeafPort, places_of
 from weft.generate.partitions_conf import parse, split
 from weft.model.agentapi import ConfiguredPartition, WeftPartitionDocument
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.site import Site
 
 EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
+NOWHERE = LeafPort("leaf", None, 1)
+"""Of ports whose cables the site doesn't have."""
 
 
 class Manager(Protocol):
@@ -65,6 +68,8 @@ class FakeWire:
         self.leaves: dict[int, set[int]] = {g: {EVERYBODY} for g in guids}
         self.believed: dict[int, frozenset[int]] = {}
         self.cut: set[int] = set()
+        self.off: set[int] = set()
+        self.places = dict(places_of(site, fabric))
         self.faults: list[str] = []
         self.log: list[str] = []
         self.reads_until_sweep = 0
@@ -115,7 +120,7 @@ class FakeWire:
                 self.log.append(
                     f"ERR 0512: Failed to set PKey because Pkey table is full: {format_guid(guid)}"
                 )
-            if guid not in self.cut and self.believed.get(guid) != kept:
+            if guid not in self.cut | self.off and self.believed.get(guid) != kept:
                 self.believed[guid] = kept
                 self.hosts[guid], self.leaves[guid] = set(kept), set(kept)
 

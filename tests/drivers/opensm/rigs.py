@@ -48,7 +48,9 @@ class Rig(Protocol):
 
     def start(self, name: str) -> None: ...
 
-    def another_driver(self, ledger: Ledger | None = None) -> OpenSm: ...
+    def switch_off(self, guid: int) -> None: ...
+
+    def another_driver(self, ledger: Ledger | None = None, site: Site | None = None) -> OpenSm: ...
 
 
 def scope(pod: int = 1) -> Scope:
@@ -138,8 +140,11 @@ class FakeRig:
         else:
             self._fake.manager(agent).reachable = True
 
-    def another_driver(self, ledger: Ledger | None = None) -> OpenSm:
-        return OpenSm(self.site, FABRIC, ledger or NoLedger(), agents=self._fake.managers)
+    def switch_off(self, guid: int) -> None:
+        self._fake.switch_off(guid)
+
+    def another_driver(self, ledger: Ledger | None = None, site: Site | None = None) -> OpenSm:
+        return OpenSm(site or self.site, FABRIC, ledger or NoLedger(), agents=self._fake.managers)
 
 
 class RealRig:
@@ -164,8 +169,11 @@ class RealRig:
         self._cut: set[int] = set()
         self.driver = self.another_driver()
 
-    def another_driver(self, ledger: Ledger | None = None) -> OpenSm:
-        return OpenSm(self.site, FABRIC, ledger or NoLedger())
+    def switch_off(self, guid: int) -> None:
+        self.cut(guid)
+
+    def another_driver(self, ledger: Ledger | None = None, site: Site | None = None) -> OpenSm:
+        return OpenSm(site or self.site, FABRIC, ledger or NoLedger())
 
     def close(self) -> None:
         self._supervisor.stop()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.drivers.opensm.rigs import FABRIC, FOREIGN, FakeRig, Rig, host_ports, partition, scope, seen, until
 from weft.drivers.opensm import OpenSm
+from weft.drivers.wire.items import Plane
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabric import ManagerState
 from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, format_guid
-from weft.model.resources import Kind, Status
-from weft.model.site import FabricManager
+from weft.model.resources import Kind, Resource, SegmentSpec, Status
+from weft.model.site import FabricManager, Site
 from weft.planning.fabric.portkeys import full
 from weft.ports.ledger import NoLedger
 
@@ -241,3 +243,58 @@ def test_a_port_whose_table_is_full_is_known(rig: Rig) -> None:
     assert len(rig.driver.tables([ports[0]])[ports[0]].keys) == 64
     rig.cut(ports[2])
     assert ports[2] not in rig.another_driver().entries(ports[:3])
+
+
+def machines_site(rig: Rig, names: Collection[str]) -> Site:
+    """The same, where these nodes are bare-metal machines."""
+    machine = {"machine": "12345678-0000-4000-8000-000000000001"}
+    nodes = [n.model_copy(update=machine if n.name in names else {}) for n in rig.site.nodes]
+    return rig.site.model_copy(update={"nodes": tuple(nodes)})
+
+
+def results(driver: OpenSm, former: Resource, plane: Plane) -> list[tuple[str, str]]:
+    """Of former members: result, and what was seen."""
+    assert isinstance(former.spec, SegmentSpec)
+    clean = driver.clean(former.spec, driver.snapshot())
+    return [(i.result, i.seen) for i in clean.items if i.plane == plane]
+
+
+def test_of_a_machine_that_is_off_the_leafs_port_is_proof_and_of_another_host_nothing_is(rig: Rig) -> None:
+    """Its own table can't be read; it is written anew when the port comes up."""
+    nodes = [n for n in rig.site.nodes if n.role == "compute"][:2]
+    first, second = (n.hcas[0].port_guid for n in nodes)
+    driver = rig.another_driver(site=machines_site(rig, [n.name for n in nodes]))
+    former = partition(0x101, [first, second])
+    driver.create(scope(), [former], {})
+    until("they are members", lambda: 0x8101 in driver.tables([second])[second].leaf_keys or ())
+    places = results(driver, former, Plane.ADAPTER)
+    assert [r for r, _ in places] == ["clean"] * 2 and all("where the site has it" in s for _, s in places)
+    rig.switch_off(first)
+    driver.delete(scope(), [former], {})
+    until("it is proved absent", lambda: not driver.find(scope(), [former], {})["partition"].there)
+    (one, seen_of_one), (other, _) = results(driver, former, Plane.HOST)
+    assert (one, other) == ("clean", "clean") and "nothing is seen at" in seen_of_one
+    assert "0x8101" not in seen_of_one
+    (_, told), (_, on) = results(driver, former, Plane.ADAPTER)
+    assert "its port is down" in told and "where the site has it" in on
+    as_host = rig.another_driver()
+    assert as_host.find(scope(), [former], {})["partition"].there
+    assert [r for r, _ in results(as_host, former, Plane.HOST)] == ["unknown", "clean"]
+    assert results(as_host, former, Plane.ADAPTER) == []
+
+
+def test_machines_whose_adapters_have_changed_places_are_not_clean(rig: Rig) -> None:
+    """Each has the other's GUID: that is what the site says after its two cables were swapped, too."""
+    nodes = [n for n in rig.site.nodes if n.role == "compute"][:2]
+    swapped = machines_site(rig, [n.name for n in nodes])
+    one, two = (f"{n.name}/{n.hcas[0].name}" for n in nodes)
+    links = [
+        k.model_copy(
+            update={"a": {one: two, two: one}.get(k.a, k.a), "b": {one: two, two: one}.get(k.b, k.b)}
+        )
+        for k in swapped.links
+    ]
+    driver = rig.another_driver(site=swapped.model_copy(update={"links": tuple(links)}))
+    former = partition(0x101, [n.hcas[0].port_guid for n in nodes])
+    found = results(driver, former, Plane.ADAPTER)
+    assert [r for r, _ in found] == ["not clean"] * 2 and all("the site has it at" in s for _, s in found)

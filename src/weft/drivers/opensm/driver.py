@@ -18,6 +18,7 @@ from weft.drivers.opensm.status import fabric_status
 from weft.drivers.segments import SegmentDriver, segment_of
 from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
 from weft.drivers.wire.items import port_table
+from weft.drivers.wire.places import machine_places
 from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import (
     PathsQuery,
@@ -270,7 +271,14 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         files = self._agents.files()
         master = self._agents.master(files)
         tables = self._sight.all(master.tables(TablesQuery()), master.name)
-        seen = Seen(master.name, files.read, files.unread, tables, self._ports)
+        seen = Seen(
+            master.name,
+            files.read,
+            files.unread,
+            tables,
+            self._ports,
+            machine_places(self._site, self._fabric),
+        )
         return OpenSmSnapshot(self._site, self._fabric, began, seen)
 
     def _change(self, edit: Edit, vacate: frozenset[int], fence: Fence, patient: bool = False) -> None:

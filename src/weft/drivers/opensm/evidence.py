@@ -8,6 +8,7 @@ from functools import cached_property
 from weft.drivers.opensm.observe import Seen
 from weft.drivers.opensm.section import Wanted
 from weft.drivers.wire.items import Plane, PortTables, WireReading, port_seen, wire_items
+from weft.drivers.wire.places import Where, seen_at
 from weft.model.agentapi import AgentPartitions
 from weft.model.errors import OutsideError, WeftError
 from weft.model.fabric import Clean, Configured, EvidenceItem, PortSeen, Snapshot
@@ -30,7 +31,9 @@ class OpenSmSnapshot(Snapshot):
 
     @cached_property
     def reading(self) -> WireReading:
-        return WireReading(self.site, self.fabric, self.tables, self.seen.on_wire, self.seen.master)
+        seen = self.seen
+        where = Where(seen.machines, seen.idle, seen_at(seen.ports.values()))
+        return WireReading(self.site, self.fabric, self.tables, seen.on_wire, seen.master, where)
 
     def _ports(self) -> Mapping[str, PortSeen]:
         return {format_guid(g): port_seen(self.site, t) for g, t in self.tables.items()}

@@ -11,11 +11,12 @@ independently of pods (`OpenSm.level`), and until then one unreachable standby m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from weft.drivers.opensm.section import Wanted
 from weft.drivers.wire.items import keys_on_wire
+from weft.drivers.wire.places import Idle, LeafPort, down_at, idle_ports
 from weft.model.agentapi import AgentPartitions, PortReading, Tables, VacantPort, WeftPartitionDocument
 from weft.model.errors import WeftError
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
@@ -34,6 +35,7 @@ class Seen:
         files: agent -> its file; `unread`: agent -> why it could not be read.
         tables: every host port, and the vacant leaf ports.
         known_ports: port GUIDs of the site; the absence of others proves nothing and is no problem.
+        machines: port GUID of machines' adapters -> where they are cabled.
     """
 
     master: str
@@ -41,6 +43,11 @@ class Seen:
     unread: Mapping[str, WeftError]
     tables: Tables
     known_ports: frozenset[int]
+    machines: Mapping[int, LeafPort] = field(default_factory=dict[int, LeafPort])
+
+    @cached_property
+    def idle(self) -> Idle:
+        return idle_ports(self.tables)
 
     @cached_property
     def ports(self) -> Mapping[int, PortReading]:
@@ -107,6 +114,8 @@ def _if_absent(spec: Wanted, seen: Seen, standbys: Sequence[str]) -> Observed:
     reasons = [] if seen.files[seen.master].digest else [f"the file of {seen.master} is missing"]
     for guid in spec.members:
         port = seen.ports.get(guid)
+        if port is None and down_at(guid, seen.machines, seen.idle):
+            continue  # what its leaf's port still has is among the vacant ones
         if (port is None and guid in seen.known_ports) or (port is not None and port.unreachable):
             why = port.unreachable if port is not None else "not seen on the fabric"
             reasons.append(f"the table of former member {format_guid(guid)} can't be read: {why}")
@@ -179,11 +188,11 @@ def _member(pkey: int, port: PortReading) -> Iterator[Difference]:
     tables = [(f"port {format_guid(port.port_guid)}", port.keys)]
     if port.leaf_keys is not None:
         tables.append((f"{port.leaf}[{port.leaf_port}] of {format_guid(port.port_guid)}", port.leaf_keys))
-    for field, keys in tables:
+    for where, keys in tables:
         full, limited = pkey | FULL_MEMBER in keys, pkey in keys
         if not full or limited:
             observed = "full and limited" if full else "limited" if limited else "no member"
-            yield Difference(field=field, wanted="full", observed=observed)
+            yield Difference(field=where, wanted="full", observed=observed)
 
 
 def _facts(spec: Wanted, seen: Seen) -> dict[str, object]:

@@ -92,11 +92,14 @@ def _member(guid: int, left: bool, seen: UfmSnapshot, up: Collection[int]) -> Ev
         up: ports behind which its function is still up; empty: it isn't.
     """
     subject, nodes = f"{seen.named(guid)} {format_guid(guid)}", seen.nodes_of(guid)
-    if seen.physical(guid) and (why := seen.why_unread(guid)):
+    down = seen.down(guid) if seen.physical(guid) else ""
+    if seen.physical(guid) and not down and (why := seen.why_unread(guid)):
         return EvidenceItem(MEMBER, subject, "unknown", why, nodes)
     listed = ", ".join(format_pkey(k) for k in sorted(seen.listing.of_port.get(guid, ()))) or "no partition"
     unread = "the site has no agent on" if seen.physical(guid) else "a virtual port's can't be, on"
     told = f"UFM lists it in {listed}; its own table was not read: {unread} {seen.fabric}"
+    if down:
+        told += f"; {down}, and its table is written anew when it comes up"
     if not seen.physical(guid):
         where = ", ".join(port_name(seen.site, v.physical) for v in seen.virtual.get(guid, ()))
         told += f"; UFM shows it behind {where}" if where else "; UFM shows no virtual port with it any more"

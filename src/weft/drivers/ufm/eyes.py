@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from weft.drivers.wire.agents import Agent, HttpAgent
 from weft.drivers.wire.items import PortTables, WireReading, keys_on_wire, port_table
+from weft.drivers.wire.places import Where, idle_ports, machine_places, seen_at
 from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import (
     AgentOptions,
@@ -61,7 +62,10 @@ class Eyes:
         def ask(agent: Agent) -> Looked:
             answer = self._sight.all(agent.tables(TablesQuery()), agent.name)
             tables = PortTables({p.port_guid: p for p in answer.ports})
-            reading = WireReading(self._site, self._fabric, tables, keys_on_wire(answer.ports), agent.name)
+            places = machine_places(self._site, self._fabric)
+            where = Where(places, idle_ports(answer), seen_at(answer.ports))
+            keys = keys_on_wire(answer.ports)
+            reading = WireReading(self._site, self._fabric, tables, keys, agent.name, where)
             return Looked(reading, answer.vacant)
 
         return self._first(ask)

@@ -45,7 +45,7 @@ def _if_absent(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> O
     reasons = [
         f"former member {format_guid(g)} can't be read: {why}"
         for g in members
-        if seen.physical(g) and (why := seen.why_unread(g))
+        if seen.physical(g) and (why := seen.why_unread(g)) and not seen.down(g)
     ]
     reasons += [f"{place} still has the key" for place in vacant_places(number, seen)]
     if reasons:

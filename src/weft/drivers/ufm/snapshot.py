@@ -9,6 +9,7 @@ from weft.drivers.ufm.eyes import Looked
 from weft.drivers.ufm.inventory import UfmPort, VirtualPort
 from weft.drivers.ufm.partitions import Listing
 from weft.drivers.wire.items import port_seen
+from weft.drivers.wire.places import machine_places
 from weft.model.fabric import Configured, Place, PortSeen, Snapshot
 from weft.model.ids import format_guid
 from weft.model.mark import Mark
@@ -94,6 +95,19 @@ class UfmSnapshot(Snapshot):
         if port is None:
             return "UFM doesn't list it"
         return "" if port.active else f"UFM shows it as {port.state}"
+
+    def down(self, guid: int) -> str:
+        """Of a machine's port that nobody answers at: what says that it is down; empty: nothing does.
+
+        A machine that was cleaned is off. Without an agent that is UFM's word, as all else is.
+        """
+        if guid not in machine_places(self.site, self.fabric):
+            return ""
+        if self.looked:
+            found = self.looked.wire.where.down(guid)
+            return f"nothing is seen at its leaf port {found[0].text}" if found else ""
+        port = self.inventory.get(guid)
+        return f"UFM shows it as {port.state}" if port is not None and not port.active else ""
 
     def named(self, guid: int) -> str:
         """For people: `node/adapter`, with `virtual port` for a VF's."""

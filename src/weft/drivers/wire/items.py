@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+from weft.drivers.wire.places import LeafPort, Where
 from weft.model.agentapi import PortReading
 from weft.model.fabric import EvidenceItem, Place, PortSeen
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
@@ -27,6 +28,7 @@ class Plane(StrEnum):
     HOST = "p_key host"
     LEAF = "p_key leaf"
     ELSEWHERE = "p_key elsewhere"
+    ADAPTER = "adapter"
 
 
 class PortTables(Mapping[int, PortTable]):
@@ -58,6 +60,7 @@ class WireReading:
         tables: port GUID -> its table.
         on_wire: P_Key (15 bits) -> host ports that have it, themselves or at their leaf.
         by: name of the agent.
+        where: where adapters of machines are.
     """
 
     site: Site
@@ -65,6 +68,7 @@ class WireReading:
     tables: PortTables
     on_wire: Mapping[int, frozenset[int]]
     by: str
+    where: Where = field(default_factory=Where)
 
 
 def keys_on_wire(ports: Iterable[PortReading]) -> dict[int, frozenset[int]]:
@@ -91,6 +95,7 @@ def port_seen(site: Site, table: PortTable) -> PortSeen:
 def wire_items(reading: WireReading, pkey: int, members: Collection[int]) -> Iterator[EvidenceItem]:
     """Former members' ports and leaf ports individually, then all others together."""
     for guid in members:
+        yield from _identity(reading, guid)
         yield from _port(reading, guid, pkey)
     yield _elsewhere(reading, pkey, frozenset(members))
 
@@ -100,6 +105,9 @@ def _port(reading: WireReading, guid: int, pkey: int) -> Iterator[EvidenceItem]:
     site, table = reading.site, reading.tables.get(guid)
     name, nodes = port_name(site, guid), nodes_of_port(site, guid)
     subject = f"{name} {format_guid(guid)}"
+    if table is None and (down := reading.where.down(guid)) is not None:
+        yield _port_that_is_down(reading, subject, pkey, *down, nodes)
+        return
     if table is None or table.unreachable:
         why = table.unreachable if table else "it was not found on the fabric"
         yield EvidenceItem(Plane.HOST, subject, "unknown", why, nodes)
@@ -115,6 +123,36 @@ def _port(reading: WireReading, guid: int, pkey: int) -> Iterator[EvidenceItem]:
         result = "not clean" if side in dirty else "clean"
         seen = f"table read from the port by way of {reading.by}: {listed}"
         yield EvidenceItem(plane, subject, result, seen, nodes)
+
+
+def _port_that_is_down(
+    reading: WireReading,
+    subject: str,
+    pkey: int,
+    place: LeafPort,
+    keys: frozenset[int],
+    nodes: tuple[str, ...],
+) -> EvidenceItem:
+    """Of a machine that is off: the leaf keeps it apart, and the manager writes its own table when it comes up."""
+    seen = f"nothing is seen at {place.text}; its table, read from the leaf by way of {reading.by}: {_keys(keys)}"
+    return EvidenceItem(
+        Plane.HOST,
+        subject,
+        "not clean" if pkey in _numbers(keys) else "clean",
+        seen,
+        nodes,
+        ("its own table: the port is down, and its table is written anew when it comes up",),
+    )
+
+
+def _identity(reading: WireReading, guid: int) -> Iterator[EvidenceItem]:
+    """That a machine's adapter has the GUID that the site has: whoever had root on it may have given it another."""
+    if (found := reading.where.identity(guid)) is None:
+        return
+    good, seen = found
+    subject = f"{port_name(reading.site, guid)} {format_guid(guid)}"
+    result = "unknown" if good is None else "clean" if good else "not clean"
+    yield EvidenceItem(Plane.ADAPTER, subject, result, seen, nodes_of_port(reading.site, guid))
 
 
 def _elsewhere(reading: WireReading, pkey: int, members: frozenset[int]) -> EvidenceItem:
