@@ -345,14 +345,44 @@ def test_firmware_that_can_not_be_read_gives_no_machine_back(rig: Rig, tmp_path:
         assert isinstance(strict.give_back(taken), WeftError) and strict.see_mark()
 
 
+NIC = {"component": "nic:NIC.Slot.1", "initial_version": "28.39.1002"}
+
+
+@pytest.mark.parametrize(
+    ("now", "flashed", "why"),
+    [
+        ("28.39.1002", None, ""),
+        ("28.43.2566", "28.43.2566", ""),  # by a step of Ironic's own
+        ("66.6.6666", None, "firmware of nic:NIC.Slot.1 is 66.6.6666; it was 28.39.1002 at the enrolment"),
+        ("66.6.6666", "28.43.2566", "firmware of nic:NIC.Slot.1 is 66.6.6666"),
+        (None, None, "firmware of nic:NIC.Slot.1 isn't known to Ironic any more"),
+    ],
+)
+def test_firmware_that_the_site_lists_nowhere_is_as_it_was_at_the_enrolment(
+    rig: Rig, tmp_path: Path, now: str | None, flashed: str | None, why: str
+) -> None:
+    """Except what Ironic itself has flashed since; what is listed may be any listed version."""
+    taken = rig.take()
+    rig.use()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.empty()
+    with strictly(rig, tmp_path, replace(LISTED, unchanged=True)) as strict:
+        changed = {**NIC, "current_version": now, "last_version_flashed": flashed}
+        strict.ironic.hardware = {"firmware": [*FIRMWARE, changed], "bios": BIOS}
+        error = strict.give_back(taken)
+        assert (why in str(error) and error is not None) if why else error is None
+        if not why:
+            assert "all other firmware as at the enrolment" in strict.see(taken).reason
+
+
 @contextmanager
-def strictly(rig: Rig, folder: Path) -> Generator[Rig]:
+def strictly(rig: Rig, folder: Path, demands: Demands = LISTED) -> Generator[Rig]:
     """The same Ironic, of a site with lists."""
     with tiny_cloud(TinyIronic) as (ironic, text):
         assert isinstance(ironic, TinyIronic)
         ironic.nodes, ironic.history = rig.ironic.nodes, rig.ironic.history
         (folder / "clouds.yaml").write_text(text)
-        sessions = Sessions("weft", [folder / "clouds.yaml"], cleaning=LISTED)
+        sessions = Sessions("weft", [folder / "clouds.yaml"], cleaning=demands)
         driver = OpenStackDriver("lab", sessions, machines=True)
         yield Rig(ironic, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
         driver.close()

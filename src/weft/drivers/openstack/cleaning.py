@@ -42,17 +42,20 @@ class Demands:
     Attributes:
         steps: as interface.step.
         firmware: component -> versions that are allowed.
+        unchanged: all other components have the version that Ironic read first, or has flashed itself.
         bios: setting -> value.
     """
 
     steps: frozenset[str] = frozenset()
     firmware: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     bios: Mapping[str, str] = field(default_factory=dict[str, str])
+    unchanged: bool = False
 
     @classmethod
     def of(cls, cloud: Cloud) -> Demands:
         firmware = {component: frozenset(versions) for component, versions in cloud.firmware.items()}
-        return cls(frozenset(cloud.cleaning_steps), firmware, cloud.bios_settings)
+        steps = frozenset(cloud.cleaning_steps)
+        return cls(steps, firmware, cloud.bios_settings, cloud.firmware_unchanged)
 
 
 @dataclass(frozen=True, slots=True)

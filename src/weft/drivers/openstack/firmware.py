@@ -9,7 +9,7 @@ Source: ironic 39, `conductor.cleaning`, `conductor.utils.node_update_cache`; ap
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.service import Json
@@ -24,7 +24,9 @@ def firmware_text(demands: Demands) -> str:
     """For the receipt, of a machine without differences."""
     parts = [f"firmware of {', '.join(sorted(demands.firmware))}"] if demands.firmware else []
     parts += [f"{len(demands.bios)} BIOS settings"] if demands.bios else []
-    return f"{' and '.join(parts)} as the site lists them, as Ironic last read them" if parts else ""
+    told = [f"{' and '.join(parts)} as the site lists them"] if parts else []
+    told += ["all other firmware as at the enrolment"] if demands.unchanged else []
+    return f"{', '.join(told)}, as Ironic last read them" if told else ""
 
 
 def firmware_differences(own: Project, machine: str, demands: Demands) -> tuple[str, ...]:
@@ -33,11 +35,14 @@ def firmware_differences(own: Project, machine: str, demands: Demands) -> tuple[
     Raises `UnknownError`.
     """
     found: list[str] = []
-    if demands.firmware:
-        read = _rows(own, machine, "firmware", "component", "current_version")
-        found += _versions(demands.firmware, read)
+    if demands.firmware or demands.unchanged:
+        rows = _rows(own, machine, "firmware", "component", "current_version")
+        found += _versions(demands.firmware, _values(rows, "component", "current_version"))
+        if demands.unchanged:
+            found += _changed(rows, demands.firmware)
     if demands.bios:
-        found += _settings(demands.bios, _rows(own, machine, "bios", "name", "value"))
+        rows = _rows(own, machine, "bios", "name", "value")
+        found += _settings(demands.bios, _values(rows, "name", "value"))
     return tuple(found)
 
 
@@ -49,6 +54,17 @@ def _versions(listed: Mapping[str, frozenset[str]], read: Mapping[str, str]) -> 
             yield f"firmware of {component} {told}; the site allows {', '.join(sorted(versions))}"
 
 
+def _changed(rows: Sequence[Json], listed: Container[str]) -> Iterator[str]:
+    """Of components that the site has no list for."""
+    for row in rows:
+        name, now = str(row["component"]), row["current_version"]
+        first, flashed = row.get("initial_version"), row.get("last_version_flashed")
+        if name in listed or (now is not None and now in (first, flashed)):
+            continue
+        told = f"is {now}" if now else "isn't known to Ironic any more"
+        yield f"firmware of {name} {told}; it was {first or 'not known'} at the enrolment"
+
+
 def _settings(listed: Mapping[str, str], read: Mapping[str, str]) -> Iterator[str]:
     for name, wanted in sorted(listed.items()):
         now = read.get(name)
@@ -57,13 +73,17 @@ def _settings(listed: Mapping[str, str], read: Mapping[str, str]) -> Iterator[st
             yield f"BIOS setting {name} {told}; the site has {wanted}"
 
 
-def _rows(own: Project, machine: str, what: str, key: str, value: str) -> dict[str, str]:
+def _values(rows: Sequence[Json], key: str, value: str) -> dict[str, str]:
+    return {str(row[key]): str(row[value]) for row in rows if row[value] is not None}
+
+
+def _rows(own: Project, machine: str, what: str, *fields: str) -> list[Json]:
+    """With these fields in each."""
     asked = f"read {what} of machine {machine}"
     version = VERSIONS[what]
     headers = {"OpenStack-API-Version": f"baremetal {version}", "X-OpenStack-Ironic-API-Version": version}
     answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}/{what}", headers=headers)
     rows: list[Json] = own.baremetal.rows(asked, answer, what)
-    try:
-        return {str(row[key]): str(row[value]) for row in rows if row[value] is not None}
-    except KeyError as error:
-        raise UnknownError(asked, "Ironic", f"a row without {error}: {answer.sentence()}"[:300]) from None
+    if missing := [name for row in rows for name in fields if name not in row]:
+        raise UnknownError(asked, "Ironic", f"a row without {missing[0]}: {answer.sentence()}"[:300])
+    return rows

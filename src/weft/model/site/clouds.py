@@ -178,6 +178,11 @@ class Cloud(Document):
         "component, such as bios, bmc or nic:NIC.Slot.1. A machine with any other version, or one "
         "unknown to Ironic, isn't clean.",
     )
+    firmware_unchanged: bool = Field(
+        default=False,
+        description="Bare metal: after cleaning, firmware that `firmware` doesn't list must have the version that "
+        "Ironic read at the machine's enrolment, or that Ironic itself has flashed since.",
+    )
     bios_settings: dict[FirmwareComponent, str] = Field(
         default_factory=dict,
         description="Bare metal: values that BIOS settings must have after cleaning, by Ironic's names.",
