@@ -161,6 +161,7 @@ def _cloud(gpus: set[str], settings: Settings) -> Cloud:
         machines_by="ironic" if settings.machines_by == "ironic" else "nova",
         bios_settings=metal.BIOS_SETTINGS if machines else {},
         firmware=metal.FIRMWARE if machines else {},
+        firmware_unchanged=bool(machines),
         management=ManagementNetwork(
             physical_network="physnet1",
             segments=Range(first=1000, last=1999),
