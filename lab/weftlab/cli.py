@@ -93,7 +93,8 @@ def _cloud_options(up: argparse.ArgumentParser) -> None:
     up.add_argument(
         "--guests",
         action="store_true",
-        help="boot servers of GPU nodes on InfiniBand as small virtual machines, on the management network",
+        help="boot servers of GPU nodes on InfiniBand as small virtual machines, on the management network, "
+        "and bare-metal machines",
     )
     up.add_argument(
         "--storage",

@@ -19,7 +19,7 @@ from weftlab.hypervisor import config as hypervisor
 from weftlab.hypervisor.bridges import bridge_of, guest_hosts
 from weftlab.layout import Layout
 from weftlab.metal import machines as metal
-from weftlab.metal.jobs import driver_path, has_machines, with_driver
+from weftlab.metal.jobs import has_machines, overlay, with_driver
 from weftlab.service import Check, Service
 from weftlab.storage.config import has_storage, with_cinder
 from weftlab.switches.labsite import lab_ovs
@@ -42,7 +42,7 @@ def write_configuration(layout: Layout, env: Path, site: Site, running: bool = F
             if api.name == "keystone" and ldap.is_there(layout):
                 found = ldap.with_domains(found, layout)
             if api.name == "neutron" and has_machines(site):
-                found = with_driver(found)
+                found = with_driver(found, layout, running)
             if api.name == "nova" and has_storage(site):
                 found = with_cinder(found, layout)
             (etc / file).write_text(config.render(found))
@@ -74,7 +74,9 @@ def write_configuration(layout: Layout, env: Path, site: Site, running: bool = F
     _hosts_path(layout).write_text(json.dumps(told))
 
 
-def api_service(layout: Layout, env: Path, api: Api, site: Site, after: tuple[str, ...]) -> Service:
+def api_service(
+    layout: Layout, env: Path, api: Api, site: Site, after: tuple[str, ...], running: bool = False
+) -> Service:
     """One process with threads for an API: the lab's limit is the processor, not the number of workers."""
     etc = str(layout.etc / api.name)
     return Service(
@@ -89,7 +91,7 @@ def api_service(layout: Layout, env: Path, api: Api, site: Site, after: tuple[st
         env={
             **QUIET,
             **{name: value.format(etc=etc) for name, value in api.env},
-            **(overlays(layout, site) if api.name == "neutron" else {}),
+            **(overlays(layout, site, running) if api.name == "neutron" else {}),
             **(ldap.environment(layout) if api.name == "keystone" and ldap.is_there(layout) else {}),
         },
         log=layout.log(f"{api.name}-uwsgi"),
@@ -121,7 +123,9 @@ def _led_by(layout: Layout, name: str) -> tuple[str, str, str, str]:
     return ("--service", name, str(layout.port(f"liar-{name}")), layout.url(name))
 
 
-def neutron_rpc(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -> Service:
+def neutron_rpc(
+    layout: Layout, env: Path, site: Site, after: tuple[str, ...], running: bool = False
+) -> Service:
     return Service(
         name="neutron-rpc",
         argv=(
@@ -129,7 +133,7 @@ def neutron_rpc(layout: Layout, env: Path, site: Site, after: tuple[str, ...]) -
             *("--config-file", str(layout.etc / "neutron" / "neutron.conf")),
             *("--log-file", str(layout.log("neutron-rpc"))),
         ),
-        env={**QUIET, **overlays(layout, site)},
+        env={**QUIET, **overlays(layout, site, running)},
         log=layout.log("neutron-rpc-out"),
         logs=(layout.log("neutron-rpc"),),
         cwd=layout.work / "neutron-rpc",
@@ -152,10 +156,10 @@ def fleet(layout: Layout, env: Path, site: Site, after: tuple[str, ...], running
     )
 
 
-def overlays(layout: Layout, site: Site) -> dict[str, str]:
-    """What Neutron's processes find beside their environment."""
+def overlays(layout: Layout, site: Site, running: bool = False) -> dict[str, str]:
+    """What Neutron's processes find beside their environment. Args: running: machines boot."""
     paths = [*mlnx.environment(layout, site).values()]
-    paths += [str(driver_path(layout))] if has_machines(site) else []
+    paths += overlay(layout, running) if has_machines(site) else ()
     return {"PYTHONPATH": ":".join(paths)} if paths else {}
 
 

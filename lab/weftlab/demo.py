@@ -42,11 +42,11 @@ LABS: dict[str, tuple[dict[str, Any], str]] = {
         "four Ethernet switches (Open vSwitch behind Arista's, NVIDIA's and SONiC's interfaces)",
     ),
     "metal": (
-        {"nodes": 4, "computes": 1, "ipus": 0, "metal": 2},
-        "OpenSM over a simulated fabric, Ironic with two machines behind a Redfish emulator",
+        {"nodes": 4, "computes": 1, "ipus": 0, "metal": 2, "guests": True},
+        "OpenSM over a simulated fabric, Ironic with two machines by QEMU behind a Redfish emulator",
     ),
     "ironic": (
-        {"nodes": 4, "computes": 1, "ipus": 0, "metal": 2, "machines_by": "ironic"},
+        {"nodes": 4, "computes": 1, "ipus": 0, "metal": 2, "guests": True, "machines_by": "ironic"},
         "OpenSM over a simulated fabric, Ironic with two machines that Nova knows nothing of",
     ),
     "site": (

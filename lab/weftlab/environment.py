@@ -162,10 +162,10 @@ def ensure_alone(cache: Path, name: str, pins: Path, distributions: tuple[str, .
     return _ensure(path, (pins,), distributions, say)
 
 
-def install_overlay(env: Path, target: Path, package: str) -> None:
-    """A package, without what it depends on, in a folder beside the environment. Raises `LabError`."""
+def install_overlay(env: Path, target: Path, *packages: str) -> None:
+    """Packages, without what they depend on, in a folder beside the environment. Raises `LabError`."""
     python = str(env / "bin/python")
-    _must([uv(), "pip", "install", "-q", "--python", python, "--no-deps", "--target", str(target), package])
+    _must([uv(), "pip", "install", "-q", "--python", python, "--no-deps", "--target", str(target), *packages])
 
 
 def uv() -> str:

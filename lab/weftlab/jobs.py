@@ -48,11 +48,11 @@ def cloud_jobs(
         after = (f"schema of {api.name}",) if fresh else ("mariadb",)
         needs = (*after, "rabbitmq") if api.name in ("neutron", "nova") else after
         needs += ("schema of mlnx",) if api.name == "neutron" and mlnx.is_served(site) else ()
-        jobs.append(cloud.api_service(layout, env, api, site, needs))
+        jobs.append(cloud.api_service(layout, env, api, site, needs, running))
     if ldap.is_there(layout):
         jobs.append(ldap.server(layout))
     if has_machines(site):
-        jobs += metal_jobs(layout, site, filled)
+        jobs += metal_jobs(layout, site, filled, running)
     if has_storage(site):
         jobs += storage_jobs(layout, filled, lab_ovs(layout) if running else None)
     if mlnx.is_served(site):
@@ -99,7 +99,7 @@ def _host_jobs(layout: Layout, env: Path, site: Site, filled: tuple[str, ...], r
     guests, bridges = (("libvirtd",), ("host-bridges",)) if running else ((), ())
     nova = (*filled, "rabbitmq", "keystone", "placement", *bare, *guests)
     return [
-        cloud.neutron_rpc(layout, env, site, (*filled, *own, "rabbitmq")),
+        cloud.neutron_rpc(layout, env, site, (*filled, *own, "rabbitmq"), running),
         cloud.fleet(layout, env, site, nova, running),
         cloud.agents(layout, env, site, (*filled, "rabbitmq", *bridges), running),
         Step(

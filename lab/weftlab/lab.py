@@ -181,9 +181,9 @@ class Lab:
                 environment.install_packages(mlnx.FRONT_PACKAGES, self.say)
                 mlnx.write_front(self.layout)
             if has_machines(site):
-                environment.install_packages(metal_jobs.PACKAGES, self.say)
-                metal_jobs.ensure(self.layout.cache, self.say)
-                metal_jobs.write(self.layout, site)
+                environment.install_packages(metal_jobs.packages(running), self.say)
+                metal_jobs.ensure(self.layout.cache, env, running, self.say)
+                metal_jobs.write(self.layout, site, running)
             if running:
                 environment.install_packages(hypervisor.packages(), self.say)
                 hypervisor.ensure(self.layout.cache, self.say)

@@ -1,28 +1,43 @@
-"""`make demo DEMO=metal`: two machines from their enrolment to a receipt with the record of their cleaning."""
+"""`make demo DEMO=metal`: two machines from their enrolment to logins, and a receipt with their cleaning's record."""
 
 from __future__ import annotations
 
 import json
-import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from weft.model.site import Node
 from weft.planning.fabric.addressing import mac_of_guid
+from weftlab.bootstrap import connect
 from weftlab.gpudemo import Demo
+from weftlab.hypervisor.image import NAME
+from weftlab.hypervisor.login import Door, guests_of, make_key
+from weftlab.layout import Layout
 from weftlab.metal.enroll import list_path, system
 from weftlab.metal.machines import FLAVOR, machines
+from weftlab.switches.front import PARKING
+from weftlab.switches.labsite import lab_ovs
 
-POD = f"""\
+POD = """\
 name: demo
-nodes: {{kind: bare_metal, count: 2, flavor: {FLAVOR}, image: tiny}}
+nodes: {{kind: bare_metal, count: 2, flavor: {flavor}, image: {image}}}
 fabric: {{isolation: partition}}
+access: {{ssh_key: {key}}}
 """
+SECRET = "what the tenant leaves on the disk"
 
 
-def in_iso(image: Path, path: str) -> str:
-    """A file of a config drive, as the machine reads it. Raises `CalledProcessError`."""
-    command = ["isoinfo", "-J", "-i", str(image), "-x", path]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def disk_of(layout: Layout, node: Node) -> Path:
+    """A machine's disk; there is none while nothing has used it since it was erased."""
+    return layout.data / "machines" / str(node.machine) / "disk"
+
+
+def addresses_in_drive(text: str) -> dict[str, str]:
+    """MAC address of a link -> static address on it. Args: text: a config drive's network_data.json."""
+    told = json.loads(text)
+    macs = {link["id"]: link["ethernet_mac_address"] for link in told["links"]}
+    return {macs[n["link"]]: n["ip_address"] for n in told["networks"] if n["type"] == "ipv4"}
 
 
 class MetalDemo(Demo):
@@ -36,44 +51,73 @@ class MetalDemo(Demo):
             mark = found.extra.get("weft", "no mark")
             print(f"Ironic: {node.name} {found.provision_state}, {found.power_state}, {mark}", flush=True)
 
-    def disks(self, wanted: bool) -> None:
-        """What the tenant's deployment left on the machines' disks; the demo fails if it isn't as it should be."""
-        for node in machines(self.lab.site):
-            folder = self.lab.layout.data / "machines" / str(node.machine)
-            left = sorted(f.name for f in folder.iterdir())
-            print(f"disk of {node.name}: {', '.join(left) or 'empty'}", flush=True)
-            if bool(left) != wanted:
-                raise SystemExit(f"weft demo: the disk should {'not ' if wanted else ''}be empty")
+    def login(self, key: Path) -> None:
+        """Into each machine, by its address in the pod's VLAN; what it was told, and whom it reaches."""
+        layout = self.lab.layout
+        there = guests_of(self.pod("demo", "team-a"), connect(layout).network)
+        door = Door(lab_ovs(layout), key)
+        nodes = {node.name: node for node in machines(self.lab.site)}
+        with door.into(there):
+            for name, address in there.addresses.items():
+                print(f"$ ssh root@{address} hostname", flush=True)
+                print(f"{door.awaited(address, 'hostname')}  ({name})", flush=True)
+                told = addresses_in_drive(door.awaited(address, "cat /run/network_data.json"))
+                for mac, static in told.items():
+                    print(f"its config drive: {static} on {mac}", flush=True)
+                if missing := {mac_of_guid(h.port_guid) for h in nodes[name].hcas} - told.keys():
+                    raise SystemExit(f"weft demo: {name} isn't told of {', '.join(sorted(missing))}")
+                door.awaited(address, f"echo {SECRET} > /dev/vda; sync")
+            members = list(there.addresses.values())
+            answers = sum(len(door.pings(a, [b for b in members if b != a])) for a in members)
+        pairs = len(members) * (len(members) - 1)
+        print(
+            f"{answers} of {pairs} pings between the machines were answered, in VLAN {there.vlan}", flush=True
+        )
+        outside = replace(there, vlan=there.vlan + 1)
+        with door.into(outside):
+            strangers = [a for a in members if door.reaches(a)]
+        print(f"{len(strangers)} of {len(members)} answered somebody in VLAN {outside.vlan}", flush=True)
+        if answers != pairs or strangers:
+            raise SystemExit("weft demo: machines must reach each other and nobody else")
 
-    def drives(self) -> None:
-        """What the machines' config drives tell them of their networks; the demo fails without the adapters' own."""
+    def disks(self, used: bool) -> None:
+        """What the tenant left on the machines' disks; the demo fails if it isn't as it should be."""
         for node in machines(self.lab.site):
-            drive = self.lab.layout.data / "machines" / str(node.machine) / "config-drive"
-            told = json.loads(in_iso(drive, "/openstack/latest/network_data.json"))
-            macs = {link["id"]: link["ethernet_mac_address"] for link in told["links"]}
-            static = {macs[n["link"]]: n["ip_address"] for n in told["networks"] if n["type"] == "ipv4"}
-            for mac, address in static.items():
-                print(f"config drive of {node.name}: {address} on {mac}", flush=True)
-            if missing := {mac_of_guid(hca.port_guid) for hca in node.hcas} - static.keys():
-                raise SystemExit(f"weft demo: {node.name} isn't told of {', '.join(sorted(missing))}")
+            disk = disk_of(self.lab.layout, node)
+            found = SECRET.encode() in (disk.read_bytes() if disk.exists() else b"")
+            print(f"disk of {node.name}: {'has' if found else 'lacks'} what the tenant wrote", flush=True)
+            if found != used:
+                raise SystemExit("weft demo: cleaning erases disks, and nothing else does")
+
+    def switch(self) -> None:
+        """The VLANs of the machines' switch ports; the demo fails if one isn't parked."""
+        ovs = lab_ovs(self.lab.layout)
+        tags = {n.name: ovs.vsctl("get", "port", n.name, "tag").strip() for n in machines(self.lab.site)}
+        print(f"switch ports: {', '.join(f'{n} in VLAN {t}' for n, t in tags.items())} (parking)", flush=True)
+        if set(tags.values()) != {str(PARKING)}:
+            raise SystemExit("weft demo: ports of free machines must be parked")
 
     def run(self) -> None:
-        (self.folder / "pod.yaml").write_text(POD)
+        key = make_key(self.folder)
+        pod = POD.format(flavor=FLAVOR, image=NAME, key=key.with_suffix(".pub").read_text().strip())
+        (self.folder / "pod.yaml").write_text(pod)
         self.say("two machines, which the lab has enrolled: once more changes nothing")
         layout = self.lab.layout
         files = (str(layout.site_path), str(list_path(layout)))
         print(list_path(layout).read_text(), end="")
         self.weft("site", "enroll", *files, cloud="enroller")
         self.ironic()
+        self.switch()
         self.say("what is ordered: pod.yaml")
-        print(POD, end="")
+        print(pod, end="")
         self.weft("pod", "plan", "-f", "pod.yaml")
         self.say("the order, until it is READY: Ironic deploys, then the adapters join the partition")
         self.weft("pod", "create", "-f", "pod.yaml", "--wait")
         self.weft("pod", "show", "demo")
         self.ironic()
-        self.disks(wanted=True)
-        self.drives()
+        self.say("login: the machines boot without hardware virtualization, so they take a moment")
+        self.login(key)
+        self.disks(used=True)
         self.say("the operator: an audit of cloud, machines and fabric")
         self.weft("audit", cloud="operator")
         self.say("release: the adapters leave the partition, Ironic cleans, its record is read")
@@ -85,5 +129,6 @@ class MetalDemo(Demo):
             if item["plane"] == "machine":
                 print(f"{item['result']}: {item['subject']}: {item['seen']}", flush=True)
         self.ironic()
-        self.disks(wanted=False)
+        self.disks(used=False)
+        self.switch()
         self.weft("audit", cloud="operator")

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.people import People, Person, assert_clean, connection, wait_for
+from tests.helpers.cloudinit import read_by_cloud_init
 from tests.helpers.ownlab import own_lab
 from weft.model.site import Node
-from weft.planning.fabric.addressing import mac_of_guid
+from weft.planning.fabric.addressing import IPoIBAddress, mac_of_guid
+from weftlab.hypervisor.image import NAME
+from weftlab.hypervisor.login import Door, guests_of, make_key
 from weftlab.lab import Lab
 from weftlab.metal.enroll import system
-from weftlab.metal.machines import FLAVOR, machines
-from weftlab.metaldemo import in_iso
+from weftlab.metal.machines import FLAVOR, mac, machines
+from weftlab.metaldemo import SECRET, disk_of
+from weftlab.switches.front import PARKING
+from weftlab.switches.labsite import lab_ovs
 
 pytestmark = [
     pytest.mark.cloud,
@@ -25,8 +32,9 @@ pytestmark = [
 ]
 POD = f"""\
 name: metal
-nodes: {{kind: bare_metal, count: 2, flavor: {FLAVOR}, image: tiny}}
+nodes: {{kind: bare_metal, count: 2, flavor: {FLAVOR}, image: {NAME}}}
 fabric: {{isolation: partition}}
+access: {{ssh_key: %s}}
 """
 PATIENCE = 240.0
 
@@ -34,7 +42,7 @@ PATIENCE = 240.0
 @pytest.fixture(scope="module", params=["ironic", "nova"])
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
     folder = tmp_path_factory.mktemp(f"metal-{request.param}")
-    with own_lab(folder, nodes=4, computes=1, ipus=0, metal=2, machines_by=request.param) as lab:
+    with own_lab(folder, nodes=4, computes=1, ipus=0, metal=2, guests=True, machines_by=request.param) as lab:
         yield lab
 
 
@@ -47,17 +55,18 @@ def nodes(lab: Lab) -> dict[str, Any]:
     return {node.name: bare.get_node(node.machine) for node in machines(lab.site)}
 
 
-def addresses_in_drive(lab: Lab, node: Node) -> dict[str, str]:
-    """MAC address of a link -> static address on it, as the machine's own config drive has them."""
-    drive = lab.layout.data / "machines" / str(node.machine) / "config-drive"
-    told = json.loads(in_iso(drive, "/openstack/latest/network_data.json"))
-    macs = {link["id"]: link["ethernet_mac_address"] for link in told["links"]}
-    return {macs[n["link"]]: n["ip_address"] for n in told["networks"] if n["type"] == "ipv4"}
+def hardware(lab: Lab, node: Node) -> dict[str, str]:
+    """Interface -> address, of a machine with an InfiniBand adapter, as its kernel would have them."""
+    long = IPoIBAddress(0x48, node.hcas[0].port_guid, flags=0x80).text
+    return {"eno1": mac(machines(lab.site).index(node)), "ib0": long}
 
 
-def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(lab: Lab, people: People) -> None:
+def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(
+    lab: Lab, people: People, tmp_path: Path
+) -> None:
     tenant, operator = people("team-a"), people("operator")
-    (tenant.folder / "metal.yaml").write_text(POD)
+    key = make_key(tmp_path)
+    (tenant.folder / "metal.yaml").write_text(POD % key.with_suffix(".pub").read_text().strip())
     made = tenant.weft("pod", "create", "-f", str(tenant.folder / "metal.yaml"), "--wait", timeout=500)
     assert made.code == 0, made.err
     by_nova = lab.site.clouds["lab"].machines_by == "nova"
@@ -65,13 +74,28 @@ def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(lab: Lab
 
     ports: Any = connection(lab, "operator").network.ports()
     there = {str(p.mac_address): str(p.fixed_ips[0]["ip_address"]) for p in ports if p.fixed_ips}
-    for node in machines(lab.site):
-        mac = mac_of_guid(node.hcas[0].port_guid)
-        assert addresses_in_drive(lab, node)[mac] == there[mac]
+    network: Any = connection(lab, "operator").network
+    guests = guests_of(tenant.weft("pod", "show", "metal", "--json").json, network)
+    door = Door(lab_ovs(lab.layout), key)
+    with door.into(guests):
+        for node in machines(lab.site):
+            drive = door.awaited(guests.addresses[node.name], "cat /run/network_data.json", PATIENCE)
+            read = read_by_cloud_init(json.loads(drive), hardware(lab, node), tmp_path / node.name)
+            address = there[mac_of_guid(node.hcas[0].port_guid)]
+            assert f"Address={address}/" in read.files["ib0"] and "DHCP=no" in read.files["ib0"]
+        first, second = guests.addresses.values()
+        assert door.pings(first, [second]) == {second}
+        door.awaited(first, f"echo {SECRET} > /dev/vda; sync")
+    with door.into(replace(guests, vlan=guests.vlan + 1)):
+        assert not door.reaches(first)
 
     one = machines(lab.site)[0].name
+    with door.into(guests):
+        door.awaited(guests.addresses[one], "touch /run/before")
     assert tenant.weft("pod", "reboot", "metal", one, "--hard").code == 0
     wait_for(lambda: nodes(lab)[one].power_state == "power on" and state(tenant) == "READY", PATIENCE)
+    with door.into(guests):
+        wait_for(lambda: door.run(guests.addresses[one], "test ! -e /run/before").returncode == 0, PATIENCE)
     rescued = tenant.weft("pod", "rescue", "metal", one)
     assert rescued.code == 0, rescued.err
     wait_for(lambda: nodes(lab)[one].provision_state == "rescue", PATIENCE)
@@ -87,6 +111,10 @@ def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(lab: Lab
     receipt = tenant.weft("pod", "receipt", "metal", "--json").json["receipt"]
     assert receipt["clean"]
     assert len([i for i in receipt["items"] if i["plane"] == "machine" and "disks erased" in i["seen"]]) == 2
+    assert len([i for i in receipt["items"] if i["plane"] == "adapter" and i["result"] == "clean"]) == 2
+    assert not any(disk_of(lab.layout, node).exists() for node in machines(lab.site))
+    tags = {lab_ovs(lab.layout).vsctl("get", "port", n.name, "tag").strip() for n in machines(lab.site)}
+    assert tags == {str(PARKING)}
     assert {(n.provision_state, n.extra.get("weft"), n.instance_id) for n in nodes(lab).values()} == {
         ("available", None, None)
     }

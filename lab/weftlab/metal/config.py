@@ -9,6 +9,8 @@ from weftlab import config
 from weftlab.config import Sections
 from weftlab.layout import Layout
 from weftlab.metal.machines import HOST, mac, machines
+from weftlab.switches.labsite import lab_ovs
+from weftlab.switches.openvswitch import SWITCHES
 
 USER = "ironic"
 CLEANING_NETWORK = "machines-cleaning"
@@ -30,11 +32,15 @@ INTERFACES = {
     "vendor": "no-vendor",
 }
 """Kind of hardware interface -> the one that every machine has."""
+BOOTING = {"boot": "redfish-virtual-media", "deploy": "lab-ramdisk"}
+"""Of machines that boot."""
 
 
-def ironic(layout: Layout) -> Sections:
-    """API and conductor in one process, without RPC."""
+def ironic(layout: Layout, boots: bool = False) -> Sections:
+    """API and conductor in one process, without RPC. Args: boots: the machines do."""
     data = layout.data / "ironic"
+    interfaces = {**INTERFACES, **(BOOTING if boots else {})}
+    nothing = f"{layout.url('bmc')}/images/none"
     return {
         "DEFAULT": {
             "log_dir": layout.log("ironic").parent,
@@ -49,7 +55,8 @@ def ironic(layout: Layout) -> Sections:
             "tempdir": data,
             "state_path": data,
             "enabled_hardware_types": "lab",
-            **{f"enabled_{kind}_interfaces": name for kind, name in INTERFACES.items()},
+            **{f"enabled_{kind}_interfaces": name for kind, name in interfaces.items()},
+            "isolinux_bin": "/usr/lib/ISOLINUX/isolinux.bin",
         },
         "database": {"connection": config.database_url(layout, "ironic")},
         "oslo_concurrency": {"lock_path": data / "lock"},
@@ -65,8 +72,11 @@ def ironic(layout: Layout) -> Sections:
             "sync_power_state_interval": 30,
             "clean_callback_timeout": 0,
             "record_step_flows_in_history": True,
+            # Virtual media wants to know an agent, which nothing boots.
+            "deploy_kernel": nothing,
+            "deploy_ramdisk": nothing,
         },
-        "deploy": {"http_root": data / "http", "http_url": layout.url("bmc")},
+        "deploy": {"http_root": data / "http", "http_url": f"{layout.url('bmc')}/images"},
         "pxe": {"tftp_root": data / "tftp"},
         "dhcp": {"dhcp_provider": "none"},
         **_others(layout),
@@ -109,8 +119,8 @@ def compute(layout: Layout) -> Sections:
     }
 
 
-def emulator(layout: Layout, site: Site) -> str:
-    """sushy-tools reads a Python file."""
+def emulator(layout: Layout, site: Site, boots: bool = False) -> str:
+    """sushy-tools reads a Python file. Args: boots: the machines do."""
     systems = [
         {
             "uuid": node.machine,
@@ -128,6 +138,13 @@ def emulator(layout: Layout, site: Site) -> str:
         "SUSHY_EMULATOR_AUTH_FILE": str(passwords_path(layout)),
         "SUSHY_EMULATOR_FAKE_SYSTEMS": systems,
     }
+    if boots:
+        values["WEFTLAB_BOOT"] = {
+            "space": str(lab_ovs(layout).folder / f"{SWITCHES}.space"),
+            "disks": str(layout.data / "machines"),
+            "consoles": str(layout.log("bmc").parent),
+            "images": str(layout.data / "ironic" / "http"),
+        }
     return "".join(f"{name} = {value!r}\n" for name, value in values.items())
 
 

@@ -30,7 +30,7 @@ PATIENCE = 240.0
 MEMORY_GIB = 1024
 GPU_IDS = "10de:2335"
 SWITCH, SWITCH_MAC = "mgmt", "02:00:00:00:ff:00"
-"""To which the machines' Ethernet ports are cabled; there is none in the lab."""
+"""To which the machines' Ethernet ports are cabled; a bridge where the machines boot, and nothing where they don't."""
 
 
 def write_secret(layout: Layout) -> None:
@@ -72,7 +72,13 @@ def cleaning_network(layout: Layout) -> None:
         provider_segmentation_id=CLEANING_VLAN,
     )
     if not list(network.subnets(network_id=found.id)):
-        network.create_subnet(network_id=found.id, ip_version=4, cidr="10.77.0.0/24", gateway_ip=None)
+        network.create_subnet(
+            network_id=found.id,
+            ip_version=4,
+            cidr="10.77.0.0/24",
+            gateway_ip=None,
+            is_dhcp_enabled=False,  # nothing boots over it
+        )
 
 
 def flavor(layout: Layout) -> None:
@@ -96,7 +102,7 @@ def list_path(layout: Layout) -> Path:
     return layout.etc / "bmc" / "machines.yaml"
 
 
-def write_list(layout: Layout, site: Site) -> None:
+def write_list(layout: Layout, site: Site, boots: bool = False) -> None:
     """The list, and what an inspection will find of each machine: a file that may be edited, as by a careless hand."""
     found = machines(site)
     ports = {node.name: mac(index) for index, node in enumerate(found)}
@@ -108,6 +114,7 @@ def write_list(layout: Layout, site: Site) -> None:
             "verify_ca": "false",  # there is no TLS
             "memory_gib": MEMORY_GIB,
             "disks": 1,
+            **({"boot_mode": "bios"} if boots else {}),
         },
         "accelerators": {GPU: GPU_IDS},
         "machines": {

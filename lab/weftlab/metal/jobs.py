@@ -10,10 +10,12 @@ from weftlab import checks, config, database, environment
 from weftlab.config import Sections
 from weftlab.environment import Say
 from weftlab.layout import Layout
+from weftlab.metal import boots as booting
 from weftlab.metal import config as metal
 from weftlab.metal import enroll
 from weftlab.metal.machines import HOST, machines, novas_machines
 from weftlab.service import Job, Service, Step, wait_until
+from weftlab.switches.labsite import lab_ovs
 
 PINS = Path(__file__).with_name("constraints.txt")
 PROGRAMS = Path(__file__).with_name("programs")
@@ -26,6 +28,7 @@ lab = weftlab_ironic:LabHardware
 
 [ironic.hardware.interfaces.deploy]
 lab = weftlab_ironic:LabDeploy
+lab-ramdisk = weftlab_ironic:LabRamdisk
 
 [ironic.hardware.interfaces.inspect]
 lab = weftlab_ironic:LabInspect
@@ -45,33 +48,43 @@ def driver_path(layout: Layout) -> Path:
     return layout.etc / "neutron" / "plugin"
 
 
-def ensure(cache: Path, say: Say) -> Path:
-    """Ironic's environment. Raises `LabError`."""
-    return environment.ensure_other(cache, "ironic", PINS, DISTRIBUTIONS, say)
+def packages(boots: bool) -> dict[str, str]:
+    return {**PACKAGES, **(booting.PACKAGES if boots else {})}
 
 
-def write(layout: Layout, site: Site) -> None:
-    """Configuration, Ironic's plug-in, and the folders that they name."""
+def ensure(cache: Path, env: Path, boots: bool, say: Say) -> None:
+    """Ironic's environment, and what Neutron needs for machines that boot. Raises `LabError`.
+
+    Args:
+        env: OpenStack's environment.
+    """
+    environment.ensure_other(cache, "ironic", PINS, DISTRIBUTIONS, say)
+    if boots:
+        booting.ensure_overlay(cache, env, say)
+
+
+def write(layout: Layout, site: Site, boots: bool = False) -> None:
+    """Configuration, Ironic's plug-in, and the folders that they name. Args: boots: the machines do."""
     etc = layout.etc / "ironic"
     etc.mkdir(parents=True, exist_ok=True)
-    (etc / "ironic.conf").write_text(config.render(metal.ironic(layout)))
+    (etc / "ironic.conf").write_text(config.render(metal.ironic(layout, boots)))
     for folder in (
         "ironic/lock",
         "ironic/http",
         "ironic/tftp",
         "machines",
         "inspections",
-        "bmc",
+        "bmc/media",
         f"nova/{HOST}/lock",
     ):
         (layout.data / folder).mkdir(parents=True, exist_ok=True)
     enroll.write_secret(layout)
-    enroll.write_list(layout, site)
-    (layout.etc / "bmc" / "emulator.conf").write_text(metal.emulator(layout, site))
+    enroll.write_list(layout, site, boots)
+    (layout.etc / "bmc" / "emulator.conf").write_text(metal.emulator(layout, site, boots))
     (layout.etc / "nova").mkdir(parents=True, exist_ok=True)
     (layout.etc / "nova" / f"{HOST}.conf").write_text(config.render(metal.compute(layout)))
     _plugin(plugin_path(layout), "weftlab_ironic", ENTRY_POINTS)
-    _plugin(driver_path(layout), "weftlab_neutron", DRIVER)
+    _plugin(driver_path(layout), "weftlab_neutron", DRIVER + (booting.DEVICE if boots else ""))
 
 
 def _plugin(folder: Path, module: str, entry_points: str) -> None:
@@ -87,14 +100,20 @@ def plugin_path(layout: Layout) -> Path:
     return layout.etc / "ironic" / "plugin"
 
 
-def with_driver(sections: Sections) -> Sections:
-    """Neutron's configuration with the driver that binds machines' ports, Ethernet and InfiniBand alike."""
+def with_driver(sections: Sections, layout: Layout, boots: bool) -> Sections:
+    """Neutron's configuration with the drivers that bind machines' ports: one for all, or two for those that boot."""
     drivers = f"{sections['ml2']['mechanism_drivers']},weftlab"
-    return {**sections, "ml2": {**sections["ml2"], "mechanism_drivers": drivers}}
+    bound = {**sections, "ml2": {**sections["ml2"], "mechanism_drivers": drivers}}
+    return booting.with_switch(bound, lab_ovs(layout)) if boots else bound
 
 
-def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...]) -> tuple[Job, ...]:
-    """Args: filled: jobs after which the databases have all that they have in every lab."""
+def overlay(layout: Layout, boots: bool) -> tuple[str, ...]:
+    """What Neutron's processes find beside their environment."""
+    return (str(driver_path(layout)), *(booting.overlay(layout) if boots else ()))
+
+
+def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...], boots: bool = False) -> tuple[Job, ...]:
+    """Args: filled: jobs after which the databases have all that they have in every lab; boots: the machines do."""
     env = environment.other_path(layout.cache, "ironic", PINS, DISTRIBUTIONS)
     conf = ("--config-file", str(layout.etc / "ironic" / "ironic.conf"))
     # At a second start nothing is to be done, but both would find that out.
@@ -124,12 +143,14 @@ def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...]) -> tuple[Job
                 *(str(env / "bin" / "python"), str(PROGRAMS / "bmc.py")),
                 *(str(layout.etc / "bmc" / "emulator.conf"), str(metal.secret_path(layout))),
             ),
-            env={"PYTHONWARNINGS": "ignore"},
+            env={"PYTHONWARNINGS": "ignore", "TMPDIR": str(layout.data / "bmc" / "media")},
             log=layout.log("bmc"),
             cwd=layout.work / "bmc",
             ready=checks.answers_http(layout.port("bmc"), "/redfish/v1"),
+            after=("machines' cables",) if boots else (),
             timeout=60,
         ),
+        *(_cabled(layout, site) if boots else ()),
         Step(
             "machines",
             lambda: enroll.machines_step(layout, site),
@@ -137,6 +158,11 @@ def metal_jobs(layout: Layout, site: Site, filled: tuple[str, ...]) -> tuple[Job
         ),
         *(_in_nova(layout, site) if novas_machines(site) else ()),
     )
+
+
+def _cabled(layout: Layout, site: Site) -> tuple[Job, ...]:
+    ovs = lab_ovs(layout)
+    return (Step("machines' cables", lambda: booting.cable(ovs, site), after=("host-bridges",)),)
 
 
 def _in_nova(layout: Layout, site: Site) -> tuple[Job, ...]:

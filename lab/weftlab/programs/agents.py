@@ -7,7 +7,7 @@ Neutron sets it ACTIVE and tells Nova. What a lost message left behind is found 
 are DOWN. There is no polling that Neutron would feel.
 
 HOSTS is a JSON file: host -> `devices` (physical network -> names) and `bridge`, its integration bridge on the lab's
-Open vSwitch (`plugs.py`), or null where nothing is plugged.
+Open vSwitch (`plugs.py`), or null where nothing is plugged. Machines that boot get their addresses from here, too.
 """
 
 import json
@@ -22,6 +22,7 @@ from pathlib import Path
 import openstack
 import oslo_messaging
 import plugs as plug
+from dhcp import Servers
 from neutron.agent import rpc as agent_rpc
 from neutron.common import config as common_config
 from neutron.conf.agent import common as agent_conf
@@ -36,6 +37,8 @@ SWITCHED = ("rocenet",)
 BOUND = {"hw_veb", "hostdev_physical", "ovs"}
 
 todo: "queue.Queue[tuple[str, str]]" = queue.Queue()
+machines: "queue.Queue[tuple[dict, dict | None]]" = queue.Queue()
+"""Ports of machines as Neutron told of them, and of what; None: they are gone."""
 
 
 def states(host):
@@ -126,6 +129,8 @@ class Listener:
 
     def port_update(self, context, **message):
         port = message.get("port") or {}
+        if port.get("binding:vnic_type") == "baremetal":
+            machines.put((port, message))
         host = port.get("binding:host_id", "")
         if (
             is_ours(self.hosts, host, port.get("binding:vif_type"))
@@ -138,7 +143,37 @@ class Listener:
         pass
 
     def port_delete(self, context, **message):
-        pass
+        machines.put(({"id": message["port_id"]}, None))
+
+
+def lease():
+    """What Neutron's DHCP agent does for ports of machines: on subnets with DHCP, until they are deleted."""
+    servers, known = Servers(plug.vsctl), {}
+    while True:
+        port, network = machines.get()
+        offered = network and (plug.vlan_of(network), port["mac_address"], port["fixed_ips"])
+        if known.get(port["id"]) == offered:
+            continue
+        try:
+            if known.pop(port["id"], None):
+                servers.drop(port["id"])
+            if offered and offered[0] is not None and (details := leased(port)):
+                servers.add(details, offered[0])
+                print("leases to machine", port["id"], *offered[:2], flush=True)
+            known[port["id"]] = offered
+        except Exception as error:  # the next message is another try
+            print("lease", port["id"], repr(error)[:300], flush=True)
+
+
+def leased(port):
+    """What a DHCP server has to know of a port; None: it has no address in a subnet with DHCP."""
+    with openstack.connect(cloud="neutron") as cloud:
+        subnets = [cloud.network.get_subnet(f["subnet_id"]) for f in port["fixed_ips"]]
+        if not any(s.is_dhcp_enabled for s in subnets):
+            return None
+        mtu = cloud.network.get_network(port["network_id"]).mtu
+    details = {name: port[name] for name in ("network_id", "fixed_ips", "mac_address")}
+    return {**details, "port_id": port["id"], "mtu": mtu}
 
 
 def answer():
@@ -196,7 +231,9 @@ def main():
     connection.consume_in_threads()
     bridges = {has["bridge"]: host for host, has in hosts.items() if has["bridge"]}
     admin = context.get_admin_context_without_session
-    plugs = [lambda: plug.follow(bridges, agent_rpc.PluginApi(topics.PLUGIN), admin)] if bridges else []
+    plugs = (
+        [lambda: plug.follow(bridges, agent_rpc.PluginApi(topics.PLUGIN), admin), lease] if bridges else []
+    )
     for work in (answer, lambda: resync(hosts), *plugs):
         threading.Thread(target=work, daemon=True).start()
     report(hosts, ready)

@@ -5,21 +5,27 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import requests
 import yaml
 
+from weft.model.site import Site
 from weftlab import config, environment
 from weftlab.config import Sections
+from weftlab.hypervisor.bridges import DOOR, make_bridges
 from weftlab.layout import Layout, default_cache, free_ports
+from weftlab.metal import boots, enroll
 from weftlab.metal import config as metal
-from weftlab.metal import enroll
-from weftlab.metal.jobs import DISTRIBUTIONS, PINS, PROGRAMS, plugin_path, write
+from weftlab.metal.jobs import DISTRIBUTIONS, PINS, PROGRAMS, packages, plugin_path, write
 from weftlab.metal.machines import machines
 from weftlab.site import make_site, settings, write_site
+from weftlab.supervisor import Supervisor
+from weftlab.switches import PACKAGES
+from weftlab.switches.jobs import ovs_jobs
+from weftlab.switches.labsite import lab_ovs
 
 PATIENCE = 240.0
 HEADERS = {"X-OpenStack-Ironic-API-Version": "1.78"}
@@ -70,15 +76,35 @@ class RealIronic:
 
 
 @contextmanager
-def real_ironic(folder: Path, more: Sections | None = None) -> Iterator[RealIronic]:
-    """Ready to enroll its one machine. Args: more: instead of what its configuration has."""
+def _switch(layout: Layout, site: Site) -> Iterator[None]:
+    """Open vSwitch with the machine's cable in it."""
+    environment.install_packages({**PACKAGES, **packages(boots=True)}, print)
+    ovs, supervisor = lab_ovs(layout), Supervisor(layout.run)
+    try:
+        supervisor.run(ovs_jobs(ovs, (DOOR,), layout.state / "log"))
+        make_bridges(ovs, ())
+        boots.cable(ovs, site)
+        boots.cable(ovs, site)
+        yield
+    finally:
+        supervisor.stop()
+
+
+@contextmanager
+def real_ironic(folder: Path, more: Sections | None = None, booting: bool = False) -> Iterator[RealIronic]:
+    """Ready to enroll its one machine.
+
+    Args:
+        more: instead of what its configuration has.
+        booting: the machine boots, cabled to the bridge `mgmt` of an Open vSwitch of its own.
+    """
     chosen = settings(nodes=4, computes=1, ipus=0, metal=1, ports=free_ports())
     layout = Layout(folder, default_cache(), chosen.ports)
     site = make_site(chosen, layout)
     env = environment.ensure_other(layout.cache, "ironic", PINS, DISTRIBUTIONS, lambda line: None)
     write_site(site, layout.site)
-    write(layout, site)
-    sections = metal.ironic(layout)
+    write(layout, site, booting)
+    sections = metal.ironic(layout, booting)
     del sections["keystone_authtoken"]
     sections["DEFAULT"] |= {"auth_strategy": "noauth", "enabled_network_interfaces": "noop"}
     # On SQLite a conductor notes its heartbeat only when it starts.
@@ -90,10 +116,17 @@ def real_ironic(folder: Path, more: Sections | None = None) -> Iterator[RealIron
     conf.write_text(config.render(sections))
     for name in ("log", "work"):
         (folder / name).mkdir()
+    with _switch(layout, site) if booting else nullcontext():
+        yield from _running(layout, site, env)
+
+
+def _running(layout: Layout, site: Site, env: Path) -> Iterator[RealIronic]:
+    folder, conf = layout.state, layout.etc / "ironic" / "ironic.conf"
     subprocess.run(
         [env / "bin/ironic-dbsync", "--config-file", conf, "create_schema"], check=True, timeout=300
     )
     own = {"PYTHONPATH": str(plugin_path(layout)), "WEFTLAB_MACHINES": str(layout.data / "machines")}
+    own["TMPDIR"] = str(layout.data / "bmc" / "media")
     bmc = [
         env / "bin/python",
         PROGRAMS / "bmc.py",

@@ -11,7 +11,7 @@ ip link set lo up
 
 # A guest with a disk of its own only needs the drivers from here.
 root=$(sed -n 's/.*root=\([^ ]*\).*/\1/p' /proc/cmdline)
-if [ -n "$root" ]; then
+if [ -n "$root" ] && [ "$root" != /dev/ram0 ]; then # Ironic gives a ramdisk that one
     mount -t ext4 "$root" /mnt
     umount /dev/pts
     for folder in proc sys dev; do mount -o move /$folder /mnt/$folder; done

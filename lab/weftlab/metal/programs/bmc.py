@@ -2,13 +2,20 @@
 """The machines' BMCs: sushy-tools' Redfish emulator with machines whose power changes at once.
 
 Runs in Ironic's environment: `bmc.py CONFIG SECRET`. The emulator's own driver for machines that don't exist delays
-each change of power by up to 11 s. SECRET is a file with name and password of the one account.
+each change of power by up to 11 s. SECRET is a file with name and password of the one account. CONFIG is the
+emulator's; if it has WEFTLAB_BOOT, a folder for each of these, the machines boot: `space` (file with the path of the
+network namespace with their cables), `disks`, `consoles`, and `images`, where Ironic puts virtual media, which this
+serves to the BMCs by HTTP below /images.
 """
 
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import bcrypt
+import flask
+from machine import DISK_BYTES, command
 from sushy_tools.emulator import main as emulator
 from sushy_tools.emulator.resources.systems import fakedriver
 from sushy_tools.error import NotSupportedError
@@ -59,16 +66,78 @@ class Machines(fakedriver.FakeDriver):
         self._update(identity, versions=firmware_versions)
 
 
+POWER = ThreadPoolExecutor(1)
+"""A thread that stays: the kernel ends a machine once the thread that began it is gone."""
+RUNNING = {}
+"""Machine -> its QEMU."""
+
+
+class BootingMachines(Machines):
+    """Machines that run while they are on. Nothing in them hears of a power button: it switches them off."""
+
+    def get_power_state(self, identity):
+        return "On" if self._runs(self._get(identity)) else "Off"
+
+    def set_power_state(self, identity, state):
+        if state not in STATES:
+            raise NotSupportedError(f"Power state {state} is not supported")
+        POWER.submit(self._power, self._get(identity), state).result()
+
+    @staticmethod
+    def _runs(system):
+        process = RUNNING.get(system["uuid"])
+        return process is not None and process.poll() is None
+
+    def _power(self, system, state):
+        if self._runs(system) and (STATES[state] == "Off" or "Restart" in state):
+            RUNNING[system["uuid"]].kill()
+            RUNNING[system["uuid"]].wait()
+        if STATES[state] == "On" and not self._runs(system):
+            RUNNING[system["uuid"]] = self._begun(system)
+
+    def _begun(self, system):
+        where = {name: Path(path) for name, path in self._config["WEFTLAB_BOOT"].items()}
+        disk = where["disks"] / system["uuid"] / "disk"
+        disk.parent.mkdir(parents=True, exist_ok=True)
+        if not disk.exists():
+            with disk.open("wb") as file:
+                file.truncate(DISK_BYTES)
+        media = {name: given[0] for name, given in (system.get("boot_image") or {}).items() if given[0]}
+        console = where["consoles"] / f"machine-{system['name']}.log"
+        own = command(
+            system["name"], system["nics"][0]["mac"], disk, media, system.get("boot_device", "Hdd"), console
+        )
+        space = where["space"].read_text().strip()
+        return subprocess.Popen(["nsenter", f"--net={space}", "setpriv", "--pdeathsig", "KILL", *own])
+
+
+def serve_images(folder):
+    """To the BMCs, which fetch virtual media from Ironic's web server: without an account."""
+    guarded, everybody = emulator.app.wsgi_app, flask.Flask("images")
+
+    @everybody.route("/images/<path:name>")
+    def image(name):
+        return flask.send_from_directory(folder, name)
+
+    def either(env, start):
+        return (everybody if env["PATH_INFO"].startswith("/images/") else guarded)(env, start)
+
+    emulator.app.wsgi_app = either
+
+
 def main():
     config, secret = map(Path, sys.argv[1:])
     name, password = secret.read_text().split()
     emulator.app.config.from_pyfile(config)
+    boot = emulator.app.config.get("WEFTLAB_BOOT")
     passwords = Path(emulator.app.config["SUSHY_EMULATOR_AUTH_FILE"])
     passwords.touch(0o600)
     passwords.write_text(f"{name}:{bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()}\n")
-    fakedriver.FakeDriver = Machines
+    fakedriver.FakeDriver = BootingMachines if boot else Machines
     Path(emulator.app.config["SUSHY_EMULATOR_STATE_DIR"]).mkdir(parents=True, exist_ok=True)
     emulator.app.configure(config_file=str(config))
+    if boot:
+        serve_images(boot["images"])
     emulator.app.run(
         host=emulator.app.config["SUSHY_EMULATOR_LISTEN_IP"],
         port=emulator.app.config["SUSHY_EMULATOR_LISTEN_PORT"],
