@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -61,6 +63,14 @@ def hardware(lab: Lab, node: Node) -> dict[str, str]:
     return {"eno1": mac(machines(lab.site).index(node)), "ib0": long}
 
 
+def seen_on(serial: socket.socket) -> bytes:
+    """What a machine says while it boots."""
+    said = b""
+    while b"Linux version" not in said and (more := serial.recv(4096)):
+        said += more
+    return said
+
+
 def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(
     lab: Lab, people: People, tmp_path: Path
 ) -> None:
@@ -103,9 +113,18 @@ def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(
     ended = wait_for(lambda: tenant.weft("pod", "unrescue", "metal", one), PATIENCE)
     assert ended.code == 0, ended.err
     wait_for(lambda: state(tenant) == "READY", PATIENCE)
-    assert tenant.weft("pod", "console", "metal", one).code != 0, "these machines have none"
+    console = tenant.weft("pod", "console", "metal", one)
+    assert (console.code == 0) is not by_nova, "this Nova has no serial proxy"
+    if not by_nova:
+        url = urlsplit(console.out.split()[-1])
+        with socket.create_connection((url.hostname, url.port), timeout=PATIENCE) as serial:
+            assert tenant.weft("pod", "reboot", "metal", one, "--hard").code == 0
+            assert b"Linux version" in seen_on(serial)
+        wait_for(lambda: state(tenant) == "READY", PATIENCE)
     assert_clean(operator)
 
+    enabled = {one: nodes(lab)[one].is_console_enabled}
+    assert enabled == {one: not by_nova}
     gone = tenant.weft("pod", "release", "metal", "--wait", timeout=500)
     assert gone.code == 0, gone.err
     receipt = tenant.weft("pod", "receipt", "metal", "--json").json["receipt"]

@@ -32,7 +32,7 @@ INTERFACES = {
     "vendor": "no-vendor",
 }
 """Kind of hardware interface -> the one that every machine has."""
-BOOTING = {"boot": "redfish-virtual-media", "deploy": "lab-ramdisk"}
+BOOTING = {"boot": "redfish-virtual-media", "console": "lab", "deploy": "lab-ramdisk"}
 """Of machines that boot."""
 
 
@@ -142,6 +142,7 @@ def emulator(layout: Layout, site: Site, boots: bool = False) -> str:
         values["WEFTLAB_BOOT"] = {
             "space": str(lab_ovs(layout).folder / f"{SWITCHES}.space"),
             "disks": str(layout.data / "machines"),
+            "serial": str(layout.data / "bmc"),
             "consoles": str(layout.log("bmc").parent),
             "images": str(layout.data / "ironic" / "http"),
         }

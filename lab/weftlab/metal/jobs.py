@@ -26,6 +26,9 @@ ENTRY_POINTS = """\
 [ironic.hardware.types]
 lab = weftlab_ironic:LabHardware
 
+[ironic.hardware.interfaces.console]
+lab = weftlab_ironic:LabConsole
+
 [ironic.hardware.interfaces.deploy]
 lab = weftlab_ironic:LabDeploy
 lab-ramdisk = weftlab_ironic:LabRamdisk

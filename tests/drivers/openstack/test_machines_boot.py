@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Generator
 from ipaddress import IPv4Network
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.drivers.openstack.real_ironic import RealIronic, real_ironic
+from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, real_ironic
 from tests.helpers.waiting import wait_for
 from weft.drivers.openstack.networkdata import network_data
 from weftlab.hypervisor import image
@@ -81,7 +83,18 @@ def running(ironic: RealIronic) -> list[int]:
     return [int(pid) for pid in found.stdout.split()]
 
 
-def test_a_machine_is_booted_logged_in_to_reset_and_cleaned(ironic: RealIronic, tmp_path: Path) -> None:
+def with_console(ironic: RealIronic) -> tuple[str, int]:
+    """Where its serial console is."""
+    path = f"nodes/{ironic.node}/states/console"
+    ironic.ask("PUT", path, {"enabled": True})
+    told = wait_for(lambda: ironic.ask("GET", path)["console_info"], "its console is on")
+    url = urlsplit(told["url"])
+    return str(url.hostname), int(url.port or 0)
+
+
+def test_a_machine_is_booted_logged_in_to_reset_watched_and_cleaned(
+    ironic: RealIronic, tmp_path: Path
+) -> None:
     ovs, disk = lab_ovs(ironic.layout), ironic.layout.data / "machines" / ironic.node / "disk"
     enrolled(ironic)
     assert not running(ironic) and not disk.exists()
@@ -92,11 +105,24 @@ def test_a_machine_is_booted_logged_in_to_reset_and_cleaned(ironic: RealIronic, 
     with door.into(Guests(VLAN, SUBNET, {})):
         assert not door.reaches(ADDRESS), "its port is parked"
         ovs.vsctl("set", "port", "bm01", f"tag={VLAN}")
-        assert door.awaited(ADDRESS, "hostname") == "train-bm01"
+        assert door.awaited(ADDRESS, "hostname", PATIENCE) == "train-bm01"
         door.awaited(ADDRESS, f"echo {SECRET.decode()} > /dev/vda; sync; touch /run/before")
         assert SECRET in disk.read_bytes()
         ironic.ask("PUT", f"nodes/{ironic.node}/states/power", {"target": "rebooting"})
-        wait_for(lambda: door.run(ADDRESS, "test ! -e /run/before").returncode == 0, "it boots again", 90)
+        wait_for(
+            lambda: door.run(ADDRESS, "test ! -e /run/before").returncode == 0, "it boots again", PATIENCE
+        )
         assert door.awaited(ADDRESS, "head -c 22 /dev/vda").encode() == SECRET
+    console = with_console(ironic)
+    with socket.create_connection(console, timeout=PATIENCE) as serial:
+        ironic.ask("PUT", f"nodes/{ironic.node}/states/power", {"target": "rebooting"})
+        said = b""
+        while b"GUEST UP train-bm01" not in said:
+            said += (more := serial.recv(4096))
+            assert more, said
+        ironic.ask("PUT", f"nodes/{ironic.node}/states/console", {"enabled": False})
+        wait_for(lambda: not serial.recv(4096), "whoever looks sees no more")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(console, timeout=5)
     ironic.provision("deleted", "available")
     assert not running(ironic) and not disk.exists()

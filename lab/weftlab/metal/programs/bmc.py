@@ -4,7 +4,8 @@
 Runs in Ironic's environment: `bmc.py CONFIG SECRET`. The emulator's own driver for machines that don't exist delays
 each change of power by up to 11 s. SECRET is a file with name and password of the one account. CONFIG is the
 emulator's; if it has WEFTLAB_BOOT, a folder for each of these, the machines boot: `space` (file with the path of the
-network namespace with their cables), `disks`, `consoles`, and `images`, where Ironic puts virtual media, which this
+network namespace with their cables), `disks`, `serial` (sockets of their serial ports), `consoles` (what they said
+there), and `images`, where Ironic puts virtual media, which this
 serves to the BMCs by HTTP below /images.
 """
 
@@ -103,10 +104,9 @@ class BootingMachines(Machines):
             with disk.open("wb") as file:
                 file.truncate(DISK_BYTES)
         media = {name: given[0] for name, given in (system.get("boot_image") or {}).items() if given[0]}
-        console = where["consoles"] / f"machine-{system['name']}.log"
-        own = command(
-            system["name"], system["nics"][0]["mac"], disk, media, system.get("boot_device", "Hdd"), console
-        )
+        name, device = system["name"], system.get("boot_device", "Hdd")
+        serial = where["serial"] / f"{name}.sock", where["consoles"] / f"machine-{name}.log"
+        own = command(name, system["nics"][0]["mac"], disk, media, device, *serial)
         space = where["space"].read_text().strip()
         return subprocess.Popen(["nsenter", f"--net={space}", "setpriv", "--pdeathsig", "KILL", *own])
 

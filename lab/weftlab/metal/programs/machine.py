@@ -14,7 +14,7 @@ OFFLOADS = (
 
 
 def command(
-    tap: str, mac: str, disk: Path, media: Mapping[str, str], boot_device: str, console: Path
+    tap: str, mac: str, disk: Path, media: Mapping[str, str], boot_device: str, serial: Path, log: Path
 ) -> list[str]:
     """QEMU without hardware virtualization, with a disk and what is in the virtual media devices.
 
@@ -24,12 +24,13 @@ def command(
         media: Redfish's virtual media device (`Cd`, `Floppy`) -> image. What is in `Floppy`, where Ironic puts its
             virtual USB sticks, is a second disk: the guests' kernel has no driver for USB.
         boot_device: Redfish's `Cd` or `Hdd`.
-        console: file that gets what it says on its serial port.
+        serial: socket of its serial port; `log`: file that gets what it says there.
     """
     off = "".join(f",{name}=off" for name in OFFLOADS.split())
     words = ["qemu-system-x86_64", "-name", tap, "-machine", "pc", "-accel", "tcg,tb-size=32"]
     words += ["-m", str(MEMORY_MIB), "-nodefaults", "-vga", "std", "-display", "none"]
-    words += ["-serial", f"file:{console}", "-drive", f"file={disk},format=raw,if=virtio"]
+    port = f"socket,id=serial,path={serial},server=on,wait=off,logfile={log},logappend=on"
+    words += ["-chardev", port, "-serial", "chardev:serial", "-drive", f"file={disk},format=raw,if=virtio"]
     if stick := media.get("Floppy"):
         words += ["-drive", f"file={stick},format=raw,if=virtio,readonly=on"]
     if disc := media.get("Cd"):

@@ -10,16 +10,20 @@ as their disk. They are cleaned in the same way, from outside: an agent inside t
 """
 
 import base64
+import contextlib
 import gzip
 import json
 import os
+import socket
+import socketserver
+import threading
 from pathlib import Path
 
 from ironic.common import exception, states
 from ironic.conductor import configdrive_utils, task_manager
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base, redfish
-from ironic.drivers.modules import deploy_utils, fake, inspect_utils, ramdisk
+from ironic.drivers.modules import deploy_utils, fake, inspect_utils, noop, ramdisk
 from ironic.drivers.modules.redfish import boot as redfish_boot
 
 RAMDISK = "lab-ramdisk"
@@ -113,6 +117,68 @@ class LabRamdisk(Cleaned, ramdisk.RamdiskDeploy):
         return super().deploy(task)
 
 
+class Relay(socketserver.ThreadingTCPServer):
+    """A machine's serial port on a TCP port of this host. Args: path: of QEMU's socket."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, path):
+        super().__init__(("127.0.0.1", 0), None)
+        self._path, self._open = path, set()
+
+    def finish_request(self, request, client_address):
+        with socket.socket(socket.AF_UNIX) as serial:
+            serial.connect(self._path)
+            self._open |= {request, serial}
+            threading.Thread(target=self._pump, args=(request, serial), daemon=True).start()
+            self._pump(serial, request)
+
+    @staticmethod
+    def _pump(source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(4096):
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def end(self):
+        """Whoever looks sees no more."""
+        self.shutdown()
+        self.server_close()
+        for end in self._open:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+class LabConsole(base.ConsoleInterface):
+    """Serial consoles of machines that boot, as Ironic's own by socat have them: a URL for whoever reaches it."""
+
+    def __init__(self):
+        self._relays = {}
+
+    def get_properties(self):
+        return {}
+
+    def validate(self, task):
+        pass
+
+    def start_console(self, task):
+        self.stop_console(task)
+        path = Path(os.environ["WEFTLAB_MACHINES"]).parent / "bmc" / f"{task.node.name}.sock"
+        relay = self._relays[task.node.uuid] = Relay(str(path))
+        threading.Thread(target=relay.serve_forever, daemon=True).start()
+
+    def stop_console(self, task):
+        if relay := self._relays.pop(task.node.uuid, None):
+            relay.end()
+
+    def get_console(self, task):
+        host, port = self._relays[task.node.uuid].server_address
+        return {"type": "socat", "url": f"tcp://{host}:{port}"}
+
+
 class LabInspect(base.InspectInterface):
     """What the agent would find is in a file beside the machines' disks."""
 
@@ -137,6 +203,10 @@ class LabHardware(redfish.RedfishHardware):
     @property
     def supported_deploy_interfaces(self):
         return [LabDeploy, LabRamdisk]
+
+    @property
+    def supported_console_interfaces(self):
+        return [LabConsole, noop.NoConsole]
 
     @property
     def supported_inspect_interfaces(self):
