@@ -118,38 +118,50 @@ class LabRamdisk(Cleaned, ramdisk.RamdiskDeploy):
 
 
 class Relay(socketserver.ThreadingTCPServer):
-    """A machine's serial port on a TCP port of this host. Args: path: of QEMU's socket."""
+    """A machine's serial port on a TCP port of this host, also while it is off and on again.
+
+    Args:
+        path: of QEMU's socket, which takes one client at a time.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
 
     def __init__(self, path):
         super().__init__(("127.0.0.1", 0), None)
-        self._path, self._open = path, set()
+        self._path, self._clients = path, set()
 
     def finish_request(self, request, client_address):
-        with socket.socket(socket.AF_UNIX) as serial:
-            serial.connect(self._path)
-            self._open |= {request, serial}
-            threading.Thread(target=self._pump, args=(request, serial), daemon=True).start()
-            self._pump(serial, request)
+        self._clients.add(request)
+        gone, serials = threading.Event(), []
+        threading.Thread(target=self._typed, args=(request, gone, serials), daemon=True).start()
+        while not gone.wait(0.2):
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as serial:
+                serial.connect(self._path)
+                serials[:] = [serial]
+                while data := serial.recv(4096):
+                    request.sendall(data)
 
     @staticmethod
-    def _pump(source, sink):
+    def _typed(request, gone, serials):
+        """What a client types; until it goes."""
         with contextlib.suppress(OSError):
-            while data := source.recv(4096):
-                sink.sendall(data)
-        for end in (source, sink):
+            while data := request.recv(4096):
+                for serial in serials:
+                    with contextlib.suppress(OSError):
+                        serial.sendall(data)
+        gone.set()
+        for serial in serials:
             with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+                serial.shutdown(socket.SHUT_RDWR)
 
     def end(self):
         """Whoever looks sees no more."""
         self.shutdown()
         self.server_close()
-        for end in self._open:
+        for client in self._clients:
             with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+                client.shutdown(socket.SHUT_RDWR)
 
 
 class LabConsole(base.ConsoleInterface):
