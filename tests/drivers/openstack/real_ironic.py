@@ -165,3 +165,9 @@ def _await_answer(ironic: RealIronic) -> None:
             pass
         assert time.monotonic() < end, "Ironic doesn't answer"
         time.sleep(0.5)
+
+
+def in_iso(drive: Path, path: str) -> str:
+    """A file of a config drive, as the machine reads it. Raises `CalledProcessError`."""
+    command = ["isoinfo", "-J", "-i", str(drive), "-x", path]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, list_of, real_ironic
+from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, in_iso, list_of, real_ironic
 from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
 from weft.app.enroll import Enroller, read_input
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
@@ -21,7 +21,6 @@ from weft.model.resources import MachineSpec, Observed, Resource, ServerSpec, St
 from weft.ports.occupants import Ended
 from weft.ports.resources import Scope
 from weft.ports.servers import Action
-from weftlab.metaldemo import in_iso
 
 pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
