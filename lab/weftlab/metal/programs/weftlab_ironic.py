@@ -18,6 +18,7 @@ import socket
 import socketserver
 import threading
 from pathlib import Path
+from typing import Any
 
 from ironic.common import exception, states
 from ironic.conductor import configdrive_utils, task_manager
@@ -128,10 +129,10 @@ class Relay(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
 
     def __init__(self, path):
-        super().__init__(("127.0.0.1", 0), None)
+        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
         self._path, self._clients = path, set()
 
-    def finish_request(self, request, client_address):
+    def finish_request(self, request: Any, client_address):
         self._clients.add(request)
         gone, serials = threading.Event(), []
         threading.Thread(target=self._typed, args=(request, gone, serials), daemon=True).start()
