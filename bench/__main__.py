@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -40,6 +41,7 @@ def main() -> int:
     parser.add_argument("suites", nargs="*", metavar="NAME", help=f"of: {', '.join(SUITES)}; none: all")
     parser.add_argument("--output", type=Path, default=Path("build/bench.json"))
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a lab that is up ends with the bench
     if unknown := set(args.suites) - set(SUITES):
         parser.error(f"NAME: {sorted(unknown)[0]!r} is not one of {', '.join(SUITES)}")
     interrupt_on_sigterm()
