@@ -158,12 +158,11 @@ class Tape:
             reply = self._ask(method, path.replace(old, new) if old else path, *rest[:-1])
             if path.endswith("/revision") and method == "POST":
                 old, new = next(iter(rest[-1].body)), next(iter(reply.body))
-        self.session._read_vlans()  # pyright: ignore[reportPrivateUsage] - no more than a script would read
+        self.session._read()  # pyright: ignore[reportPrivateUsage] - no more than a script would read
         self.requests.clear()
 
-    def _record_run(self, arguments: list[str], asked: str = "read the configuration") -> str:
-        if asked != "read the configuration":
-            self.requests.append((arguments, asked))
+    def _record_run(self, arguments: list[str], asked: str) -> str:
+        self.requests.append((arguments, asked))
         return self._run(arguments, asked)
 
     def _record_ask(

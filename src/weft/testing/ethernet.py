@@ -130,9 +130,10 @@ class _Simulated(EthernetFabric):
         about: SegmentSpec | None = None,
         own: Sequence[SegmentSpec] = (),
         only: Collection[str] | None = None,
+        recent: bool = False,
     ) -> None:
         try:
-            super()._everywhere(batch, about, own, only)
+            super()._everywhere(batch, about, own, only, recent)
         finally:
             self.lose_answer = False
 

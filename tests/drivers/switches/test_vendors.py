@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,10 @@ import pytest
 from nvueschema.models import v5_9
 
 from tests.drivers.switches.rigs import scope
-from weft.drivers.switches import EthernetFabric, access, open_fabric
+from weft.drivers.switches import EthernetFabric, access, open_fabric, switch
 from weft.drivers.switches.access import credentials_for
 from weft.drivers.switches.switch import Session
-from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans
+from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
@@ -189,6 +190,78 @@ def test_ports_of_a_sonic_that_are_no_table_are_unknown(
         with pytest.raises(UnknownError):
             one.session.read()
     one.close()
+
+
+def test_a_change_begins_with_a_reading_of_a_moment_ago(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fabric's driver has read every switch before it changes any; but never with one that this process's own change
+    has made old, whether it ended before the reading, during it or after it."""
+    read: list[str] = []
+    real = one.session._read  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(one.session, "_read", lambda: (read.append("once"), real())[1])
+
+    def untagged(state: SwitchState) -> Batch:
+        seen.append(state.ports[one.ports[0]].untagged)
+        return Batch()
+
+    seen: list[int | None] = []
+    one.session.read()
+    one.session.change(untagged, recent=True)
+    assert (seen, len(read)) == ([None], 1), "it was read once"
+    one.session.change(untagged)
+    assert len(read) == 2, "whoever doesn't say so gets a new one"
+    one.put(0, VLAN)
+    one.session.change(untagged, recent=True)
+    assert seen[-1] == VLAN
+
+    def slowly() -> SwitchState:
+        old = real()
+        monkeypatch.setattr(one.session, "_read", real)
+        one.put(0, OTHER)
+        return old
+
+    monkeypatch.setattr(one.session, "_read", slowly)
+    with contextlib.suppress(UnknownError):  # whoever has a clock of its own says that it is old
+        one.session.read()
+    one.session.change(untagged, recent=True)
+    assert seen[-1] == OTHER, "what was read before the change isn't recent, though it came after it"
+    one.session.read()
+    clock = one.session._monotonic  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(one.session, "_monotonic", lambda: clock() + switch.RECENT_SECONDS)
+    monkeypatch.setattr(one.session, "_read", lambda: (read.append("again"), real())[1])
+    one.session.change(untagged, recent=True)
+    assert read[-1] == "again"
+
+
+def test_a_port_that_becomes_a_trunk_is_read_just_before(one: One, tmp_path: Path) -> None:
+    """Its list is set as a whole: another process that has set it meanwhile keeps its VLAN."""
+    other = open_fabric(one.fabric._site, FABRIC, NoLedger())  # pyright: ignore[reportPrivateUsage]
+    session = other.session("leaf1")
+    assert isinstance(session, Session)
+
+    def tagged(number: int) -> Batch:
+        edit = PortEdit(PARK, frozenset({number}), trunk=True)
+        return Batch({number: "weft-name"}, frozenset(), {one.ports[0]: edit})
+
+    one.session.read()
+    session.change(lambda state: tagged(OTHER))
+    one.session.change(lambda state: tagged(VLAN), recent=True)
+    assert one.session.read().ports[one.ports[0]].tagged == {VLAN, OTHER}
+    other.close()
+
+
+def test_a_sonic_without_any_vlan_must_name_its_ports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """404 means that a table is empty; from whoever says so to everything it means nothing, also a moment later."""
+    one = One(tmp_path, "sonic")
+    try:
+        one.put(0, VLAN)
+        one.session.read()
+        monkeypatch.setattr(access.Api, "ask", lambda *_: access.Reply(404, None, 0.0))
+        with pytest.raises(UnknownError, match="names no port"):
+            one.session.read()
+    finally:
+        one.close()
 
 
 def test_a_change_of_a_sonic_reads_its_ports_not_twice(

@@ -243,7 +243,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         order = Order(spec, vlan_name(mark), self.cabling.spread(spec.ports), self._range)
         if why := refusal(order, self.snapshot(), self._site.name):
             raise self._taken(spec.number, why)
-        self._everywhere(_fenced(scope, lambda s, state: edit_for(s, state, order, self.cabling)), spec)
+        edits = _fenced(scope, lambda s, state: edit_for(s, state, order, self.cabling))
+        self._everywhere(edits, spec, recent=True)
 
     def _check_possible(self, spec: SegmentSpec) -> None:
         """Raises `PermanentError` for a VLAN or a port that no change could ever be about."""
@@ -285,13 +286,18 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         about: SegmentSpec | None = None,
         own: Sequence[SegmentSpec] = (),
         only: Collection[str] | None = None,
+        recent: bool = False,
     ) -> None:
         """On every switch at once, or only on some. One without an answer makes the outcome unknown; a refusal is
-        reported first, and before it whatever the fence said."""
+        reported first, and before it whatever the fence said.
+
+        Args:
+            recent: what was read of the switches a moment ago will do to begin with.
+        """
 
         def one(session: Switch) -> Exception | None:
             try:
-                session.change(lambda state: batch(session.name, state), about, own)
+                session.change(lambda state: batch(session.name, state), about, own, recent=recent)
             except Exception as error:  # raised below, once none of the others is under way any more
                 return error
             return None

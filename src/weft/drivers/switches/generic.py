@@ -123,7 +123,12 @@ class Generic:
         return state
 
     def change(
-        self, edit: Edit, about: SegmentSpec | None = None, own: Sequence[SegmentSpec] = ()
+        self,
+        edit: Edit,
+        about: SegmentSpec | None = None,
+        own: Sequence[SegmentSpec] = (),
+        *,
+        recent: bool = False,
     ) -> SwitchState:
         """Send all that a VLAN must have here, and take it off every port that weft had put it on.
 

@@ -13,7 +13,7 @@ from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.nvue import Nvue
-from weft.drivers.switches.ovs import Ovs
+from weft.drivers.switches.ovs import Ovs, OvsDatabase
 from weft.drivers.switches.sonic import Sonic
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session, Switch
 from weft.model.errors import PermanentError
@@ -46,6 +46,8 @@ def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIR
         mark = next((m for m, spec in ledger.wanted().items() if spec.number == number), None)
         return None if mark is None else ledger.ever(mark)
 
+    databases: dict[str, OvsDatabase] = {}
+
     def one(access: SwitchAccess) -> Switch:
         if access.interface == "generic":
             limits = Limits(vlans, cabling.ports(access.name), switching.parking)
@@ -53,22 +55,29 @@ def open_fabric(site: Site, fabric: str, ledger: Ledger, confirm: float = CONFIR
             own = partial(credentials_for, access.name, file)
             return Generic(access, limits, cabling, wanted, ever, own, keys)
         limits = Limits(vlans, cabling.ports(access.name), switching.parking)
-        return session_of(access, switching.credentials, switching.ca, limits, confirm)
+        return session_of(access, switching.credentials, switching.ca, limits, confirm, databases)
 
     driver = NeutronsFabric if switching.configured_by == "neutron" else EthernetFabric
     return driver(site, fabric, cabling, [one(a) for a in switching.switches], ledger)
 
 
 def session_of(
-    access: SwitchAccess, credentials: str | None, ca: str | None, limits: Limits, confirm: float
+    access: SwitchAccess,
+    credentials: str | None,
+    ca: str | None,
+    limits: Limits,
+    confirm: float,
+    databases: dict[str, OvsDatabase] | None = None,
 ) -> Session:
     """The session of a switch that can be read back. Opens no connection yet.
 
     Args:
         credentials, ca: files, as in `Switching`.
         confirm: seconds within which a change must be read back.
+        databases: by their addresses, of Open vSwitches that are open already; a new one is added.
     """
     if access.interface == "ovs":
-        return Ovs(access.name, access.url, limits, confirm)
+        database = ({} if databases is None else databases).setdefault(access.url, OvsDatabase(access.url))
+        return Ovs(access.name, database, limits, confirm)
     api = Api(access.name, access.url, lambda: credentials_for(access.name, credentials), ca)
     return BY_INTERFACE[access.interface](access.name, api, limits, confirm)

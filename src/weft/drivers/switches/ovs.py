@@ -13,27 +13,66 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from weft.drivers.switches.switch import CONFIRM_SECONDS, PAUSE, Limits, Session
+from weft.drivers.reading import SharedReading
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState
-from weft.model.errors import PermanentError
+from weft.model.errors import PermanentError, UnknownError
 
+READ = "read the configuration"
 SECONDS = 20
-FOLLOW_SECONDS = 5.0
-"""How long vswitchd may be behind its database."""
+FOLLOW_SECONDS, FOLLOW_PAUSE = 5.0, 0.02
+"""How long vswitchd may be behind its database, and when it is looked at again: other bridges' changes count, too."""
 NOTHING = 4095
 """No frame has this tag (IEEE 802.1Q, table 9-2): a trunk of nothing has it in its list."""
 NAME = "weft-vlan-"
 """Key of a VLAN's name among the bridge's external_ids: Open vSwitch has no table of VLANs."""
+TABLES = ("bridge", "port", "open_vswitch")
+COLUMNS = ("name,ports,external_ids", "_uuid,name,vlan_mode,tag,trunks", "cur_cfg,next_cfg")
+
+
+class OvsDatabase:
+    """One Open vSwitch's database, which may have several bridges: who reads them at the same time shares the reading.
+
+    Args:
+        address: such as `unix:/run/openvswitch/db.sock`.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._reading = SharedReading(self._read)
+
+    def tables(self) -> str:
+        """Rows of `TABLES`, one JSON document a line, read after the call. Raises `UnknownError`."""
+        return self._reading.get()
+
+    def run(self, arguments: Sequence[str], asked: str, of: str) -> str:
+        """What `ovs-vsctl` says. Raises `PermanentError` for what the database refuses, `UnknownError` for the rest."""
+        program = shutil.which("ovs-vsctl", path="/usr/bin:/usr/sbin:/usr/local/bin") or "ovs-vsctl"
+        argv = [program, f"--db={self.address}", f"--timeout={SECONDS}", *arguments]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UnknownError(asked, of, f"ovs-vsctl: {error}") from None
+        if done.returncode == 0:
+            return done.stdout
+        said = done.stderr.strip()[-300:]
+        if "constraint violation" in said or "no row" in said:
+            raise PermanentError(asked, of, said, "correct the site, or the switch")
+        raise UnknownError(asked, of, said or f"ovs-vsctl ended with {done.returncode}")
+
+    def _read(self, began: float) -> str:
+        arguments = ["--format=json"]
+        for table, columns in zip(TABLES, COLUMNS, strict=True):
+            arguments += ["--", f"--columns={columns}", "list", table]
+        return self.run(arguments, READ, f"database {self.address}")
 
 
 class Ovs(Session):
-    """One bridge.
+    """One bridge."""
 
-    Args:
-        database: such as `unix:/run/openvswitch/db.sock`.
-    """
-
-    def __init__(self, name: str, database: str, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
+    def __init__(
+        self, name: str, database: OvsDatabase, limits: Limits, confirm: float = CONFIRM_SECONDS
+    ) -> None:
         super().__init__(name, limits, confirm)
         self._database = database
         self._lists: dict[str, frozenset[int]] = {}
@@ -41,9 +80,9 @@ class Ovs(Session):
     def close(self) -> None:
         """There is nothing to close."""
 
-    def point_at(self, database: str) -> None:
+    def point_at(self, address: str) -> None:
         """Use the database at another address from now on; for tests."""
-        self._database = database
+        self._database = OvsDatabase(address)
 
     def qos(self) -> str:
         return "Open vSwitch has neither priority flow control nor marking nor a map of DSCP values"
@@ -58,27 +97,29 @@ class Ovs(Session):
             if followed:
                 return state
             if self._monotonic() >= end:
-                raise self.unknown("read the configuration", "vswitchd doesn't follow its database")
-            self._sleep(PAUSE)
+                raise self.unknown(READ, "vswitchd doesn't follow its database")
+            self._sleep(FOLLOW_PAUSE)
 
     def _once(self) -> tuple[SwitchState, bool]:
         """A reading, and whether vswitchd forwards accordingly: what it hasn't applied yet is no evidence."""
-        arguments = ["--", "--columns=ports,external_ids", "list", "bridge", self.name]
-        arguments += ["--", "--columns=_uuid,name,vlan_mode,tag,trunks", "list", "port"]
-        arguments += ["--", "--columns=cur_cfg,next_cfg", "list", "open_vswitch"]
         try:
-            tables = [
-                json.loads(line) for line in self._run(["--format=json", *arguments]).splitlines() if line
-            ]
-            bridge, ports, configuration = (table["data"] for table in tables)
-            (mine, names), (done, asked) = bridge[0], configuration[0]
-            ids = {pair[1] for pair in _members(mine)}
+            tables = [json.loads(line) for line in self._database.tables().splitlines() if line]
+            bridges, ports, configuration = (table["data"] for table in tables)
+            mine = next((row for row in bridges if row[0] == self.name), None)
+            if mine is None:
+                raise PermanentError(
+                    READ, f"switch {self.name}", "it has no such bridge", "correct the site, or the switch"
+                )
+            done, asked = configuration[0]
+            ids = {pair[1] for pair in _members(mine[1])}
             rows = {row[1]: row for row in ports if row[0][1] in ids}
             lists = {name: _tags(row[4]) for name, row in rows.items()}
             found = {n: self._port(row[2], row[3], lists[n]) for n, row in rows.items() if n != self.name}
-            vlans = {int(k.removeprefix(NAME)): v for k, v in names[1] if k.startswith(NAME)}
+            vlans = {int(k.removeprefix(NAME)): v for k, v in mine[2][1] if k.startswith(NAME)}
+        except UnknownError as error:
+            raise self.unknown(READ, error.answer) from None
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
+            raise self.unknown(READ, f"its answer can't be read: {error!r}") from None
         self._lists = lists
         return SwitchState(vlans, found, float(done)), done >= asked
 
@@ -134,19 +175,8 @@ class Ovs(Session):
     def _keep(self) -> None:
         """The database survives a restart."""
 
-    def _run(self, arguments: list[str], asked: str = "read the configuration") -> str:
-        program = shutil.which("ovs-vsctl", path="/usr/bin:/usr/sbin:/usr/local/bin") or "ovs-vsctl"
-        argv = [program, f"--db={self._database}", f"--timeout={SECONDS}", *arguments]
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise self.unknown(asked, f"ovs-vsctl: {error}") from None
-        if done.returncode == 0:
-            return done.stdout
-        said = done.stderr.strip()[-300:]
-        if "constraint violation" in said or "no row" in said:
-            raise PermanentError(asked, f"switch {self.name}", said, "correct the site, or the switch")
-        raise self.unknown(asked, said or f"ovs-vsctl ended with {done.returncode}")
+    def _run(self, arguments: list[str], asked: str) -> str:
+        return self._database.run(arguments, asked, f"switch {self.name}")
 
 
 def _members(column: Any) -> list[Any]:

@@ -28,7 +28,7 @@ TABLES = (
     ("sonic-portchannel:sonic-portchannel", "PORTCHANNEL", "PORTCHANNEL_LIST", "name"),
 )
 PORTS_SECONDS = 60.0
-"""How long it is known for a change which ports there are; SONiC refuses those that aren't."""
+"""How long it is known which ports there are: a member of a VLAN is a port in any case, and SONiC refuses others."""
 Row = tuple[int, str]
 
 
@@ -46,6 +46,14 @@ class Sonic(Session):
         self._api.close()
 
     def _read(self) -> SwitchState:
+        known = self._there
+        if known is None or self._monotonic() - known[1] > PORTS_SECONDS or self.limits.ports - {*known[0]}:
+            return self._vlans(self._ports(), self._get(TREE))  # last: its time is the reading's
+        reply = self._get(TREE)
+        # Whoever has no such table may be no SONiC switch: then it must name its ports.
+        return self._vlans(known[0] if reply.body else self._ports(), reply)
+
+    def _ports(self) -> tuple[str, ...]:
         there: list[str] = []
         try:
             for model, table, rows, key in TABLES:
@@ -57,17 +65,10 @@ class Sonic(Session):
         if not there:  # 404 or nothing to everything: not one that is set up, or not a SONiC switch
             raise self.unknown("read the configuration", "it names no port")
         self._there = (tuple(there), self._monotonic())
-        return self._vlans(there)
+        return tuple(there)
 
-    def _read_vlans(self) -> SwitchState:
-        known = self._there
-        if known is None or self._monotonic() - known[1] > PORTS_SECONDS or self.limits.ports - {*known[0]}:
-            return self._read()
-        return self._vlans(known[0])
-
-    def _vlans(self, there: Sequence[str]) -> SwitchState:
+    def _vlans(self, there: Sequence[str], reply: Reply) -> SwitchState:
         ports = {name: PortVlans() for name in there}
-        reply = self._get(TREE)  # last: its time is the reading's
         try:
             tree = _inside(reply.body, "sonic-vlan:sonic-vlan")
             vlans = {int(row["vlanid"]): "" for row in tree.get("VLAN", {}).get("VLAN_LIST", [])}

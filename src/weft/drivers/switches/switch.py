@@ -21,13 +21,17 @@ from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour
 
 Edit = Callable[[SwitchState], Batch]
-"""From what a switch is to what is to change; called once, while nobody else of this process changes the switch."""
+"""From what a switch is to what is to change; called while nobody else of this process changes the switch, and once
+more if it was better read again."""
 
 CONFIRM_SECONDS = 10.0
 """How long a change may take until it is read back."""
 PAUSE = 0.2
 DOUBT_SECONDS = 30.0
 """How long an answer that doesn't show an unconfirmed change is taken for an old one."""
+RECENT_SECONDS = 1.0
+"""How old a reading may be that a change begins with, if this process has changed nothing since: as old as the proof
+that the change may be made."""
 FLOOR_SECONDS = 600.0
 """How long a switch's own time is remembered: its clock may be set back."""
 
@@ -50,13 +54,19 @@ class Switch(Protocol):
     def read(self) -> SwitchState: ...
 
     def change(
-        self, edit: Edit, about: SegmentSpec | None = None, own: Sequence[SegmentSpec] = ()
+        self,
+        edit: Edit,
+        about: SegmentSpec | None = None,
+        own: Sequence[SegmentSpec] = (),
+        *,
+        recent: bool = False,
     ) -> SwitchState:
         """Make what `edit` says, read it back and save it; an empty batch changes nothing.
 
         Args:
             about: the segment that it is about, for switches that can't be read back.
             own: segments of the site's own, whose VLANs and ports may be changed besides those for pods.
+            recent: a reading of the last `RECENT_SECONDS` will do to begin with.
         """
         ...
 
@@ -125,16 +135,13 @@ class Session(ABC):
         self._lock = threading.Lock()
         self._floor: tuple[float, float] = (float("-inf"), float("-inf"))
         self._doubt: tuple[Batch, float] | None = None
+        self._latest: tuple[SwitchState, float] | None = None
+        self._changes = 0
         self._unsaved = False
 
     @abstractmethod
     def _read(self) -> SwitchState:
         """The switch's current state. Raises `UnknownError`."""
-
-    def _read_vlans(self) -> SwitchState:
-        """The same before and after a change, where a reading takes several requests: VLANs and the ports in them are
-        read, which ports there are may be known from a reading not long ago."""
-        return self._read()
 
     @abstractmethod
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
@@ -163,6 +170,7 @@ class Session(ABC):
         return "what it hears by LLDP can't be read"
 
     def read(self) -> SwitchState:
+        began, changes = self._monotonic(), self._changes
         state = self._fresh()
         doubt = self._doubt
         if doubt is not None:
@@ -171,6 +179,9 @@ class Session(ABC):
                 said = "it may not show weft's last change yet"
                 raise UnknownError("read the configuration", f"switch {self.name}", said)
             self._doubt = None
+        with self._lock:
+            if changes == self._changes:
+                self._latest = (state, began)
         return replace(state, unsaved=self._unsaved)
 
     def change(
@@ -178,15 +189,25 @@ class Session(ABC):
         edit: Edit,
         about: SegmentSpec | None = None,
         own: Sequence[SegmentSpec] = (),
+        *,
+        recent: bool = False,
         save: bool = False,
     ) -> SwitchState:
         """As `Switch.change`. Args: save: also if nothing is to be changed."""
         with self._changing:
-            before = self._fresh(self._read_vlans)
+            known = self._recent() if recent else None
+            before = known or self._fresh()
             batch = edit(before)
+            if known is not None and _replaces(batch, known):
+                before = self._fresh()
+                batch = edit(before)
             if batch:
                 self.limits.check(batch, self.name, own)
-                before = self._made(batch, before)
+                self._outdate()
+                try:
+                    before = self._made(batch, before)
+                finally:
+                    self._outdate()  # also what was read meanwhile
             if batch or save or self._unsaved:
                 self._keep()
                 self._unsaved = False
@@ -219,7 +240,7 @@ class Session(ABC):
         end = self._monotonic() + self._confirm_seconds
         while True:
             try:
-                seen = self._fresh(self._read_vlans)
+                seen = self._fresh()
                 if batch.done(seen):
                     return seen
             except TemporaryError:
@@ -228,9 +249,20 @@ class Session(ABC):
                 return None
             self._sleep(PAUSE)
 
-    def _fresh(self, read: Callable[[], SwitchState] | None = None) -> SwitchState:
+    def _recent(self) -> SwitchState | None:
+        """The last reading, if it is young enough, and weft has changed nothing since it began."""
+        with self._lock:
+            state, began = self._latest or (None, float("-inf"))
+        return state if self._monotonic() - began <= RECENT_SECONDS else None
+
+    def _outdate(self) -> None:
+        with self._lock:
+            self._changes += 1
+            self._latest = None
+
+    def _fresh(self) -> SwitchState:
         """A reading that is no older than an earlier one."""
-        state = (read or self._read)()
+        state = self._read()
         with self._lock:
             floor, when = self._floor
             if state.serial < floor and self._monotonic() - when < FLOOR_SECONDS:
@@ -248,3 +280,9 @@ class Session(ABC):
 
     def unknown(self, asked: str, answer: str) -> UnknownError:
         return UnknownError(asked, f"switch {self.name}", answer)
+
+
+def _replaces(batch: Batch, state: SwitchState) -> bool:
+    """Whether a port becomes a trunk: its list is set, not changed, and another process may have set it just now."""
+    after = batch.on(state).ports
+    return any(after[port].trunk and not state.ports[port].trunk for port in batch.ports)
