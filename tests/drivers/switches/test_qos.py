@@ -311,6 +311,15 @@ def test_a_no_drop_priority_without_flow_control_pauses_nothing() -> None:
     assert said.ports["Ethernet1"].pfc == frozenset()
 
 
+def test_a_routed_port_of_eos_trusts_dscp_unless_it_says_otherwise() -> None:
+    routed = eos("interface Ethernet1\n   no switchport\n").ports["Ethernet1"]
+    assert routed.trust == {"dscp"} and routed.dscp is not None and routed.dscp[26] == 3
+    assert eos("interface Ethernet1\n   no switchport\n   qos trust cos\n").ports["Ethernet1"].trust == {
+        "pcp"
+    }
+    assert eos("interface Ethernet1\n   switchport\n").ports["Ethernet1"].trust == {"pcp"}
+
+
 def test_members_of_an_eos_port_channel_trust_what_it_trusts() -> None:
     lag = {"mtu": 9214, "memberInterfaces": {"Ethernet1": {}}}
     said = eos_qos(

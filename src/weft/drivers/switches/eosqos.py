@@ -1,12 +1,15 @@
 """QoS settings of an Arista switch, from the text of its running configuration. Pure.
 
-Packets of a switched port get their priority from the VLAN tag unless it says otherwise, DSCP values lead to an eighth
-of themselves except that the lowest two classes are swapped, and traffic class and transmit queue have the same number.
+Packets of a switched port get their priority from the VLAN tag unless it says otherwise, those of a routed port from
+DSCP; DSCP values lead to an eighth of themselves except that the lowest two classes are swapped, and traffic class and
+transmit queue have the same number.
 Sources: EOS manual, "Quality of Service" (qos trust, qos map, tx-queue, random-detect ecn, QoS profiles) and "DCBX and
 Flow Control" (priority-flow-control); how the configuration writes it: Arista's own generator, aristanetworks/avd
 (`eos/qos.j2`, `qos-profiles.j2`, `ethernet-interface-uc-tx-queues.j2`). The manual's defaults (the map of DSCP values,
-trust in CoS on switched ports) were seen as others quote them, not in the manual itself: that is said (`ASSUMED`). What
-a policy map does to packets isn't read: the class of packets of a port with one is not known.
+trust in CoS on switched ports) were seen as others quote them, for each platform family alike, and not in the manual
+itself, of which only the beginning of the chapter could be read; openconfig/featureprofiles' test configurations for
+EOS set DSCP 0 to 7 and 8 to 15 as if these two were swapped otherwise. So it is said (`ASSUMED`). What a policy map
+does to packets isn't read: the class of packets of a port with one is not known.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ Block = dict[str, "Block"]
 
 DSCP = {n: {0: 1, 1: 0}.get(n // 8, n // 8) for n in range(64)}
 ASSUMED = (
-    "what its configuration doesn't say is taken from EOS's defaults, as others quote Arista's manual: ports trust "
-    "CoS, DSCP values lead to an eighth of themselves; `show qos interfaces trust` and `show qos maps` tell what is so"
+    "what its configuration doesn't say is taken from EOS's defaults, as others quote Arista's manual: switched "
+    "ports trust CoS, DSCP values lead to an eighth of themselves; `show qos interfaces trust` and `show qos maps` "
+    "tell what is so"
 )
 TRUST = {"dscp": frozenset({"dscp"}), "cos": frozenset({"pcp"}), "no": frozenset[str]()}
 
@@ -56,7 +60,8 @@ def eos_qos(text: str, interfaces: Mapping[str, Any]) -> SwitchQos:
             why = f"policy map {', '.join(maps)} may give its packets another class, and weft reads no policy maps"
             ports[name] = PortQos(_paused(own), marking, mtu=mtu, unsure=(why,))
         else:
-            ports[name] = PortQos(_paused(own), marking, TRUST[_trust(own) or "cos"], dscp, mtu)
+            usual = "dscp" if "no switchport" in own else "cos"
+            ports[name] = PortQos(_paused(own), marking, TRUST[_trust(own) or usual], dscp, mtu)
     return SwitchQos(ports, members, ASSUMED)
 
 
