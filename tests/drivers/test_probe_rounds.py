@@ -1,15 +1,20 @@
-"""What a round of probe agents can't take in is told, on an agent that hears everybody."""
+"""Pods with more members than one round of probe agents takes, on an agent that knows who hears whom."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import combinations
 
 import pytest
 
 from tests.helpers.ownports import ethernet_lab
 from weft.drivers.probes import prober
-from weft.drivers.probes.prober import OTHERS, FrameProber
+from weft.drivers.probes.prober import FrameProber
+from weft.drivers.probes.rounds import End, parts
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind
 from weft.model.probeapi import EndResult, ProbeStatus, RoundQuery, RoundResult
+from weft.model.problem import ProblemKind
 from weft.model.resources import SegmentSpec
 from weft.model.site import ProbeAgent, Traffic
 from weftlab.switches.labsite import FABRIC
@@ -18,29 +23,106 @@ SITE = ethernet_lab()
 PORTS = sorted(h.port_id for n in SITE.nodes for h in n.hcas_on(FABRIC))
 
 
-class HearsNobody:
-    """Sends what it is asked to; after a release nobody hears anybody."""
+class Wire:
+    """An agent beside every adapter; members hear each other, or after a release nobody hears anybody.
+
+    Attributes:
+        members: names of adapters; `meetings`: of each round, those that took part.
+        deaf: pairs of listener and sender that never hear.
+    """
 
     name = "one"
 
+    def __init__(self, members: Collection[str], deaf: Collection[tuple[str, str]] = ()) -> None:
+        self.members, self.deaf = members, deaf
+        self.meetings: list[frozenset[str]] = []
+        self.silent_in: int | None = None
+
     def round(self, query: RoundQuery) -> RoundResult:
-        ends = tuple(EndResult(adapter=e.adapter, sent=True) for e in query.ends)
-        return RoundResult(name=self.name, ends=ends)
+        self.meetings.append(frozenset(e.adapter for e in query.ends))
+        inside = {e.adapter: e.mark for e in query.ends if e.adapter in self.members}
+        lost = len(self.meetings) - 1 == self.silent_in
+
+        def heard(listener: str) -> tuple[str, ...]:
+            if listener not in inside:
+                return ()
+            return tuple(m for a, m in inside.items() if a != listener and (listener, a) not in self.deaf)
+
+        ends = (EndResult(adapter=e.adapter, sent=not lost, heard=heard(e.adapter)) for e in query.ends)
+        return RoundResult(name=self.name, ends=tuple(ends))
 
     def status(self) -> ProbeStatus:
         raise AssertionError("nobody asks")
 
 
-def test_members_beyond_a_round_are_told_as_untried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They aren't left out of the receipt in silence."""
-    monkeypatch.setattr(prober, "MOST_ENDS", OTHERS + 2)
+NAMES = {h.port_id: f"{n.name}/{h.name}" for n in SITE.nodes for h in n.hcas_on(FABRIC)}
+INSIDE = PORTS[:7]
+SEGMENT = SegmentSpec(
+    number=50, fabric_type=FabricKind.ETHERNET, members=tuple(Membership(port=p) for p in INSIDE)
+)
+
+
+def probed(wire: Wire) -> FrameProber:
     nodes = tuple(n.name for n in SITE.nodes if n.hcas_on(FABRIC))
     agent = ProbeAgent(name="one", url="https://127.0.0.1:1", nodes=nodes)
     traffic = Traffic(agents=(agent,), ca="ca.pem", certificate="c.pem", key="k.pem")
-    members = tuple(Membership(port=p) for p in PORTS)
-    segment = SegmentSpec(number=50, fabric_type=FabricKind.ETHERNET, members=members)
-    clean, untried = FrameProber(SITE, FABRIC, traffic, [HearsNobody()]).clean(segment)
+    return FrameProber(SITE, FABRIC, traffic, [wire])
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four members a round."""
+    monkeypatch.setattr(prober, "MOST_MEMBERS", 4)
+
+
+@pytest.mark.usefixtures("small")
+def test_each_two_members_meet_in_one_of_several_rounds() -> None:
+    wire = Wire([NAMES[p] for p in INSIDE])
+    found = probed(wire).check(SEGMENT, {})
+    assert (found.problems, found.notes) == ((), ()), found
+    assert found.looked_at[f"adapters of {FABRIC} that hear each other"] == 7
+    assert len(wire.meetings) == 6 and max(len(m & {*wire.members}) for m in wire.meetings) == 4
+    for one, other in combinations(wire.members, 2):
+        assert any({one, other} <= meeting for meeting in wire.meetings), (one, other)
+
+
+@pytest.mark.usefixtures("small")
+def test_two_that_do_not_hear_each_other_are_found_in_whichever_round() -> None:
+    first, last = NAMES[INSIDE[0]], NAMES[INSIDE[-1]]
+    found = probed(Wire([NAMES[p] for p in INSIDE], deaf={(first, last)})).check(SEGMENT, {})
+    [problem] = found.problems
+    assert (problem.kind, problem.subject, problem.detail["who"]) == (ProblemKind.NOT_HEARD, first, last)
+
+
+@pytest.mark.usefixtures("small")
+def test_who_is_unknown_in_one_round_is_not_called_fine() -> None:
+    wire = Wire([NAMES[p] for p in INSIDE])
+    wire.silent_in = 2
+    clean, _ = probed(wire).clean(SEGMENT)
+    [item] = clean.items
+    assert item.result == "not clean", "nothing was released here"
+    assert len(item.unread) == 3 and all("was not seen to leave" in u for u in item.unread)
+    wire = Wire(())
+    clean, untried = probed(wire).clean(SEGMENT)
+    [item] = clean.items
+    assert (item.result, item.unread, untried) == ("clean", (), ())
+    assert item.subject.startswith("7 former members")
+
+
+def test_members_beyond_all_rounds_are_told_as_untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They aren't left out of the receipt in silence."""
+    monkeypatch.setattr(prober, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(prober, "MOST_GROUPS", 3)
+    clean, untried = probed(Wire(())).clean(SEGMENT)
     assert not untried and [i.result for i in clean.items] == ["clean"]
     told = clean.items[0].unread
-    assert len(told) == len(PORTS) - 2 > 0
-    assert all("a round has 2 members at most" in one for one in told)
+    assert len(told) == len(INSIDE) - 3
+    assert all("3 members are tested at most" in one for one in told)
+
+
+@pytest.mark.parametrize("many", [0, 1, 248, 249, 372, 1488])
+def test_rounds_are_of_so_many_at_most(many: int) -> None:
+    ends = [End(str(n), str(n), str(n)) for n in range(many)]
+    rounds = parts(ends, 248)
+    assert all(len(r) <= 248 for r in rounds) and {e for r in rounds for e in r} == {*ends}
+    assert len(rounds) == {0: 1, 1: 1, 248: 1, 249: 3, 372: 3, 1488: 66}[many]

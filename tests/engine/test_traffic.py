@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -16,6 +16,7 @@ from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import SegmentSpec
 from weft.planning.shapes.plantext import plan_text
+from weft.ports.prober import Tried
 from weft.testing.ethernet import FakeEthernet
 
 
@@ -42,13 +43,22 @@ class FakeProber:
     says: Callable[[], Check] = nothing
     left: tuple[EvidenceItem, ...] = (EvidenceItem("frames", "8 former members", "clean", "none was heard"),)
     untried: tuple[str, ...] = ()
+    first: Callable[[], Check] = nothing
+    known: Callable[[SegmentSpec], frozenset[str]] = lambda segment: frozenset(segment.ports)
+    begun: list[SegmentSpec] = field(default_factory=list[SegmentSpec])
+    tried: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     checked: list[tuple[SegmentSpec, Mapping[str, str]]] = field(
         default_factory=list[tuple[SegmentSpec, Mapping[str, str]]]
     )
     cleaned: list[SegmentSpec] = field(default_factory=list[SegmentSpec])
 
-    def check(self, segment: SegmentSpec, addresses: Mapping[str, str]) -> Check:
+    def begin(self, segment: SegmentSpec) -> Tried:
+        self.begun.append(segment)
+        return Tried(self.first(), self.known(segment))
+
+    def check(self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()) -> Check:
         self.checked.append((segment, addresses))
+        self.tried.append(frozenset(tried))
         return self.says()
 
     def clean(self, segment: SegmentSpec) -> tuple[Clean, tuple[str, ...]]:
@@ -94,6 +104,69 @@ def test_a_pod_is_tried_before_it_is_ready_and_not_again(house: ProbedHouse) -> 
     assert "8 adapters of ib0 that hear each other" in verified
     visits(house, pod, 3)
     assert len(house.prober.checked) == 1, "not at each visit"
+
+
+def test_adapters_are_tried_while_no_guest_has_them(house: ProbedHouse) -> None:
+    """Once the segment is there, and before any server is asked for: then they are their hosts'. What was known then
+    is told the prober when it tries again, also by another worker."""
+    servers: list[int] = []
+    house.prober.known = lambda segment: (
+        servers.append(len(house.cloud.servers)),
+        frozenset(segment.ports),
+    )[1]
+    pod = house.ready()
+    [segment] = house.prober.begun
+    assert servers == [0] and sorted(segment.ports) == ports(house, pod)
+    assert house.prober.tried == [frozenset(segment.ports)]
+    told = [e.message for e in house.store.events(pod.id, 0) if "before servers are there" in e.message]
+    assert told == ["before servers are there: 8 adapters of ib0 that hear each other"]
+
+
+def test_a_pod_that_serves_is_not_tried_again_for_a_server_that_is_made_again(house: ProbedHouse) -> None:
+    pod = house.ready()
+    house.cloud.lose(house.cloud.servers[0])
+    visits(house, pod, 1)
+    house.store.request_repair(pod.id)
+    house.prober.first = silence
+    visits(house, pod, 6)
+    assert len(house.cloud.servers) == 2 and len(house.prober.begun) == 1
+
+
+def test_only_new_members_of_a_pod_that_grows_are_tried_first(house: ProbedHouse) -> None:
+    """Guests have the others by now; what was known of these stays known, and what leaves is forgotten."""
+    pod = house.ready()
+    order = pod.plan.order
+    more = order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": 3})})
+    house.prober.known = lambda segment: frozenset(segment.ports) - {*house.prober.begun[0].ports}
+    house.service.apply_pod(house.request(), str(pod.id), more)
+    for _ in range(40):
+        pod = visits(house, pod, 1)
+        if pod.ready_generation == pod.generation:
+            break
+    assert len(house.prober.begun) == 2
+    assert house.prober.tried[-1] == {*house.prober.checked[-1][0].ports} == {*ports(house, pod)}
+    house.service.apply_pod(house.request(), str(pod.id), order)
+    for _ in range(40):
+        pod = visits(house, pod, 1)
+        if pod.ready_generation == pod.generation:
+            break
+    assert len(house.prober.begun) == 2, "nobody is new"
+    assert house.prober.tried[-1] == {*ports(house, pod)} and len(pod.nodes) == 2
+
+
+def test_no_server_is_started_where_members_do_not_hear_each_other(house: ProbedHouse) -> None:
+    house.prober.first = silence
+    pod = until_told(house)
+    assert "gpu01/mlx5_0 doesn't hear gpu02/mlx5_0 in VLAN 101" in pod.reason
+    assert not house.cloud.servers and pod.state is PodState.WIRING
+    house.prober.first = nothing
+    assert house.run(pod, PodState.READY).reason == ""
+
+
+def test_what_nobody_could_try_before_starts_servers_all_the_same(house: ProbedHouse) -> None:
+    house.prober.first, house.prober.known = untried, lambda _: frozenset()
+    house.ready()
+    assert house.prober.tried == [frozenset()]
 
 
 def test_silence_keeps_a_pod_from_being_ready(house: ProbedHouse) -> None:

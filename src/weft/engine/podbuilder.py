@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from weft.engine.heldnotes import News
 from weft.engine.heldpod import HeldPod
@@ -11,7 +12,7 @@ from weft.engine.membership import Watched, has_followers, has_outsiders, watch_
 from weft.engine.moves import Moves
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.seen import left_alone
-from weft.engine.traffic import tried
+from weft.engine.traffic import tried, tried_first
 from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import Visitor, news_of
 from weft.engine.waits import Wait
@@ -34,12 +35,12 @@ class PodBuilder(Visitor[HeldPod]):
                 booting = News(Aspect.BOOTED, "false", Cause.UNDER_WAY)
                 held.become(News(Aspect.WIRED, "true", Cause.DONE), booting)
 
-        walker = Walker(held, held.world, self._settings, self._pool, booting)
+        walker = self._walker(held, booting)
         if self._wants_look(held, [r for r in walker.records.values() if r.wanted]):
             wait = self._before_building(held, arriving=True)
             if wait is not None:
                 return wait
-            walker = Walker(held, held.world, self._settings, self._pool, booting)
+            walker = self._walker(held, booting)
         wait = walker.build()
         if wait is None and has_followers(walker.records.values()):
             # Now that its servers are there, who is a member is decided: not first by a verdict that it isn't right.
@@ -72,7 +73,13 @@ class PodBuilder(Visitor[HeldPod]):
                 if r not in stuck
             ],
         )
-        return Walker(held, held.world, self._settings, self._pool).build()
+        return self._walker(held).build()
+
+    def _walker(self, held: HeldPod, booting: Callable[[], None] = lambda: None) -> Walker:
+        # What serves isn't kept waiting: a server that is made again there has adapters that were tried.
+        serves = held.pod.ready_generation == held.pod.generation
+        first = partial(tried_first, held, held.world) if held.world.probers and not serves else None
+        return Walker(held, held.world, self._settings, self._pool, booting, first)
 
     def _before_building(self, held: HeldPod, arriving: bool) -> Wait | None:
         """Before anything is asked for, look who is on the nodes.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from weft.engine.records import Change, ResourceRecord, RowState
+from weft.engine.traffic import carried
 from weft.model.errors import UnknownError
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Observed, Resource, ShareSpec, Status, VolumeSpec
@@ -24,7 +25,8 @@ def observed_change(record: ResourceRecord, seen: Observed) -> Change:
     reason = seen.reason or "; ".join(
         f"{d.field} is {d.observed}, expected {d.wanted}" for d in seen.differences
     )
-    return Change(record.key, state, seen.id, reason, seen.differences, seen.facts, record.attempts)
+    facts = carried(record, seen.facts)
+    return Change(record.key, state, seen.id, reason, seen.differences, facts, record.attempts)
 
 
 def differs(record: ResourceRecord, change: Change) -> bool:

@@ -17,6 +17,7 @@ from weft.engine.held import Held
 from weft.engine.moves import Ask, Batch, Move, Moves, worst
 from weft.engine.records import ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
+from weft.engine.traffic import OfFabric
 from weft.engine.waits import Wait, soonest
 from weft.engine.world import World
 from weft.model.errors import NotYetError, WeftError
@@ -35,7 +36,8 @@ class Walker:
 
     Args:
         pool: the process's own, for batches that can go at the same time.
-        booting: called once, before the first server is asked for.
+        booting: called before servers are asked for.
+        first: what goes before that, if one of them was never asked for; an error in it keeps them from being so.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class Walker:
         settings: LoopSettings,
         pool: Executor,
         booting: Callable[[], None] = lambda: None,
+        first: Callable[[], Move] | None = None,
     ) -> None:
-        self._held, self._pool, self._booting = held, pool, booting
+        self._held, self._pool, self._booting, self._first = held, pool, booting, first
         self._moves = Moves(held, world, settings)
         self.records = self._moves.records
         self._dependents: dict[str, set[str]] = {key: set() for key in self.records}
@@ -64,11 +67,15 @@ class Walker:
             return record.key not in settled and settled.issuperset(record.resource.needs)
 
         def advance(batch: Batch) -> Move:
-            if batch[0].kind.row.boots:
-                self._booting()
-            return self._moves.advance(batch)
+            return self._boot(batch) if batch[0].kind.row.boots else self._moves.advance(batch)
 
         return self._walk(settled, ready, advance, RowState.SETTLED, "present")
+
+    def _boot(self, batch: Batch) -> Move:
+        if self._first is not None and any(r.state is RowState.WANTED for r in batch):
+            yield from self._first()
+        self._booting()
+        return (yield from self._moves.advance(batch))
 
     def retire(self) -> Wait | None:
         """None once everything that the newest generation doesn't want is seen absent; it goes as in a release."""
@@ -153,7 +160,7 @@ class _Round:
     def __init__(self, held: Held, pool: Executor) -> None:
         self._held, self._pool = held, pool
         self._to_ask: list[tuple[Batch, Move, Ask]] = []
-        self._asked: dict[Future[Any], tuple[Batch, Move]] = {}
+        self._asked: dict[Future[Any], tuple[Batch, Move, Ask]] = {}
         self._over: list[tuple[Batch, Wait | WeftError | None]] = []
 
     def __enter__(self) -> Self:
@@ -177,23 +184,24 @@ class _Round:
             to_ask, self._to_ask = self._to_ask, []
             if len(to_ask) == 1 and not self._asked:
                 batch, move, ask = to_ask[0]  # there is nothing that could go beside it in another thread
-                with self._place([batch]):
+                with self._place(to_ask):
                     answer = _answer(ask)
                 self._answered(batch, move, answer)
                 continue
             for batch, move, ask in to_ask:
-                self._asked[self._pool.submit(ask)] = (batch, move)
-            with self._place(batch for batch, _ in self._asked.values()):
+                self._asked[self._pool.submit(ask)] = (batch, move, ask)
+            with self._place(self._asked.values()):
                 wait(self._asked, return_when=FIRST_COMPLETED)
                 # Who answers at about the same time is written together.
                 over, _ = wait(self._asked, TOGETHER)
             for future in over:
-                self._answered(*self._asked.pop(future), future)
+                batch, move, _ = self._asked.pop(future)
+                self._answered(batch, move, future)
         return self.ended()
 
-    def _place(self, asked: Iterable[Batch]) -> AbstractContextManager[None]:
+    def _place(self, asked: Iterable[tuple[Batch, Move, Ask]]) -> AbstractContextManager[None]:
         """The visit's place while it waits: another may have it if a fabric is among those that are asked."""
-        waits = any(batch[0].kind.row.home is Home.FABRIC for batch in asked)
+        waits = any(b[0].kind.row.home is Home.FABRIC or isinstance(ask, OfFabric) for b, _, ask in asked)
         return self._held.way.aside() if waits else nullcontext()
 
     def _answered(self, batch: Batch, move: Move, answer: Future[Any]) -> None:

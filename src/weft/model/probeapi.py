@@ -4,7 +4,8 @@
     POST /v1/round  RoundQuery -> RoundResult; it takes as long as the round
 
 In a round every end sends a broadcast again and again, with the round's number and a mark of its own, and hears which
-marks of the round come in. Agents need not begin at the same moment, as long as they overlap.
+marks of the round come in. Agents need not begin at the same moment, as long as they overlap. Who has no agent is asked
+for by ARP: an answer has come both ways.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ Octets = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 Tag = Annotated[int, Field(ge=0, le=4094)]
 Address = Annotated[str, StringConstraints(pattern=r"^\d{1,3}(\.\d{1,3}){3}$")]
 
+HardwareAddress = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
+
 MOST_ENDS, MOST_TAGS, MOST_ASKED = 256, 8, 32
+
+
+class Sought(Document):
+    """Who has no agent."""
+
+    address: Address
+    mac: HardwareAddress = Field(description="Whose answer counts: others may answer for it.")
 
 
 class RoundEnd(Document):
@@ -35,6 +45,9 @@ class RoundEnd(Document):
     )
     asked: tuple[Address, ...] = Field(
         default=(), max_length=MOST_ASKED, description="IPv4 addresses that it pings."
+    )
+    sought: tuple[Sought, ...] = Field(
+        default=(), max_length=MOST_ASKED, description="Whom it asks for by ARP, with each of its tags."
     )
 
 
@@ -52,6 +65,7 @@ class EndResult(Document):
     sent: bool = Field(default=False, description="Whether its own broadcasts were seen to leave.")
     heard: tuple[Octets, ...] = Field(default=(), description="Marks of the round that came in.")
     echoed: tuple[Address, ...] = Field(default=(), description="Addresses that answered a ping.")
+    found: tuple[Address, ...] = Field(default=(), description="Addresses of those sought that answered.")
     unknown: str = Field(default="", description="Why nothing is known of it; the rest is then empty.")
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from weft.model.fabric import Check, Clean
 from weft.model.resources import SegmentSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What was found out, and `ports`: members of whom all is known."""
+
+    check: Check
+    ports: frozenset[str]
 
 
 class Prober(Protocol):
@@ -15,11 +24,16 @@ class Prober(Protocol):
     Never raises because of an agent that doesn't answer: what couldn't be tried is said, as unknown.
     """
 
-    def check(self, segment: SegmentSpec, addresses: Mapping[str, str]) -> Check:
+    def begin(self, segment: SegmentSpec) -> Tried:
+        """As `check`, before servers are started: adapters that only guests will have are their hosts' still."""
+        ...
+
+    def check(self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()) -> Check:
         """Whether members hear each other, and neither hear others nor are heard by them.
 
         Args:
             addresses: port's id -> IPv4 address that the pod's server has there, if it can be pinged.
+            tried: ports of which `begin` knew all; it isn't missed of them what they do now.
         """
         ...
 

@@ -13,10 +13,12 @@ from ipaddress import IPv4Address
 from weft.model.probeapi import EndResult, ProbeStatus, RoundEnd, RoundQuery, RoundResult
 from weft.probeagent.config import ProbeConfig
 from weft.probeagent.interface import Interface, by_pci
-from weft.probeagent.packets import broadcast, ping, read, who_has
+from weft.probeagent.packets import Heard, broadcast, ping, read, who_has
 
 EVERY = 0.1
 """Seconds between an end's broadcasts: a lost one is no silence."""
+SEEK_EVERY = 5
+"""Broadcasts between two requests for the same address."""
 MOST_ROUNDS = 8
 """At the same time."""
 MOST_FRAMES = 1000
@@ -71,6 +73,9 @@ class _End:
         self._frames = [broadcast(interface.mac, self._number, self._mark, tags) for tags in wanted.tags]
         self._tags = wanted.tags[0] if wanted.tags else ()
         self._asked = {IPv4Address(a) for a in wanted.asked}
+        self._sought = {IPv4Address(s.address): bytes.fromhex(s.mac.replace(":", "")) for s in wanted.sought}
+        self._found = set[IPv4Address]()
+        self._spoken = 0
         self._macs: dict[IPv4Address, bytes] = {}
         self._sent, self._heard, self._echoed = False, set[bytes](), set[IPv4Address]()
         self.failed = ""
@@ -80,6 +85,11 @@ class _End:
         with self._failing():
             for frame in self._frames:
                 self._interface.send(frame)
+            if self._spoken % SEEK_EVERY == 0:
+                for sought in sorted(self._sought.keys() - self._found):
+                    for tags in self.wanted.tags:
+                        self._interface.send(who_has(mac, None, sought, tags))
+            self._spoken += 1
             for asked in sorted(self._asked - self._echoed):
                 if asked not in self._macs:
                     self._interface.send(who_has(mac, own, asked, self._tags))
@@ -101,10 +111,16 @@ class _End:
                     self._sent |= own and seen.mark == self._mark
                     if not own and seen.mark != self._mark:
                         self._heard.add(seen.mark)
-                elif not own and seen.has is not None and seen.has in self._asked:
-                    self._macs[seen.has] = seen.mac
-                elif not own and seen.pong is not None and seen.pong in self._asked:
-                    self._echoed.add(seen.pong)
+                elif not own:
+                    self._answered(seen)
+
+    def _answered(self, seen: Heard) -> None:
+        if seen.has is not None and seen.has in self._asked:
+            self._macs[seen.has] = seen.mac
+        if seen.has is not None and self._sought.get(seen.has) == seen.mac:
+            self._found.add(seen.has)
+        if seen.pong is not None and seen.pong in self._asked:
+            self._echoed.add(seen.pong)
 
     def result(self) -> EndResult:
         if self.failed:
@@ -114,6 +130,7 @@ class _End:
             sent=self._sent,
             heard=tuple(sorted(mark.hex() for mark in self._heard)),
             echoed=tuple(str(a) for a in sorted(self._echoed)),
+            found=tuple(str(a) for a in sorted(self._found)),
         )
 
     @contextlib.contextmanager

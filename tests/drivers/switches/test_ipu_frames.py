@@ -10,7 +10,9 @@ from collections.abc import Callable, Generator
 import pytest
 
 from tests.drivers.switches.rigs import CONFIRM, RealSwitches
+from tests.drivers.switches.test_prober import Beside
 from tests.engine.ipuhouse import POD, IpuHouse
+from weft.drivers.probes import FrameProber
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.engine.database import Database
 from weft.engine.ledger import FabricLedger
@@ -18,8 +20,10 @@ from weft.generate.receipts import verify
 from weft.model.fabrictypes import Mode
 from weft.model.pod import PodState
 from weft.model.resources import SegmentSpec
-from weft.model.site import Site
+from weft.model.site import Site, Traffic
 from weft.planning.site.check import check_site
+from weft.probeagent.agent import ProbeAgent as Agent
+from weft.probeagent.config import ProbeConfig
 from weftlab.site import FABRIC as RIGS_FABRIC
 
 pytestmark = [pytest.mark.fabric]
@@ -46,6 +50,7 @@ def cabled(site: Site, rig: RealSwitches) -> Site:
         switch, _, port = rig.port(host).partition("/")
         number = rig.hosts.by_name[host].ends[0].number
         machine |= {"rnic_switch": switch, "rnic_port": number, "rnic_switch_port": port}
+        machine["rnic_mac"] = rig.hosts.by_name[host].mac
     guid = "0x00000000feed0001"
     adapter = {"name": "mlx5_0", "fabric": FABRIC, "guid": guid, "port_guid": guid, "pci": "0000:c5:00.0"}
     for node in document["nodes"]:
@@ -101,3 +106,67 @@ def test_the_machines_reach_each_other_and_nobody_else_until_the_release(switche
     assert signed is not None and verify(signed.model_dump(mode="json")).valid and signed.receipt.clean
     assert not hosts.reached(inside | across)
     assert segment.number not in switched.fabric.snapshot().ports_in
+
+
+@pytest.fixture
+def asking(
+    database: Database, database_url: str, switch_rigs: Callable[[str], RealSwitches]
+) -> Generator[Switched]:
+    """A probe agent is beside the Poplar server's adapter; RNICs have their addresses."""
+    made = Switched(database, database_url, switch_rigs("mixed"))
+    site, ovs = made.house.site, made.rig.lab.ovs
+    [node] = [n.name for n in site.nodes if n.hcas_on(FABRIC)]
+    traffic = Traffic.model_validate(
+        {
+            "agents": [{"name": "near", "url": "https://near.example", "nodes": [node]}],
+            **{"ca": "ca.pem", "certificate": "weft.pem", "key": "weft.key", "seconds": 1.0},
+        }
+    )
+    settings = {
+        "name": "near",
+        "listen": {"host": "127.0.0.1", "port": 1},
+        "tls": {"ca": "ca.pem", "certificate": "a.pem", "key": "a.key"},
+        "adapters": {f"{node}/mlx5_0": {"interface": "eth0", "namespace": ovs.space(SERVER)}},
+    }
+    agent = Beside("near", Agent(ProbeConfig.model_validate(settings)))
+    made.house.world.probers[FABRIC] = FrameProber(site, FABRIC, traffic, [agent])  # type: ignore[index]
+    taken = [(host, f"{m.rnic_address}/32") for host, m in zip(RNICS, site.ipu_machines, strict=True)]
+    for host, address in taken:
+        ovs.inside(host, ["ip", "address", "add", address, "dev", "eth0"])
+    try:
+        yield made
+    finally:
+        for host, address in taken:
+            ovs.inside(host, ["ip", "address", "del", address, "dev", "eth0"])
+        made.close()
+
+
+def test_machines_are_asked_for_before_the_pod_is_ready_and_not_found_after_it(asking: Switched) -> None:
+    """They have no agent: whom the Poplar server's side finds by ARP is there in both directions."""
+    house = asking.house
+    pod = house.booted()
+    verified = " / ".join(e.message for e in house.store.events(pod.id, 0) if e.type == "verified")
+    assert "4 adapters of roce without an agent that answer" in verified and "not tested" not in verified
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
+    [item] = [i for i in signed.receipt.items if i.plane == "frames"]
+    assert item.result == "clean" and item.subject.endswith("0 others, 4 without an agent")
+    assert "answered none" in item.seen
+
+
+def test_a_machine_that_does_not_answer_is_told(asking: Switched) -> None:
+    """Its address is another's: whoever answers with another MAC address is not the machine."""
+    house, ovs = asking.house, asking.rig.lab.ovs
+    first, second = house.site.ipu_machines[:2]
+    ovs.inside(RNICS[0], ["ip", "address", "del", f"{first.rnic_address}/32", "dev", "eth0"])
+    ovs.inside(RNICS[1], ["ip", "address", "add", f"{first.rnic_address}/32", "dev", "eth0"])
+    try:
+        pod = house.booted()
+    finally:
+        ovs.inside(RNICS[1], ["ip", "address", "del", f"{first.rnic_address}/32", "dev", "eth0"])
+        ovs.inside(RNICS[0], ["ip", "address", "add", f"{first.rnic_address}/32", "dev", "eth0"])
+    verified = " / ".join(e.message for e in house.store.events(pod.id, 0) if e.type == "verified")
+    assert f"frames of {first.name}/rnic on roce were not tested" in verified
+    assert "it answers no member's ARP request" in verified and f"{second.name}/rnic" not in verified

@@ -64,7 +64,7 @@ class Probed:
         near, far = [n for n in names if n in ("host1", "host2", "host3", "host4")], list[str]()
         far += [n for n in names if n not in near]
         self.agents = {a: Beside(a, self._agent(rig, a, mine)) for a, mine in (("near", near), ("far", far))}
-        traffic = Traffic.model_validate(
+        traffic = self.traffic = Traffic.model_validate(
             {
                 "agents": [
                     {"name": "near", "url": "https://near.example", "nodes": near},
@@ -258,6 +258,60 @@ def test_an_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:
     found = probed.prober.check(one, {})
     assert [p.unknown for p in found.problems] == [True]
     assert "PCI device 0000:c1:00.0 has no network interface on this host" in render(found.problems)
+
+
+@pytest.mark.parametrize("policy", ["warn", "refuse"])
+def test_what_a_guest_has_by_now_was_tried_before(rig: RealSwitches, policy: str) -> None:
+    """While the adapters are their hosts' all is known of them; when guests have them, nothing is missed."""
+    probed = Probed(rig, policy)
+    one = made(rig, 1, FIRST, MEMBERS)
+    settled(rig, ("host1", "host5"))
+    begun = probed.prober.begin(one)
+    assert (begun.check.problems, begun.check.notes) == ((), ()), render(begun.check.problems)
+    assert begun.ports == {*one.ports}
+    for agent in probed.agents.values():
+        agent.asked.clear()
+        for host in MEMBERS:
+            agent.agent._config.adapters.pop(f"{host}/mlx5_0", None)  # pyright: ignore[reportPrivateUsage]
+    found = probed.prober.check(one, {}, begun.ports)
+    assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
+    assert found.looked_at[f"adapters of {FABRIC} that did before their servers had them"] == 3
+    assert len(probed.agents["near"].asked) == 1, "nobody waits for what is known"
+    found = probed.prober.check(one, {}, begun.ports - {rig.port("host1")})
+    told = found.notes if policy == "warn" else found.problems
+    assert [p.subject for p in told] == ["host1/mlx5_0"]
+
+
+def test_what_is_wrong_before_servers_are_there_is_found_then(rig: RealSwitches) -> None:
+    probed = Probed(rig)
+    one = made(rig, 1, FIRST, MEMBERS)
+    rig.add(rig.port("host4"), FIRST)
+    settled(rig, ("host1", "host5"), ("host4", "host1"))
+    begun = probed.prober.begin(one)
+    assert kinds(begun.check) == {ProblemKind.HEARD}
+    rig.remove(rig.port("host4"), FIRST)
+
+
+def test_a_host_without_an_agent_is_asked_for_by_arp(rig: RealSwitches) -> None:
+    """By members alone, with its MAC address as the site has it; after the release it answers nobody."""
+    document = rig.site.model_dump(mode="json")
+    for node in document["nodes"]:
+        node["hcas"][0]["mac"] = rig.hosts.by_name[node["name"]].mac
+    site = type(rig.site).model_validate(document)
+    probed = Probed(rig)
+    [near] = [a for a in probed.traffic.agents if a.name == "near"]
+    alone = probed.traffic.model_copy(update={"agents": (near,)})
+    prober = FrameProber(site, FABRIC, alone, [probed.agents["near"]])
+    one = made(rig, 1, FIRST, MEMBERS)
+    settled(rig, ("host1", "host5"))
+    found = prober.check(one, addresses(rig, MEMBERS))
+    assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
+    assert found.looked_at[f"adapters of {FABRIC} without an agent that answer"] == 1
+    sought = {e.adapter: e.sought for q in probed.agents["near"].asked for e in q.ends}
+    assert {a for a, s in sought.items() if s} == {"host1/mlx5_0", "host2/mlx5_0"}, "no stranger asks"
+    rig.remove(rig.port("host5"), FIRST)
+    found = prober.check(one, addresses(rig, MEMBERS))
+    assert "no probe agent is beside host5, and it answers no member's ARP request" in render(found.notes)
 
 
 def test_a_mark_is_in_one_round_only_and_not_told_before(rig: RealSwitches) -> None:

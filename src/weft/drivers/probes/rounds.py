@@ -1,0 +1,151 @@
+"""Rounds of an Ethernet fabric's adapters: who meets whom, and what is known afterwards. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from weft.model.probeapi import MOST_ENDS
+from weft.model.site import Hca, IpuMachine, Node, ProbeAgent
+
+OTHERS = 8
+"""Adapters that aren't members and take part in a round: those on the members' own leaves before the rest."""
+MOST_MEMBERS = MOST_ENDS - OTHERS
+"""Of a round: everybody hears everybody's broadcasts."""
+MOST_GROUPS = 12
+"""Of members, any two of which meet in a round: 1,488 members in 66 rounds."""
+
+Ports = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A port of the fabric that may take part.
+
+    Attributes:
+        agent: name of the agent beside it; empty: none is.
+        address, mac: by which one without agent is asked for; empty: it can't be.
+        is_machine: nothing of weft's can run beside it.
+    """
+
+    port: str
+    name: str
+    node: str
+    pci: str | None = None
+    agent: str = ""
+    address: str = ""
+    mac: str = ""
+    is_machine: bool = False
+
+    @classmethod
+    def of_adapter(cls, node: Node, hca: Hca, agent: ProbeAgent | None) -> End:
+        name = f"{node.name}/{hca.name}"
+        return cls(hca.port_id, name, node.name, str(hca.pci), agent.name if agent else "", mac=hca.mac or "")
+
+    @classmethod
+    def of_machine(cls, machine: IpuMachine) -> End:
+        """Its address is its own, whichever pod has it."""
+        address, mac = str(machine.rnic_address), machine.rnic_mac
+        return cls(machine.port_id, f"{machine.name}/rnic", machine.name, None, "", address, mac, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What was found out.
+
+    Attributes:
+        members, others: who sent and listened, as far as is known.
+        apart: members without an agent, who were asked for.
+        heard: port -> ports whose broadcasts it heard, or who answered it; a port that isn't in it told nothing.
+        asked, echoed: port -> addresses that it pinged, and that answered.
+        unknown: name of a member -> why something isn't known of it.
+    """
+
+    members: tuple[End, ...] = ()
+    others: tuple[End, ...] = ()
+    apart: tuple[End, ...] = ()
+    heard: Ports = field(default_factory=dict[str, frozenset[str]])
+    asked: Ports = field(default_factory=dict[str, frozenset[str]])
+    echoed: Ports = field(default_factory=dict[str, frozenset[str]])
+    unknown: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def known(self) -> tuple[End, ...]:
+        """Members that sent and listened in each round."""
+        return tuple(e for e in self.members if e.name not in self.unknown)
+
+    @property
+    def listening(self) -> tuple[End, ...]:
+        """Others that told whom they heard."""
+        return tuple(e for e in self.others if e.port in self.heard)
+
+    @property
+    def answering(self) -> tuple[End, ...]:
+        """Members without an agent that answered another one."""
+        return tuple(e for e in self.apart if e.name not in self.unknown)
+
+    @property
+    def unanswered(self) -> Mapping[str, tuple[str, ...]]:
+        """Port of a member -> addresses that it had no answer from."""
+        ports = {e.port for e in self.known} & self.asked.keys()
+        return {p: tuple(sorted(self.asked[p] - self.echoed.get(p, frozenset()))) for p in ports}
+
+    def missing(self) -> Iterator[tuple[End, list[str]]]:
+        """Members that don't hear others, and these."""
+        for listener in self.known:
+            heard = self.heard.get(listener.port, frozenset())
+            if missing := [s.name for s in self.known if s != listener and s.port not in heard]:
+                yield listener, missing
+
+    def crossing(self) -> Iterator[tuple[End, list[End]]]:
+        """Who hears somebody although only one of them is a member, and whom."""
+        pairs = [(e, self._hears(e, self.members)) for e in self.others]
+        pairs += [(e, self._hears(e, self.others)) for e in self.members]
+        return ((e, heard) for e, heard in pairs if heard)
+
+    def loud(self) -> Iterator[tuple[End, list[End]]]:
+        """Who hears a former member, and whom; or is one, and hears anybody."""
+        pairs = [(e, self._hears(e, (*self.members, *self.others, *self.apart))) for e in self.members]
+        pairs += [(e, self._hears(e, self.members)) for e in self.others]
+        return ((e, heard) for e, heard in pairs if heard)
+
+    def _hears(self, listener: End, senders: Iterable[End]) -> list[End]:
+        heard = self.heard.get(listener.port, frozenset())
+        return [s for s in senders if s.port in heard and s != listener]
+
+    def and_then(self, other: Round) -> Round:
+        """Together with a round of others: whoever is unknown in one is unknown."""
+        return self._with(other, {**self.unknown, **other.unknown})
+
+    def again(self, other: Round) -> Round:
+        """Together with a second round of the same: what isn't known then isn't known."""
+        return self._with(other, other.unknown)
+
+    def _with(self, other: Round, unknown: Mapping[str, str]) -> Round:
+        return Round(
+            _union(self.members, other.members),
+            _union(self.others, other.others),
+            _union(self.apart, other.apart),
+            _merged(self.heard, other.heard),
+            _merged(self.asked, other.asked),
+            _merged(self.echoed, other.echoed),
+            unknown,
+        )
+
+
+def parts(members: Sequence[End], most: int) -> list[tuple[End, ...]]:
+    """Members of each round, so that any two of them meet in one. Args: most: members of a round."""
+    if len(members) <= most:
+        return [tuple(members)]
+    half = max(1, most // 2)
+    groups = [tuple(members[at : at + half]) for at in range(0, len(members), half)]
+    return [(*one, *other) for one, other in combinations(groups, 2)]
+
+
+def _union(first: Sequence[End], then: Sequence[End]) -> tuple[End, ...]:
+    return tuple(dict.fromkeys((*first, *then)))
+
+
+def _merged(first: Ports, then: Ports) -> Ports:
+    return {p: first.get(p, frozenset()) | then.get(p, frozenset()) for p in first.keys() | then.keys()}
