@@ -177,22 +177,8 @@ class FrameProber:
         others: Sequence[End],
         apart: Sequence[End],
     ) -> Round:
-        members = {m.port: m for m in segment.members}
         marks = {e.port: secrets.token_hex(8) for e in (*inside, *others)}
-        asked = [(e.port, addresses[e.port]) for e in inside if e.port in addresses]
-        sought = tuple(Sought(address=e.address, mac=e.mac.lower()) for e in apart)
-        asking = {e.port for e in (*inside[: ASKING // 2], *inside[-ASKING // 2 :])}
-        wanted: dict[str, list[RoundEnd]] = {}
-        for end in (*inside, *others):
-            one = RoundEnd(
-                adapter=end.name,
-                pci=end.pci,
-                mark=marks[end.port],
-                tags=_tags(members.get(end.port), segment.number),
-                asked=_after(asked, end.port) if end.port in addresses else (),
-                sought=sought if end.port in asking else (),
-            )
-            wanted.setdefault(end.agent, []).append(one)
+        wanted = _asked_of(segment, addresses, marks, inside, others, apart)
         results, silent = self._ask(wanted)
         by_mark = {mark: port for port, mark in marks.items()}
         by_address = {e.address: e.port for e in apart}
@@ -270,6 +256,33 @@ class FrameProber:
     def _problem(self, kind: ProblemKind, end: End, segment: SegmentSpec, who: Sequence[str]) -> Problem:
         detail = {"segment": segment.named, "who": _some(who)}
         return Problem(kind, end.name, self._fabric, id=end.port, nodes=(end.node,), detail=detail)
+
+
+def _asked_of(
+    segment: SegmentSpec,
+    addresses: Mapping[str, str],
+    marks: Mapping[str, str],
+    inside: Sequence[End],
+    others: Sequence[End],
+    apart: Sequence[End],
+) -> dict[str, list[RoundEnd]]:
+    """Agent -> what its ends are to do in a round. Args: marks: port -> mark of what it sends."""
+    members = {m.port: m for m in segment.members}
+    asked = [(e.port, addresses[e.port]) for e in inside if e.port in addresses]
+    sought = tuple(Sought(address=e.address, mac=e.mac.lower()) for e in apart)
+    asking = {e.port for e in (*inside[: ASKING // 2], *inside[-ASKING // 2 :])}
+    wanted: dict[str, list[RoundEnd]] = {}
+    for end in (*inside, *others):
+        one = RoundEnd(
+            adapter=end.name,
+            pci=end.pci,
+            mark=marks[end.port],
+            tags=_tags(members.get(end.port), segment.number),
+            asked=_after(asked, end.port) if end.port in addresses else (),
+            sought=sought if end.port in asking else (),
+        )
+        wanted.setdefault(end.agent, []).append(one)
+    return wanted
 
 
 def _why(told: EndResult | None, silent: str) -> str:
