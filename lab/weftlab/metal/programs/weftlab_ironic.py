@@ -204,7 +204,8 @@ class LabInspect(base.InspectInterface):
     def inspect_hardware(self, task):
         folder = Path(os.environ["WEFTLAB_MACHINES"]).parent / "inspections"
         seen = json.loads((folder / f"{task.node.uuid}.json").read_text())
-        task.node.properties = {"cpu_arch": "x86_64", **task.node.properties}
+        disk = seen["inventory"]["disks"][0]["size"] >> 30
+        task.node.properties = {"cpu_arch": "x86_64", "local_gb": disk, **task.node.properties}
         task.node.save()
         inspect_utils.store_inspection_data(task.node, seen["inventory"], seen["plugin_data"], task.context)
         return states.MANAGEABLE
