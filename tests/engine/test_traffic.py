@@ -8,15 +8,20 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from tests.engine.house import impatient
 from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports, visits
+from tests.engine.test_sweep import sweeper
 from weft.engine.database import Database
+from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.records import PodRecord
 from weft.model.fabric import Check, Clean, EvidenceItem
+from weft.model.kinds import Kind
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import SegmentSpec
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.prober import Tried
+from weft.testing.cloud import Fault
 from weft.testing.ethernet import FakeEthernet
 
 
@@ -43,6 +48,7 @@ class FakeProber:
     says: Callable[[], Check] = nothing
     left: tuple[EvidenceItem, ...] = (EvidenceItem("frames", "8 former members", "clean", "none was heard"),)
     untried: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
     first: Callable[[], Check] = nothing
     known: Callable[[SegmentSpec], frozenset[str]] = lambda segment: frozenset(segment.ports)
     begun: list[SegmentSpec] = field(default_factory=list[SegmentSpec])
@@ -64,6 +70,9 @@ class FakeProber:
     def clean(self, segment: SegmentSpec) -> tuple[Clean, tuple[str, ...]]:
         self.cleaned.append(segment)
         return Clean(self.left), self.untried
+
+    def troubles(self) -> tuple[str, ...]:
+        return self.silent
 
 
 class ProbedHouse(EthernetHouse):
@@ -228,6 +237,48 @@ def test_a_release_waits_while_somebody_is_heard(house: ProbedHouse) -> None:
     house.run(pod, PodState.RELEASED)
 
 
+def test_nodes_that_were_given_back_are_not_tried_again(house: ProbedHouse) -> None:
+    """Another pod may have them by now: it isn't disturbed, and what its adapters hear holds nothing back."""
+    pod = house.ready()
+    bad, good = pod.nodes
+    house.cloud.plant(Fault.UNDELETABLE, key=f"server/{bad}", kind=Kind.SERVER, times=None)
+    house.release(pod)
+    house.new_worker("w2", impatient(0.0)).run_once()
+    assert {*house.store.capacity().holds} == {bad}
+    for fault in house.cloud.faults:
+        fault.lift()
+    for thing in house.cloud.things():
+        thing.undeletable = False
+    house.prober.cleaned.clear()
+    house.run(pod, PodState.RELEASED)
+    theirs = {h.port_id for h in house.site.node_by_name[good].hcas_on("ib0")}
+    assert house.prober.cleaned and all(not theirs & s.ports for s in house.prober.cleaned)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None
+    assert f"frames of {good} were not tested: given back before" in {
+        u for i in signed.receipt.items for u in i.unread
+    }
+
+
+def test_the_number_of_an_abandoned_pod_is_freed_without_trying_other_pods_nodes(house: ProbedHouse) -> None:
+    pod = house.ready()
+    loud = EvidenceItem(
+        "frames", "8 former members", "not clean", "gpu01/mlx5_0 hears gpu02/mlx5_0", pod.nodes
+    )
+    house.prober.left = (loud,)
+    house.release(pod)
+    visits(house, pod, 4)
+    house.service.abandon_pod(house.operator, str(pod.id), "it can't be helped")
+    house.run(pod, PodState.RELEASED, visits=4)
+    for node in pod.nodes:
+        house.service.clear_node(house.operator, node)
+    house.prober.cleaned.clear()
+    sweeper(house).sweep()
+    assert not house.prober.cleaned
+    with house.store.database.transaction() as tx:
+        assert not tx.rows("numbers_of", owner_id=pod.id)
+
+
 def test_what_nobody_tried_after_a_release_the_receipt_does_not_cover(house: ProbedHouse) -> None:
     """It is said with the last thing that was read; nothing is made up about frames."""
     pod = house.ready()
@@ -253,3 +304,17 @@ def test_without_agents_plan_and_receipt_say_that_nobody_tries(house: ProbedHous
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     assert any("not tested" in u for i in signed.receipt.items for u in i.unread)
+
+
+def test_silent_agents_count_among_a_fabrics_problems(house: ProbedHouse) -> None:
+    """Nobody else would notice: with `warn` every pod goes on getting READY."""
+
+    def problems() -> int:
+        FabricKeeper(house.database, lambda: house.world).tend()
+        with house.database.transaction() as tx:
+            [row] = [r for r in tx.rows("fabrics_seen") if r["fabric"] == "ib0"]
+        return row["problems"]
+
+    before = problems()
+    house.prober.silent = ("probe agent a can't be asked: no answer",)
+    assert problems() == before + 1

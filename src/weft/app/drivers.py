@@ -5,7 +5,7 @@ Drivers are imported when they are opened: planning without a server needs only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -89,12 +89,16 @@ def open_fabrics(
     return opened
 
 
-def open_probers(site: Site) -> dict[str, FrameProber]:
-    """Fabric -> who tries what is sent on it, where the site has agents for that. Opens no connection."""
+def open_probers(site: Site, in_use: Callable[[], Collection[str]] = frozenset) -> dict[str, FrameProber]:
+    """Fabric -> who tries what is sent on it, where the site has agents for that. Opens no connection.
+
+    Args:
+        in_use: nodes that pods hold.
+    """
     from weft.drivers.probes import FrameProber
 
     return {
-        name: FrameProber(site, name, fabric.traffic)
+        name: FrameProber(site, name, fabric.traffic, in_use=in_use)
         for name, fabric in site.fabrics.items()
         if fabric.traffic is not None
     }

@@ -27,9 +27,8 @@ log = logging.getLogger(__name__)
 def certificate_notes(site: Site) -> tuple[str, ...]:
     """Problems with the certificates that the site names, as far as they are on this host."""
     now = datetime.now(UTC)
-    found = [
-        p for f in site.fabrics.values() for p in certificate_problems(f.manager, now, must_be_there=False)
-    ]
+    named = [files for f in site.fabrics.values() for files in (f.manager, f.traffic) if files is not None]
+    found = [p for files in named for p in certificate_problems(files, now, must_be_there=False)]
     return tuple(dict.fromkeys(found))
 
 
@@ -67,7 +66,7 @@ def _of_manager(driver: FabricDriver) -> LiveCheck:
 
 
 def _of_probers(prober: FrameProber) -> LiveCheck:
-    return LiveCheck(problems=tuple(prober.silent()))
+    return LiveCheck(problems=prober.troubles())
 
 
 def _troubles(status: FabricStatus) -> tuple[str, ...]:

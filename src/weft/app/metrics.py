@@ -81,7 +81,9 @@ def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:
         "weft_fabric_up", "Whether a manager of the fabric is active and answers.", labels=one
     )
     problems = GaugeMetricFamily(
-        "weft_fabric_problems", "Problems reported by the managers of the fabric.", labels=one
+        "weft_fabric_problems",
+        "Problems reported by the managers of the fabric, and by those that test frames on it.",
+        labels=one,
     )
     errors = GaugeMetricFamily(
         "weft_fabric_ports_with_errors",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -53,9 +53,17 @@ log = logging.getLogger("weft")
 
 
 def build_world(
-    site: Site, profile: str | None, keys: PodKeys, ledger: Callable[[str, FabricType], Ledger]
+    site: Site,
+    profile: str | None,
+    keys: PodKeys,
+    ledger: Callable[[str, FabricType], Ledger],
+    in_use: Callable[[], Collection[str]],
 ) -> World:
-    """Drivers of everything in the site; `ledger` returns a fabric's ledger. Opens no connection."""
+    """Drivers of everything in the site. Opens no connection.
+
+    Args:
+        ledger: returns a fabric's ledger; in_use: nodes that pods hold.
+    """
     sessions = {
         name: Sessions(profile_of(site, name, profile), cleaning=Demands.of(cloud))
         for name, cloud in site.clouds.items()
@@ -81,7 +89,7 @@ def build_world(
             for name, own in sessions.items()
         },
         machines=machines,
-        probers=open_probers(site),
+        probers=open_probers(site, in_use),
     )
 
 
@@ -165,7 +173,9 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
         keys = DerivedKeys(store)
         keeper = WorldKeeper(
             store,
-            lambda site: build_world(site, settings.cloud_profile, keys, partial(FabricLedger, database)),
+            lambda site: build_world(
+                site, settings.cloud_profile, keys, partial(FabricLedger, database), store.nodes_in_use
+            ),
         )
         _first_site(settings, store)
         fabrics = FabricKeeper(database, keeper.world, pulse)

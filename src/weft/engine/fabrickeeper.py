@@ -8,7 +8,7 @@ say of themselves is kept for the metrics.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from weft.engine.database import Database
 from weft.engine.periodic import Periodic
@@ -47,20 +47,28 @@ class FabricKeeper(Periodic):
 
     def tend(self) -> None:
         """Check every fabric once; an unreachable one doesn't block others."""
-        fabrics = self._world().fabrics
+        world = self._world()
+        fabrics = world.fabrics
         with self._database.transaction() as tx:
             tx.run("fabrics_left", fabrics=list(fabrics))
         for name, fabric in sorted(fabrics.items()):
-            self._note(name, fabric)
+            prober = world.probers.get(name)
+            self._note(name, fabric, prober.troubles() if prober else ())
             try:
                 configured = fabric.level() if isinstance(fabric, KeepsStandbys) else fabric.configured()
                 self._give_back(name, configured)
             except WeftError as error:
                 log.warning("fabric %s can't be brought level: %s", name, error)
 
-    def _note(self, name: str, fabric: FabricDriver) -> None:
-        """Keep what the managers say for the metrics; where nobody answers, that they don't."""
+    def _note(self, name: str, fabric: FabricDriver, troubles: Sequence[str]) -> None:
+        """Keep what the managers say for the metrics; where nobody answers, that they don't.
+
+        Args:
+            troubles: of those who try what is sent on it.
+        """
         known, problems, errors = False, 1, None
+        for said in troubles:
+            log.warning("fabric %s: %s", name, said)
         try:
             status = fabric.status()
             known, problems = (
@@ -71,7 +79,9 @@ class FabricKeeper(Periodic):
         except WeftError as error:
             log.warning("fabric %s: its managers can't be queried: %s", name, error)
         with self._database.transaction() as tx:
-            tx.run("saw_fabric", fabric=name, known=known, problems=problems, port_errors=errors)
+            tx.run(
+                "saw_fabric", fabric=name, known=known, problems=problems + len(troubles), port_errors=errors
+            )
 
     def _give_back(self, fabric: str, configured: Configured) -> None:
         there = {name: list(numbers) for name, numbers in configured.read.items()}

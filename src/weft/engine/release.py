@@ -130,10 +130,32 @@ class Reader:
         prober, read = self._world.probers.get(fabric), list(items)
         if prober is None or any(i.result not in OVER for i in (*self._items, *read)):
             return read
-        found, untried = prober.clean(segment)
+        elsewhere = self._given_back(fabric, segment)
+        mine = tuple(m for m in segment.members if m.port not in elsewhere)
+        found, untried = (
+            prober.clean(segment.model_copy(update={"members": mine})) if mine else (Clean(()), ())
+        )
+        if elsewhere:
+            nodes = ", ".join(sorted({*elsewhere.values()}))
+            untried = (*untried, f"frames of {nodes} were not tested: given back before")
         if untried and read:
             read[-1] = replace(read[-1], unread=(*read[-1].unread, *untried))
         return [*read, *found.items]
+
+    def _given_back(self, fabric: str, segment: SegmentSpec) -> Mapping[str, str]:
+        """Member -> its node, of those that may be another pod's by now: what they send and hear is that pod's.
+
+        Some are of nodes that no pod ever holds.
+        """
+        released, pod, site = self._owner.released_at is not None, self._pod, self._site
+        gone = frozenset(pod.held) - self._holding if pod is not None else frozenset[str]()
+        nodes: dict[str, str] = {}
+        for at in [(fabric, m.port) for m in segment.members]:
+            if at in site.port_by_id:
+                nodes[at[1]] = site.port_by_id[at][0].name
+            elif at in site.machine_by_port:
+                nodes[at[1]] = site.machine_by_port[at].name
+        return {port: node for port, node in nodes.items() if released or node in gone}
 
     def read(self) -> ReadBack:
         """Cloud, fabric and database, in that order."""

@@ -93,6 +93,11 @@ class Store(ClaimRows, PodRows, RecordRows):
         with self.database.transaction() as tx:
             return read_capacity(tx)
 
+    def nodes_in_use(self) -> frozenset[str]:
+        """Those that pods hold."""
+        with self.database.statement() as tx:
+            return frozenset(row["node"] for row in tx.rows("nodes_of_pods"))
+
     def quarantine(self, node: str, reason: str) -> None:
         with self.database.transaction() as tx:
             tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=None)

@@ -4,8 +4,8 @@
     POST /v1/round  RoundQuery -> RoundResult; it takes as long as the round
 
 In a round every end sends a broadcast again and again, with the round's number and a mark of its own, and hears which
-marks of the round come in. Agents need not begin at the same moment, as long as they overlap. Who has no agent is asked
-for by ARP: an answer has come both ways.
+marks of the round come in. Agents need not begin at the same moment, as long as they overlap: one that can't begin at
+once refuses. Who has no agent is asked for by ARP: an answer has come both ways.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ class RoundEnd(Document):
 
     adapter: str = Field(max_length=200, description="Node and adapter, such as gpu01/mlx5_0.")
     pci: str | None = Field(default=None, max_length=32, description="Its PCI address on the node's host.")
+    mac: HardwareAddress | None = Field(
+        default=None,
+        description="MAC address of its interface; one with another, at that PCI address, isn't touched.",
+    )
     mark: Octets = Field(description="Its own, in what it sends.")
     tags: tuple[tuple[Tag, ...], ...] = Field(
         max_length=MOST_TAGS,
@@ -62,11 +66,20 @@ class EndResult(Document):
     """What one adapter sent and heard."""
 
     adapter: str
-    sent: bool = Field(default=False, description="Whether its own broadcasts were seen to leave.")
+    mac: str = Field(default="", max_length=60, description="Of the interface that was used.")
+    sent: bool = Field(
+        default=False, description="Whether its own broadcasts, with each of its tags, were seen to leave."
+    )
     heard: tuple[Octets, ...] = Field(default=(), description="Marks of the round that came in.")
+    asked: tuple[Address, ...] = Field(
+        default=(), description="Addresses that it pinged; none without an address of its own."
+    )
     echoed: tuple[Address, ...] = Field(default=(), description="Addresses that answered a ping.")
     found: tuple[Address, ...] = Field(default=(), description="Addresses of those sought that answered.")
-    unknown: str = Field(default="", description="Why nothing is known of it; the rest is then empty.")
+    unknown: str = Field(
+        default="",
+        description="Why its silence means nothing, and that others didn't hear it; what it heard, it has heard.",
+    )
 
 
 class RoundResult(Document):

@@ -40,3 +40,7 @@ class Prober(Protocol):
     def clean(self, segment: SegmentSpec) -> tuple[Clean, tuple[str, ...]]:
         """Whether former members are heard by nobody, and hear nobody; and what couldn't be tried, with reasons."""
         ...
+
+    def troubles(self) -> tuple[str, ...]:
+        """Who doesn't answer, and certificates that need to be renewed, one sentence each."""
+        ...

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import select
+import selectors
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from ipaddress import IPv4Address
 
-from weft.model.probeapi import EndResult, ProbeStatus, RoundEnd, RoundQuery, RoundResult
+from weft.model.errors import TemporaryError
+from weft.model.probeapi import MOST_ENDS, EndResult, ProbeStatus, RoundEnd, RoundQuery, RoundResult
 from weft.probeagent.config import ProbeConfig
+from weft.probeagent.filter import program
 from weft.probeagent.interface import Interface, by_pci
 from weft.probeagent.packets import Heard, broadcast, ping, read, who_has
 
@@ -20,11 +22,13 @@ EVERY = 0.1
 SEEK_EVERY = 5
 """Broadcasts between two requests for the same address."""
 MOST_ROUNDS = 8
-"""At the same time."""
+"""At the same time. Nobody waits for a place: a round that begins late is none."""
 MOST_FRAMES = 1000
 """That are read at a time: whoever floods an adapter keeps nobody from sending, nor from ending."""
-PASSING = (errno.EMSGSIZE, errno.ENOBUFS)
-"""A ping that is larger than the interface's MTU, which isn't answered then; a queue that is full."""
+MOST_TURNS = 20
+"""At the end, until all is read that has come in by then."""
+PASSING = (errno.EMSGSIZE, errno.ENOBUFS, errno.EAGAIN)
+"""A frame that is larger than the interface's MTU, and isn't sent then; a queue that is full."""
 
 
 class ProbeAgent:
@@ -38,33 +42,52 @@ class ProbeAgent:
         return ProbeStatus(name=self._config.name)
 
     def round(self, query: RoundQuery) -> RoundResult:
-        """What can't be opened, or fails meanwhile, is unknown, and keeps no other from being tried."""
-        with self._places, contextlib.ExitStack() as stack:
-            found: dict[str, EndResult] = {}
-            ends: dict[int, _End] = {}
+        """What can't be opened, or fails meanwhile, is unknown, and keeps no other from being tried.
+
+        Raises `TemporaryError` if there are too many rounds already.
+        """
+        if not self._places.acquire(blocking=False):
+            raise TemporaryError("hold a round", "the probe agent", f"it holds {MOST_ROUNDS} already")
+        try:
+            return self._round(query)
+        finally:
+            self._places.release()
+
+    def _round(self, query: RoundQuery) -> RoundResult:
+        found: dict[str, EndResult] = {}
+        ends: list[_End] = []
+        with contextlib.ExitStack() as stack:
             for wanted in query.ends:
                 try:
-                    interface = self._open(wanted)
+                    interface = self._open(wanted, bytes.fromhex(query.number))
                 except OSError as error:
                     found[wanted.adapter] = EndResult(adapter=wanted.adapter, unknown=_words(error))
                     continue
                 stack.callback(interface.close)
-                ends[interface.fileno()] = _End(wanted, query, interface)
+                ends.append(_End(wanted, query, interface))
             _run(ends, query.seconds)
-            found |= {end.wanted.adapter: end.result() for end in ends.values()}
+            found |= {end.wanted.adapter: end.result() for end in ends}
         return RoundResult(name=self._config.name, ends=tuple(found[e.adapter] for e in query.ends))
 
-    def _open(self, wanted: RoundEnd) -> Interface:
-        own = self._config.adapters.get(wanted.adapter)
+    def _open(self, wanted: RoundEnd, number: bytes) -> Interface:
+        own, nodes = self._config.adapters.get(wanted.adapter), self._config.nodes
+        if nodes and wanted.adapter.partition("/")[0] not in nodes:
+            raise OSError(f"{wanted.adapter} is of none of the agent's nodes ({', '.join(nodes)})")
+        takes = program(number, bool(wanted.asked or wanted.sought))
         if own is not None:
-            return Interface(own.interface, own.namespace)
+            return Interface(own.interface, own.namespace, takes)
         if wanted.pci is None:
             raise OSError(f"{wanted.adapter} isn't among the agent's adapters, and has no PCI address")
-        return Interface(by_pci(wanted.pci), None)
+        # Hosts of one model have the same PCI addresses.
+        return Interface(by_pci(wanted.pci), None, takes, wanted.mac)
 
 
 class _End:
-    """One adapter while a round lasts."""
+    """One adapter while a round lasts.
+
+    Attributes:
+        failed: why it can't go on, if so.
+    """
 
     def __init__(self, wanted: RoundEnd, query: RoundQuery, interface: Interface) -> None:
         self.wanted, self._interface = wanted, interface
@@ -72,49 +95,65 @@ class _End:
         self._name, self._size = int(wanted.mark[:4], 16), query.size
         self._frames = [broadcast(interface.mac, self._number, self._mark, tags) for tags in wanted.tags]
         self._tags = wanted.tags[0] if wanted.tags else ()
-        self._asked = {IPv4Address(a) for a in wanted.asked}
+        # Who has no address and asks nevertheless looks like somebody who is about to take that address, RFC 5227.
+        self._asked = {IPv4Address(a) for a in wanted.asked} if interface.address else set[IPv4Address]()
         self._sought = {IPv4Address(s.address): bytes.fromhex(s.mac.replace(":", "")) for s in wanted.sought}
-        self._found = set[IPv4Address]()
-        self._spoken = 0
+        self._spoken, self._was_down = 0, False
         self._macs: dict[IPv4Address, bytes] = {}
-        self._sent, self._heard, self._echoed = False, set[bytes](), set[IPv4Address]()
+        self._left, self._heard = set[bytes](), set[bytes]()
+        self._found, self._echoed = set[IPv4Address](), set[IPv4Address]()
         self.failed = ""
 
+    def fileno(self) -> int:
+        return self._interface.fileno()
+
     def speak(self) -> None:
-        own, mac = self._interface.address, self._interface.mac
+        mac = self._interface.mac
         with self._failing():
-            for frame in self._frames:
-                self._interface.send(frame)
+            self._was_down |= not self._interface.running
+            self._send(self._frames)
             if self._spoken % SEEK_EVERY == 0:
                 for sought in sorted(self._sought.keys() - self._found):
-                    for tags in self.wanted.tags:
-                        self._interface.send(who_has(mac, None, sought, tags))
+                    self._send([who_has(mac, None, sought, tags) for tags in self.wanted.tags])
             self._spoken += 1
             for asked in sorted(self._asked - self._echoed):
-                if asked not in self._macs:
-                    self._interface.send(who_has(mac, own, asked, self._tags))
-                elif own is not None:
-                    to = self._macs[asked]
-                    with contextlib.suppress(BlockingIOError):
-                        self._interface.send(ping(mac, to, own, asked, self._name, self._size, self._tags))
+                self._send([self._question(asked)])
 
-    def listen(self) -> None:
+    def _question(self, asked: IPv4Address) -> bytes:
+        mac, own, to = self._interface.mac, self._interface.address, self._macs.get(asked)
+        if to is None or own is None:
+            return who_has(mac, own, asked, self._tags)
+        return ping(mac, to, own, asked, self._name, self._size, self._tags)
+
+    def _send(self, frames: Collection[bytes]) -> None:
+        """One that can't be sent now keeps no other from it."""
+        for frame in frames:
+            try:
+                self._interface.send(frame)
+            except OSError as error:
+                if error.errno not in PASSING:
+                    raise
+
+    def listen(self) -> bool:
+        """Whether more may have come in."""
         with self._failing():
             for _ in range(MOST_FRAMES):
                 if (got := self._interface.receive()) is None:
-                    return
+                    return False
                 frame, own = got
-                seen = read(frame, self._number, self._name)
-                if seen is None:
-                    continue
-                if seen.mark:
-                    self._sent |= own and seen.mark == self._mark
-                    if not own and seen.mark != self._mark:
-                        self._heard.add(seen.mark)
-                elif not own:
-                    self._answered(seen)
+                if own:
+                    self._left.update({frame}.intersection(self._frames))
+                elif (seen := read(frame, self._number, self._name)) is not None:
+                    self._take(seen)
+                if len(self._heard) > MOST_ENDS:
+                    self.failed = "somebody else sends broadcasts of this round"
+                    return False
+            return True
+        return False
 
-    def _answered(self, seen: Heard) -> None:
+    def _take(self, seen: Heard) -> None:
+        if seen.mark and seen.mark != self._mark:
+            self._heard.add(seen.mark)
         if seen.has is not None and seen.has in self._asked:
             self._macs[seen.has] = seen.mac
         if seen.has is not None and self._sought.get(seen.has) == seen.mac:
@@ -122,15 +161,28 @@ class _End:
         if seen.pong is not None and seen.pong in self._asked:
             self._echoed.add(seen.pong)
 
+    def finish(self) -> None:
+        """Silence means something only of an end that had a link all the time, and has read all that came in."""
+        unread = all(self.listen() for _ in range(MOST_TURNS))
+        with self._failing():
+            lost = self._interface.lost()
+            self._was_down |= not self._interface.running
+            if self._was_down:
+                self.failed = self.failed or "its interface had no link"
+            # Of as many broadcasts as anybody sends in half a round, fewer lost ones can't be all.
+            if unread or lost >= self._spoken / 2:
+                self.failed = self.failed or f"it got more frames than it could read ({lost} were lost)"
+
     def result(self) -> EndResult:
-        if self.failed:
-            return EndResult(adapter=self.wanted.adapter, unknown=self.failed)
         return EndResult(
             adapter=self.wanted.adapter,
-            sent=self._sent,
+            mac=self._interface.mac.hex(":"),
+            sent=bool(self._frames) and self._left.issuperset(self._frames),
             heard=tuple(sorted(mark.hex() for mark in self._heard)),
+            asked=tuple(str(a) for a in sorted(self._asked)),
             echoed=tuple(str(a) for a in sorted(self._echoed)),
             found=tuple(str(a) for a in sorted(self._found)),
+            unknown=self.failed,
         )
 
     @contextlib.contextmanager
@@ -138,27 +190,30 @@ class _End:
         """What doesn't pass by itself ends the end's part."""
         try:
             yield
-        except BlockingIOError:
-            return
         except OSError as error:
-            if error.errno not in PASSING:
-                self.failed = _words(error)
+            self.failed = self.failed or _words(error)
 
 
-def _run(ends: dict[int, _End], seconds: float) -> None:
+def _run(ends: Collection[_End], seconds: float) -> None:
     begun = time.monotonic()
     spoken = begun - EVERY
-    while (now := time.monotonic()) < begun + seconds:
-        alive = {number: end for number, end in ends.items() if not end.failed}
-        if not alive:
-            return
-        if now - spoken >= EVERY:
-            spoken = now
-            for end in alive.values():
-                end.speak()
-        ready, _, _ = select.select(list(alive), [], [], EVERY / 4)
-        for number in ready:
-            alive[number].listen()
+    with selectors.DefaultSelector() as waiting:
+        for end in ends:
+            waiting.register(end, selectors.EVENT_READ, end)
+        while (now := time.monotonic()) < begun + seconds:
+            for end in [e for e in ends if e.failed and e.fileno() in waiting.get_map()]:
+                waiting.unregister(end)
+            if not waiting.get_map():
+                break
+            if now - spoken >= EVERY:
+                spoken = now
+                for end in ends:
+                    if not end.failed:
+                        end.speak()
+            for key, _ in waiting.select(EVERY / 4):
+                key.data.listen()
+    for end in ends:
+        end.finish()
 
 
 def _words(error: OSError) -> str:

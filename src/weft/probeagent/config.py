@@ -25,6 +25,9 @@ class ProbeConfig(Document):
     name: Name = Field(description="As in the site file.")
     listen: Listen
     tls: Tls
+    nodes: tuple[Name, ...] | None = Field(
+        default=None, min_length=1, description="Only adapters of these nodes are used; none: as weft says."
+    )
     adapters: dict[str, Adapter] = Field(
         default_factory=dict[str, Adapter],
         description="Node and adapter as in the site, such as gpu01/mlx5_0: needed for a bond, in a guest and for "

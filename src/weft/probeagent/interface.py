@@ -17,13 +17,17 @@ from typing import TypeVar
 
 CLONE_NEWNET = 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCGIFADDR, SIOCGIFHWADDR = 0x8913, 0x8914, 0x8915, 0x8927
-IFF_UP = 1
+IFF_UP, IFF_RUNNING = 1, 0x40
 ALL = 3
 """ETH_P_ALL, linux/if_ether.h."""
-SOL_PACKET, ADD_MEMBERSHIP, PROMISCUOUS = 263, 1, 1
+SOL_PACKET, ADD_MEMBERSHIP, STATISTICS, PROMISCUOUS = 263, 1, 6, 1
+ATTACH_FILTER = 26
 OUTGOING = 4
 """Type of a packet that the host itself has sent, packet(7)."""
 PCI = Path("/sys/bus/pci/devices")
+NET = Path("/sys/class/net")
+IPV6 = Path("/proc/sys/net/ipv6/conf")
+"""Of the namespace of the thread that looks."""
 
 T = TypeVar("T")
 
@@ -33,13 +37,20 @@ class Interface:
 
     Promiscuous while it lasts: an adapter may pass only frames of VLANs that its host knows.
 
+    Args:
+        program: which frames are received (`weft.probeagent.filter`).
+        expected: MAC address that it must have; None: any. Nothing is changed of one that has another.
+
     Attributes:
         mac: its own; `address`: IPv4 address, if it has one.
     """
 
-    def __init__(self, name: str, namespace: str | None) -> None:
+    def __init__(self, name: str, namespace: str | None, program: bytes, expected: str | None = None) -> None:
         # A socket never gets what it has sent itself: by another one it is seen to leave.
-        self._mouth, self._ear, self.mac, self.address = _inside(namespace, lambda: _opened(name))
+        self._name, self._namespace = name, namespace
+        opened = _inside(namespace, lambda: _opened(name, program, expected))
+        self._mouth, self._ear, self.mac, self.address = opened
+        self._missed = _missed(name, namespace)
 
     def close(self) -> None:
         self._mouth.close()
@@ -47,6 +58,17 @@ class Interface:
 
     def fileno(self) -> int:
         return self._ear.fileno()
+
+    @property
+    def running(self) -> bool:
+        """Whether it is up and has a link; of a bond, whether one of its interfaces has."""
+        flags = _flags(self._ear, self._name)
+        return bool(flags & IFF_UP and flags & IFF_RUNNING)
+
+    def lost(self) -> int:
+        """Frames that came in since it was opened, and found no room in the adapter or in the socket."""
+        missed = _missed(self._name, self._namespace) - self._missed
+        return missed + struct.unpack("II", self._ear.getsockopt(SOL_PACKET, STATISTICS, 8))[1]
 
     def send(self, frame: bytes) -> None:
         self._mouth.send(frame)
@@ -84,30 +106,40 @@ def _of_function(interface: Path) -> bool:
         return False
 
 
-def _opened(name: str) -> tuple[socket.socket, socket.socket, bytes, IPv4Address | None]:
+def _opened(
+    name: str, program: bytes, expected: str | None
+) -> tuple[socket.socket, socket.socket, bytes, IPv4Address | None]:
     address: IPv4Address | None = None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        flags = struct.unpack("H", _ioctl(asking, SIOCGIFFLAGS, name)[16:18])[0]
-        if not flags & IFF_UP:
-            _ioctl(asking, SIOCSIFFLAGS, name, struct.pack("H", flags | IFF_UP))
         mac = _ioctl(asking, SIOCGIFHWADDR, name)[18:24]
+        if expected is not None and mac.hex(":") != expected.lower():
+            raise OSError(f"interface {name} has the MAC address {mac.hex(':')}, the site says {expected}")
+        flags = _flags(asking, name)
+        if not flags & IFF_UP:
+            with contextlib.suppress(OSError):  # it would get an address from whoever is in the VLAN
+                (IPV6 / name / "disable_ipv6").write_text("1")
+            _ioctl(asking, SIOCSIFFLAGS, name, struct.pack("H", flags | IFF_UP))
         with contextlib.suppress(OSError):  # it has none
             address = IPv4Address(_ioctl(asking, SIOCGIFADDR, name)[20:24])
-    mouth = _raw(name, 0)
+    mouth = _raw(name)
     try:
-        return mouth, _raw(name, socket.htons(ALL)), mac, address
+        return mouth, _raw(name, program), mac, address
     except OSError:
         mouth.close()
         raise
 
 
-def _raw(name: str, kind: int) -> socket.socket:
-    """Args: kind: EtherType in network order of the frames that it gets; 0: none."""
-    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, kind)
+def _raw(name: str, program: bytes = b"") -> socket.socket:
+    """Args: program: it gets all frames that this takes; empty: none."""
+    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     try:
-        made.bind((name, 0))
-        if kind:
+        if program:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            steps = ctypes.create_string_buffer(program)
+            head = struct.pack("HP", len(program) // 8, ctypes.addressof(steps))
+            made.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, head)
+        made.bind((name, ALL if program else 0))
+        if program:
             wanted = struct.pack("iHH8s", socket.if_nametoindex(name), PROMISCUOUS, 0, b"")
             made.setsockopt(SOL_PACKET, ADD_MEMBERSHIP, wanted)
         made.setblocking(False)
@@ -115,6 +147,20 @@ def _raw(name: str, kind: int) -> socket.socket:
         made.close()
         raise
     return made
+
+
+def _missed(name: str, namespace: str | None) -> int:
+    """Received frames for which the adapter had no room; `rx_dropped` also counts what no program of the host wants."""
+    if namespace is not None:  # sysfs has the agent's own interfaces
+        return 0
+    try:
+        return int((NET / name / "statistics/rx_missed_errors").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _flags(asking: socket.socket, name: str) -> int:
+    return struct.unpack("H", _ioctl(asking, SIOCGIFFLAGS, name)[16:18])[0]
 
 
 def _ioctl(asking: socket.socket, request: int, name: str, value: bytes = b"") -> bytes:

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 EXPERIMENT, ARP, IPV4, VLAN = 0x88B5, 0x0806, 0x0800, 0x8100
+VLANS = (VLAN, 0x88A8, 0x9100)
+"""What a tag begins with: IEEE Std 802.1Q-2018, 9.5, and what some switches put in front of another tag."""
 BROADCAST = b"\xff" * 6
+TAGGED = tuple(struct.pack("!H", vlan) for vlan in VLANS)
 NAME = b"weft"
 LEAST = 60
 """Octets of the smallest Ethernet frame, without its checksum."""
@@ -56,7 +59,7 @@ class Heard:
 def read(frame: bytes, number: bytes, name: int) -> Heard | None:
     """None: nothing of this round. Tags in front don't matter, however many."""
     at = 12
-    while frame[at : at + 2] == struct.pack("!H", VLAN):
+    while frame[at : at + 2] in TAGGED:
         at += 4
     kind, body = frame[at : at + 2], frame[at + 2 :]
     if kind == struct.pack("!H", EXPERIMENT):

@@ -146,14 +146,17 @@ def test_machines_are_asked_for_before_the_pod_is_ready_and_not_found_after_it(a
     house = asking.house
     pod = house.booted()
     verified = " / ".join(e.message for e in house.store.events(pod.id, 0) if e.type == "verified")
-    assert "4 adapters of roce without an agent that answer" in verified and "not tested" not in verified
+    assert "4 adapters of roce without an agent that answer" in verified and "frames of" not in verified
+    assert (
+        "whether others on roce hear members was not tested: no probe agent is beside any other" in verified
+    )
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     [item] = [i for i in signed.receipt.items if i.plane == "frames"]
     assert item.result == "clean" and item.subject.endswith("0 others, 4 without an agent")
-    assert "answered none" in item.seen
+    assert "answered none" in item.seen and any("whether others hear" in u for u in item.unread)
 
 
 def test_a_machine_that_does_not_answer_is_told(asking: Switched) -> None:

@@ -37,12 +37,14 @@ def rig(switch_rigs: Callable[[str], RealSwitches]) -> RealSwitches:
 
 @dataclass
 class Beside:
-    """An agent without its HTTPS; `silent`: it doesn't answer; `late`: seconds that its first round begins later."""
+    """An agent without its HTTPS; `silent`: it doesn't answer; `late`: seconds that its next round begins
+    later, or `always` each."""
 
     name: str
     agent: Agent
     silent: bool = False
     late: float = 0.0
+    always: bool = False
     asked: list[RoundQuery] = field(default_factory=list[RoundQuery])
 
     def status(self) -> ProbeStatus:
@@ -53,7 +55,7 @@ class Beside:
         if self.silent:
             raise UnknownError("POST round", "the agent", "no answer")
         time.sleep(self.late)
-        self.late = 0.0
+        self.late = self.late if self.always else 0.0
         return self.agent.round(query)
 
 
@@ -198,6 +200,19 @@ def test_an_adapter_that_comes_up_meanwhile_is_tried_again(rig: RealSwitches) ->
     assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
 
 
+def test_a_live_vlan_is_never_called_clean_by_agents_that_miss_each_other(rig: RealSwitches) -> None:
+    """One that begins when the other has ended hears nobody: that silence is none."""
+    probed = Probed(rig)
+    one = made(rig, 1, FIRST, ("host1", "host5"))
+    settled(rig, ("host1", "host5"))
+    probed.agents["far"].late = 1.5
+    [item] = probed.prober.clean(one)[0].items
+    assert item.result == "not clean", "the second round is in time"
+    probed.agents["far"].late, probed.agents["far"].always = 1.5, True
+    [item] = probed.prober.clean(one)[0].items
+    assert item.subject.startswith("1 former members") and any("later than others" in u for u in item.unread)
+
+
 def test_members_of_a_trunk_send_their_tag(rig: RealSwitches) -> None:
     """A host that two pods share hears both, each in its own round; released by one, it goes on for the other."""
     probed = Probed(rig)
@@ -246,7 +261,8 @@ def test_what_was_not_tried_is_neither_fine_nor_wrong(rig: RealSwitches, policy:
         with down(probed.agents["near"]):
             clean, untried = probed.prober.clean(one)
             assert [i.result for i in clean.items] == (["unknown"] if policy == "refuse" else [])
-            assert len(untried) == (3 if policy == "warn" else 0)
+            assert len(untried) == (4 if policy == "warn" else 1)
+            assert untried[0 if policy == "refuse" else -1].endswith("no former member could be tested")
 
 
 def test_an_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:

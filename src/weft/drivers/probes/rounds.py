@@ -24,8 +24,9 @@ class End:
     """A port of the fabric that may take part.
 
     Attributes:
-        agent: name of the agent beside it; empty: none is.
-        address, mac: by which one without agent is asked for; empty: it can't be.
+        agent: name of the agent beside it; empty: none is. guest: it is in its tenant's hands.
+        mac: of its interface, if the site says so.
+        address: by which, and by its `mac`, one without agent is asked for; empty: it can't be.
         is_machine: nothing of weft's can run beside it.
     """
 
@@ -34,20 +35,25 @@ class End:
     node: str
     pci: str | None = None
     agent: str = ""
+    guest: bool = False
     address: str = ""
     mac: str = ""
     is_machine: bool = False
 
     @classmethod
     def of_adapter(cls, node: Node, hca: Hca, agent: ProbeAgent | None) -> End:
-        name = f"{node.name}/{hca.name}"
-        return cls(hca.port_id, name, node.name, str(hca.pci), agent.name if agent else "", mac=hca.mac or "")
+        """Of a bond it isn't said which of its two MAC addresses it has."""
+        name, mac = f"{node.name}/{hca.name}", "" if hca.bond_pci else (hca.mac or "")
+        beside, guest = (agent.name, agent.guest) if agent else ("", False)
+        return cls(hca.port_id, name, node.name, str(hca.pci), beside, guest, mac=mac)
 
     @classmethod
     def of_machine(cls, machine: IpuMachine) -> End:
         """Its address is its own, whichever pod has it."""
-        address, mac = str(machine.rnic_address), machine.rnic_mac
-        return cls(machine.port_id, f"{machine.name}/rnic", machine.name, None, "", address, mac, True)
+        name, address = f"{machine.name}/rnic", str(machine.rnic_address)
+        return cls(
+            machine.port_id, name, machine.name, address=address, mac=machine.rnic_mac, is_machine=True
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +61,12 @@ class Round:
     """What was found out.
 
     Attributes:
-        members, others: who sent and listened, as far as is known.
+        members, others: who was to send and to listen.
         apart: members without an agent, who were asked for.
-        heard: port -> ports whose broadcasts it heard, or who answered it; a port that isn't in it told nothing.
+        heard: port -> ports whose broadcasts it heard, or who answered it. That is proof, whatever else is unknown of
+            the two: nobody can make up a mark.
         asked, echoed: port -> addresses that it pinged, and that answered.
-        unknown: name of a member -> why something isn't known of it.
+        unknown: name of an end -> why its silence means nothing.
     """
 
     members: tuple[End, ...] = ()
@@ -73,17 +80,34 @@ class Round:
     @property
     def known(self) -> tuple[End, ...]:
         """Members that sent and listened in each round."""
-        return tuple(e for e in self.members if e.name not in self.unknown)
+        return self._sure(self.members)
 
     @property
     def listening(self) -> tuple[End, ...]:
-        """Others that told whom they heard."""
-        return tuple(e for e in self.others if e.port in self.heard)
+        """Others that did."""
+        return self._sure(self.others)
 
     @property
     def answering(self) -> tuple[End, ...]:
         """Members without an agent that answered another one."""
-        return tuple(e for e in self.apart if e.name not in self.unknown)
+        return self._sure(self.apart)
+
+    @property
+    def untried(self) -> Mapping[str, str]:
+        """Those unknown that are members."""
+        others = {e.name for e in self.others}
+        return {name: why for name, why in sorted(self.unknown.items()) if name not in others}
+
+    @property
+    def alone(self) -> str:
+        """Why nobody who isn't a member has met members that are known; empty: somebody has."""
+        if self.listening:
+            return ""
+        why = next((f"{e.name}: {self.unknown[e.name]}" for e in self.others), "")
+        return why or "no probe agent is beside any other adapter"
+
+    def _sure(self, ends: Sequence[End]) -> tuple[End, ...]:
+        return tuple(e for e in ends if e.name not in self.unknown)
 
     @property
     def unanswered(self) -> Mapping[str, tuple[str, ...]]:
@@ -119,8 +143,10 @@ class Round:
         return self._with(other, {**self.unknown, **other.unknown})
 
     def again(self, other: Round) -> Round:
-        """Together with a second round of the same: what isn't known then isn't known."""
-        return self._with(other, other.unknown)
+        """Together with a second round of the same members: what isn't known then isn't known."""
+        there = {e.name for e in (*other.members, *other.others, *other.apart)}
+        before = {name: why for name, why in self.unknown.items() if name not in there}
+        return self._with(other, {**before, **other.unknown})
 
     def _with(self, other: Round, unknown: Mapping[str, str]) -> Round:
         return Round(

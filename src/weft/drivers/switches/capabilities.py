@@ -25,11 +25,20 @@ UNTRIED = (
 )
 
 
+REFUSED = (
+    "An adapter whose frames can't be tested keeps a pod from READY and its release from completing "
+    "(`traffic.policy: refuse`): one without an interface on its host, such as one bound to vfio-pci at boot, or "
+    "that of a machine that is off after its release."
+)
+
+
 def capabilities_of(site: Site, fabric: str) -> Capabilities:
     """By what the site says of its switches, and of agents beside its adapters."""
     found = _of_switches(site, fabric)
-    untried = () if site.fabrics[fabric].traffic is not None else (UNTRIED,)
-    return found.model_copy(update={"limits": (*found.limits, *untried)})
+    traffic = site.fabrics[fabric].traffic
+    untried = () if traffic is not None else (UNTRIED,)
+    refused = (REFUSED,) if traffic is not None and traffic.policy == "refuse" else ()
+    return found.model_copy(update={"limits": (*found.limits, *untried, *refused)})
 
 
 def _of_switches(site: Site, fabric: str) -> Capabilities:

@@ -252,14 +252,14 @@ class HttpAgent(AgentClient):
         return self._ask("GET", "options", None, AgentOptions, self._file_seconds)
 
 
-def certificate_problems(manager: FabricManager, now: datetime, must_be_there: bool = True) -> list[str]:
+def certificate_problems(files: Certificates, now: datetime, must_be_there: bool = True) -> list[str]:
     """Problems with weft's own certificates, while there is time to renew them.
 
     Args:
         must_be_there: False on other hosts than weft's, where they may be missing.
     """
     problems: list[str] = []
-    for path in (manager.certificate, manager.ca):
+    for path in (files.certificate, files.ca):
         if path is None:
             continue
         try:

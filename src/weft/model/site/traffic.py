@@ -18,6 +18,11 @@ class ProbeAgent(Document):
         description="URL that it listens on, with mutual TLS."
     )
     nodes: tuple[Name, ...] = Field(min_length=1, description="Nodes whose adapters it can use.")
+    guest: bool = Field(
+        default=False,
+        description="Set for an agent in a pod's server, which its tenant controls: it takes part in tests of its own "
+        "pod only.",
+    )
 
 
 class Traffic(Document):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.model.fabrictypes import FabricKind
-from weft.model.site import Site
+from weft.model.site import Site, Traffic
 from weft.planning.site.seen import Seen, WrongValue, known
 
 
@@ -27,3 +27,13 @@ def check_traffic(site: Site) -> Iterator[WrongValue]:
                 at = (*here, "nodes", j)
                 yield from known(at, node, mine, f"nodes with an adapter on fabric {name}")
                 yield from nodes.check(node, f"agent {agent.name}", at)
+        if fabric.traffic.policy == "refuse":
+            yield from _all_have_agents(fabric.traffic, mine, (*path, "policy"))
+
+
+def _all_have_agents(traffic: Traffic, nodes: set[str], path: tuple[str, ...]) -> Iterator[WrongValue]:
+    """Where one has none, no pod of it would get READY, and none would get its receipt."""
+    without = sorted(nodes - {n for a in traffic.agents for n in a.nodes})
+    if without:
+        more = f" and {len(without) - 3} more" if len(without) > 3 else ""
+        yield path, "refuse", f"warn: no probe agent is beside {', '.join(without[:3])}{more}"

@@ -1,0 +1,155 @@
+"""One round of an Ethernet fabric's adapters: what agents are told to do, and what their answers mean."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from weft.drivers.probes.client import Agent
+from weft.drivers.probes.rounds import End, Round
+from weft.model.errors import OutsideError, WeftError
+from weft.model.fabric import Membership
+from weft.model.fabrictypes import Mode
+from weft.model.probeapi import MOST_ASKED, EndResult, RoundEnd, RoundQuery, Sought
+from weft.model.resources import SegmentSpec
+
+ASKING = 4
+"""Members that ask for those without an agent."""
+MOST_LATE = 0.5
+"""Of a round: so much later than at once its answer may come. All begin after they were asked, and end before they
+answer: so any two of them were there together for the rest of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Args: seconds: that a round lasts; size: of pings, in bytes."""
+
+    agents: Mapping[str, Agent]
+    seconds: float
+    size: int
+
+    def round(
+        self,
+        segment: SegmentSpec,
+        addresses: Mapping[str, str],
+        inside: Sequence[End],
+        others: Sequence[End],
+        apart: Sequence[End],
+    ) -> Round:
+        """Args: addresses: port -> address; inside: members with an agent; apart: those without, to be asked for."""
+        ends = (*inside, *others)
+        marks = {e.port: secrets.token_hex(8) for e in ends}
+        told, unknown = self._ask(_wanted(segment, addresses, inside, others, apart, marks), ends)
+        senders = {mark: port for port, mark in marks.items()} | {e.address: e.port for e in apart}
+        heard = {
+            e.port: frozenset(senders[m] for m in (*r.heard, *r.found) if m in senders)
+            for e in ends
+            if (r := told.get(e.name))
+        }
+        answered = frozenset[str]().union(*(heard.get(e.port, ()) for e in inside))
+        unknown |= {e.name: without_agent(e) for e in apart if e.port not in answered}
+        results = {e.port: told[e.name] for e in ends if e.name in told}
+        return Round(
+            tuple(inside),
+            tuple(others),
+            tuple(apart),
+            heard,
+            {p: frozenset(r.asked) for p, r in results.items() if r.asked},
+            {p: frozenset(r.echoed) for p, r in results.items()},
+            unknown,
+        )
+
+    def _ask(
+        self, wanted: Mapping[str, list[RoundEnd]], ends: Sequence[End]
+    ) -> tuple[dict[str, EndResult], dict[str, str]]:
+        """What agents tell of their ends, and why silence of some of these means nothing; all at the same time."""
+        number, begun = secrets.token_hex(8), time.monotonic()
+        told: dict[str, EndResult] = {}
+        why: dict[str, str] = {}
+
+        def one(agent: str) -> None:
+            query = RoundQuery(number=number, seconds=self.seconds, size=self.size, ends=tuple(wanted[agent]))
+            try:
+                result = self.agents[agent].round(query)
+            except WeftError as error:
+                answer = error.answer if isinstance(error, OutsideError) else str(error)
+                why[agent] = f"agent {agent}: {answer}"
+                return
+            told.update((end.adapter, end) for end in result.ends)
+            late = time.monotonic() - begun - self.seconds
+            if late > MOST_LATE * self.seconds:
+                why[agent] = f"agent {agent}: it began up to {late:.1f} s later than others"
+
+        if wanted:
+            with ThreadPoolExecutor(len(wanted)) as pool:
+                list(pool.map(one, sorted(wanted)))
+        reasons = ((e.name, why.get(e.agent, "") or _why(told.get(e.name))) for e in ends)
+        return told, {**{name: said for name, said in reasons if said}, **dict(_twice(told.values()))}
+
+
+def _wanted(
+    segment: SegmentSpec,
+    addresses: Mapping[str, str],
+    inside: Sequence[End],
+    others: Sequence[End],
+    apart: Sequence[End],
+    marks: Mapping[str, str],
+) -> Mapping[str, list[RoundEnd]]:
+    """Agent -> its ends."""
+    members = {m.port: m for m in segment.members}
+    asked = [(e.port, addresses[e.port]) for e in inside if e.port in addresses]
+    sought = tuple(Sought(address=e.address, mac=e.mac.lower()) for e in apart)
+    asking = {e.port for e in (*inside[: ASKING // 2], *inside[-ASKING // 2 :])}
+    wanted: dict[str, list[RoundEnd]] = {}
+    for end in (*inside, *others):
+        one = RoundEnd(
+            adapter=end.name,
+            pci=end.pci,
+            mac=end.mac.lower() or None,
+            mark=marks[end.port],
+            tags=_tags(members.get(end.port), segment.number),
+            asked=_after(asked, end.port) if end.port in addresses else (),
+            sought=sought if end.port in asking else (),
+        )
+        wanted.setdefault(end.agent, []).append(one)
+    return wanted
+
+
+def _tags(member: Membership | None, number: int) -> tuple[tuple[int, ...], ...]:
+    """What an end sends: a member of a trunk its own tag; others whatever might get in."""
+    if member is not None and member.mode is Mode.TRUNK:
+        return ((number,),)
+    return ((), (number,), (0, number))
+
+
+def _after(asked: Sequence[tuple[str, str]], port: str) -> tuple[str, ...]:
+    """Addresses of the members that come after this one, in a circle."""
+    at = next(i for i, (p, _) in enumerate(asked) if p == port)
+    around = [*asked[at + 1 :], *asked[:at]]
+    return tuple(address for _, address in around[:MOST_ASKED])
+
+
+def _why(told: EndResult | None) -> str:
+    """Why silence of an end means nothing; empty: it does mean something."""
+    if told is None:
+        return "its agent told nothing of it"
+    return told.unknown or ("" if told.sent else "not all that it sent was seen to leave")
+
+
+def _twice(told: Collection[EndResult]) -> Iterator[tuple[str, str]]:
+    """Of two ends on one interface nobody knows whose it is."""
+    by_mac: dict[str, list[str]] = {}
+    for one in told:
+        by_mac.setdefault(one.mac, []).append(one.adapter)
+    for mac, names in by_mac.items():
+        for name in names if mac and len(names) > 1 else ():
+            others = ", ".join(n for n in names if n != name)
+            yield name, f"its interface has the MAC address {mac}, and so has that of {others}"
+
+
+def without_agent(end: End) -> str:
+    asked = ", and it answers no member's ARP request" if end.address and end.mac else ""
+    return f"no probe agent is beside {end.node}{asked}"

@@ -1,0 +1,32 @@
+"""`traffic.policy: refuse` where it can't be met: said with the site, not when the nodes are gone."""
+
+from __future__ import annotations
+
+from tests.helpers.ownports import ethernet_lab
+from weft.drivers.switches.capabilities import REFUSED, capabilities_of
+from weft.model.site import Site
+from weft.planning.site.check import check_site
+from weftlab.switches.labsite import FABRIC
+
+
+def with_agents(nodes: list[str], policy: str) -> Site:
+    document = ethernet_lab().model_dump(mode="json")
+    agents = [{"name": f"a-{n}", "url": f"https://{n}.example:1", "nodes": [n]} for n in nodes]
+    files = {"ca": "ca.pem", "certificate": "c.pem", "key": "k.pem"}
+    document["fabrics"][FABRIC]["traffic"] = {"agents": agents, "policy": policy, **files}
+    return Site.model_validate(document)
+
+
+def test_refuse_needs_an_agent_beside_each_node() -> None:
+    nodes = [n.name for n in ethernet_lab().nodes if n.hcas_on(FABRIC)]
+    before = check_site(with_agents(nodes, "warn"))
+    assert check_site(with_agents(nodes, "refuse")) == before == check_site(with_agents(nodes[:1], "warn"))
+    [(path, value, allowed)] = [e for e in check_site(with_agents(nodes[:2], "refuse")) if e not in before]
+    assert (path, value) == (("fabrics", FABRIC, "traffic", "policy"), "refuse")
+    assert allowed == f"warn: no probe agent is beside {nodes[2]}, {nodes[3]}"
+
+
+def test_a_plan_says_what_refuse_keeps_waiting() -> None:
+    nodes = [n.name for n in ethernet_lab().nodes if n.hcas_on(FABRIC)]
+    assert REFUSED in capabilities_of(with_agents(nodes, "refuse"), FABRIC).limits
+    assert REFUSED not in capabilities_of(with_agents(nodes, "warn"), FABRIC).limits

@@ -1,0 +1,267 @@
+"""The agent on real interfaces, in a network namespace: floods, cut links, refused tags, no address."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from weft.model.errors import TemporaryError
+from weft.model.probeapi import MOST_ENDS, EndResult, RoundEnd, RoundQuery
+from weft.probeagent import agent as agents
+from weft.probeagent import interface as interfaces
+from weft.probeagent.agent import ProbeAgent
+from weft.probeagent.config import ProbeConfig
+from weft.probeagent.interface import Interface, _inside, _raw  # pyright: ignore[reportPrivateUsage]
+from weft.probeagent.packets import broadcast
+
+NUMBER = bytes(range(8))
+A, B = ("aa" * 8, "bb" * 8)
+
+
+def ip(space: str, *words: str) -> str:
+    argv = ["nsenter", f"--net={space}", "ip", *words]
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=30).stdout
+
+
+@pytest.fixture
+def space() -> Generator[str]:
+    """A namespace with the two ends `va` and `vb` of one cable."""
+    made = "ip link add va type veth peer name vb && ip link set va up && ip link set vb up"
+    command = ["unshare", "-n", "sh", "-ec", f"{made}; echo there; exec sleep 120"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout and holder.stdout.readline() == "there\n"
+            yield f"/proc/{holder.pid}/ns/net"
+        finally:
+            holder.kill()
+
+
+def agent(space: str, **more: Any) -> ProbeAgent:
+    tls = {"ca": "c", "certificate": "c", "key": "k"}
+    adapters = {f"n/{i}": {"interface": i, "namespace": space} for i in ("va", "vb")}
+    listen = {"host": "127.0.0.1", "port": 1}
+    return ProbeAgent(
+        ProbeConfig.model_validate({"name": "a", "listen": listen, "tls": tls, "adapters": adapters, **more})
+    )
+
+
+def asked(*ends: RoundEnd, seconds: float = 0.6) -> RoundQuery:
+    return RoundQuery(number=NUMBER.hex(), seconds=seconds, ends=ends)
+
+
+def end(name: str, mark: str, **more: Any) -> RoundEnd:
+    return RoundEnd.model_validate({"adapter": f"n/{name}", "mark": mark, "tags": ((),), **more})
+
+
+def on(space: str, name: str) -> socket.socket:
+    return _inside(space, lambda: _raw(name))
+
+
+def meanwhile(do: Callable[[], object], query: RoundQuery, one: ProbeAgent, after: float = 0.2) -> EndResult:
+    """The only end of a round, in which that is done."""
+    timer = threading.Timer(after, do)
+    timer.start()
+    [told] = one.round(query).ends
+    timer.join()
+    return told
+
+
+def test_both_ends_hear_each_other_with_every_tag(space: str) -> None:
+    tags = ((), (257,), (0, 257))
+    va, vb = agent(space).round(asked(end("va", A, tags=tags), end("vb", B, tags=tags))).ends
+    assert (va.sent, va.heard, va.unknown) == (True, (B,), "")
+    assert (vb.sent, vb.heard, vb.unknown) == (True, (A,), "")
+    assert va.mac != vb.mac and len(va.mac) == 17
+
+
+def test_without_a_link_nothing_is_known(space: str) -> None:
+    """The cable is out from the beginning, or for a moment in the middle: what was sent has gone nowhere."""
+    ip(space, "link", "set", "vb", "down")
+    [told] = agent(space).round(asked(end("va", A))).ends
+    assert told.unknown == "its interface had no link"
+    ip(space, "link", "set", "vb", "up")
+
+    def out() -> None:
+        ip(space, "link", "set", "vb", "down")
+
+    told = meanwhile(out, asked(end("va", A), seconds=2.0), agent(space))
+    assert told.unknown == "its interface had no link"
+
+
+def test_what_was_heard_before_a_link_was_lost_is_told(space: str) -> None:
+    other = on(space, "vb")
+
+    def leak() -> None:
+        other.send(broadcast(bytes(6), NUMBER, bytes.fromhex(B), ()))
+        ip(space, "link", "set", "va", "down")
+
+    told = meanwhile(leak, asked(end("va", A)), agent(space))
+    other.close()
+    assert told.unknown and told.heard == (B,), told
+
+
+def test_tags_that_were_not_sent_are_not_called_sent(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Interface.send
+
+    def send(self: Interface, frame: bytes) -> None:
+        if frame[12:14] == b"\x81\0":
+            raise OSError(errno.ENOBUFS, "no")
+        real(self, frame)
+
+    monkeypatch.setattr(Interface, "send", send)
+    [told] = agent(space).round(asked(end("va", A, tags=((257,), ())))).ends
+    assert not told.sent
+    [told] = agent(space).round(asked(end("va", A))).ends
+    assert told.sent
+
+
+@pytest.mark.parametrize("outer", [0x8100, 0x88A8, 0x9100])
+def test_what_leaks_behind_a_providers_tag_is_heard(space: str, outer: int) -> None:
+    other = on(space, "vb")
+    plain = broadcast(bytes(6), NUMBER, bytes.fromhex(B), (257,))
+    frame = plain[:12] + outer.to_bytes(2) + (100).to_bytes(2) + plain[12:]
+    told = meanwhile(lambda: other.send(frame), asked(end("va", A)), agent(space))
+    other.close()
+    assert (told.heard, told.unknown) == ((B,), "")
+
+
+def test_a_flood_hides_nothing(space: str) -> None:
+    """Frames of a tenant that aren't the round's are left in the kernel; one leaked frame among them is heard."""
+    other, stop = on(space, "vb"), threading.Event()
+    junk = b"\xff" * 6 + bytes(6) + b"\x08\0" + bytes(1400)
+
+    def flood() -> None:
+        while not stop.is_set():
+            for _ in range(200):
+                with contextlib.suppress(OSError):
+                    other.send(junk)
+
+    threads = [threading.Thread(target=flood) for _ in range(2)]
+    for one in threads:
+        one.start()
+
+    def leak() -> None:
+        for _ in range(5):
+            other.send(broadcast(bytes(6), NUMBER, bytes.fromhex(B), ()))
+            time.sleep(0.05)
+
+    told = meanwhile(leak, asked(end("va", A), seconds=1.5), agent(space))
+    stop.set()
+    for one in threads:
+        one.join()
+    other.close()
+    assert told.heard == (B,)
+
+
+def test_lost_frames_make_silence_mean_nothing(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Interface, "lost", lambda self: 2)
+    [told] = agent(space).round(asked(end("va", A))).ends
+    assert not told.unknown, "of what is sent every 0.1 s, two lost ones weren't all"
+    monkeypatch.setattr(Interface, "lost", lambda self: 20)
+    [told] = agent(space).round(asked(end("va", A))).ends
+    assert told.unknown == "it got more frames than it could read (20 were lost)"
+
+
+def test_a_full_socket_counts_what_it_lost(space: str) -> None:
+    """The kernel's own count, by a reader that doesn't read."""
+    opened = Interface("va", space, agents.program(NUMBER, answers=False))
+    other = on(space, "vb")
+    frame = broadcast(bytes(6), NUMBER, bytes.fromhex(B), ())
+    for _ in range(30_000):
+        try:
+            other.send(frame)
+        except BlockingIOError:
+            time.sleep(0.001)
+    time.sleep(0.2)
+    lost = opened.lost()
+    opened.close()
+    other.close()
+    assert lost > 1000
+
+
+def test_strangers_marks_end_the_round(space: str) -> None:
+    """Whoever knows its number can make up marks: neither memory nor answer grows without end."""
+    other = on(space, "vb")
+
+    def strange() -> None:
+        for n in range(4 * MOST_ENDS):
+            other.send(broadcast(bytes(6), NUMBER, n.to_bytes(8), ()))
+
+    told = meanwhile(strange, asked(end("va", A)), agent(space))
+    other.close()
+    assert told.unknown == "somebody else sends broadcasts of this round"
+    assert MOST_ENDS < len(told.heard) < MOST_ENDS + 10
+
+
+def test_who_has_no_address_asks_nobody(space: str) -> None:
+    """A host that is taking an address would give it up for the request of somebody without one, RFC 5227."""
+    other = _inside(space, lambda: _raw("vb", _everything()))
+    [told] = agent(space).round(asked(end("va", A, asked=("10.0.0.9",)))).ends
+    seen = list(_received(other))
+    other.close()
+    assert told.asked == () and not [f for f in seen if f[12:14] == b"\x08\x06"]
+    ip(space, "address", "add", "10.0.0.8/24", "dev", "va")
+    ip(space, "address", "add", "10.0.0.9/24", "dev", "vb")
+    [told] = agent(space).round(asked(end("va", A, asked=("10.0.0.9",)))).ends
+    assert told.asked == ("10.0.0.9",)
+
+
+def _everything() -> bytes:
+    """A program that takes every frame."""
+    return b"\x06\0\0\0\xff\xff\xff\xff"
+
+
+def _received(opened: socket.socket) -> Generator[bytes]:
+    while True:
+        try:
+            yield opened.recv(65535)
+        except BlockingIOError:
+            return
+
+
+def test_a_round_too_many_is_refused_at_once(space: str) -> None:
+    """It would begin when others have ended."""
+    one = agent(space)
+    busy = [
+        threading.Thread(target=one.round, args=(asked(end("va", A), seconds=1.5),))
+        for _ in range(agents.MOST_ROUNDS)
+    ]
+    for thread in busy:
+        thread.start()
+    time.sleep(0.5)
+    begun = time.monotonic()
+    with pytest.raises(TemporaryError, match="holds 8 already"):
+        one.round(asked(end("vb", B)))
+    assert time.monotonic() - begun < 0.5
+    for thread in busy:
+        thread.join()
+    assert one.round(asked(end("vb", B))).ends[0].sent, "places are free again"
+
+
+def test_another_hosts_adapter_is_not_touched(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts of one model have the same PCI addresses; their MAC addresses tell them apart, and settings can."""
+    ip(space, "link", "set", "va", "down")
+    monkeypatch.setattr(agents, "by_pci", lambda pci: "va")
+    monkeypatch.setattr(interfaces, "_inside", lambda _, call: _inside(space, call))
+    wanted = end("mlx5_0", A, pci="0000:c1:00.0", mac="02:00:00:00:00:99")
+    [told] = agent(space).round(asked(wanted)).ends
+    assert "interface va has the MAC address" in told.unknown
+    assert "the site says 02:00:00:00:00:99" in told.unknown
+    assert "UP" not in ip(space, "link", "show", "va").split(">")[0]
+    [told] = agent(space, nodes=["gpu07"]).round(asked(end("va", A))).ends
+    assert told.unknown == "n/va is of none of the agent's nodes (gpu07)"
+
+
+def test_an_interface_that_is_brought_up_gets_no_ipv6_address(space: str) -> None:
+    ip(space, "link", "set", "va", "down")
+    agent(space).round(asked(end("va", A)))
+    time.sleep(0.3)
+    assert "fe80" not in ip(space, "-6", "address", "show", "va")
