@@ -50,8 +50,8 @@ LABS: dict[str, tuple[dict[str, Any], str]] = {
         "OpenSM over a simulated fabric, Ironic with two machines that Nova knows nothing of",
     ),
     "site": (
-        {"nodes": 4, "computes": 1, "ipus": 64},
-        "OpenSM over a simulated fabric, a simulated IPU-POD64 with four Poplar servers",
+        {"nodes": 4, "computes": 1, "ipus": 64, "fabric": "both"},
+        "a simulated IPU-POD64 with four Poplar servers, four Ethernet switches (Open vSwitch)",
     ),
 }
 """Name of a demo -> what it asks of the lab, and how to say so."""
