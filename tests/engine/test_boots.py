@@ -11,6 +11,8 @@ from datetime import datetime
 import pytest
 
 from tests.engine.house import ORDER, QUICK, House
+from tests.engine.test_takes import sql
+from tests.helpers.explained import scanned
 from tests.helpers.waiting import wait_for
 from weft.engine import bootkeeper
 from weft.engine.bootkeeper import BootKeeper
@@ -252,3 +254,38 @@ def test_a_pod_that_cannot_get_on_is_left_to_its_back_off(
         boots.look()
         house.worker.run_once()
     assert visits == ["train"]
+
+
+def test_an_answer_that_comes_late_ends_nobody_elses_turn(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cloud that is slow already isn't asked by all workers at once."""
+    booting(house)
+    answer, goes_on, asked = house.cloud.built, threading.Event(), list[datetime]()
+
+    def slow(since: datetime) -> Collection[str]:
+        asked.append(since)
+        assert goes_on.wait(60)
+        return answer(since)
+
+    monkeypatch.setattr(bootkeeper, "PATIENCE", 0.05)
+    monkeypatch.setattr(house.cloud, "built", slow)
+    keeper(house).look()
+    over(house)
+    until = "SELECT until FROM boot_look"
+    with house.database.statement() as tx:  # another one asks, and has no answer yet
+        tx.rows("take_boot_looks", clouds=["lab"], kinds=[str(Kind.SERVER)], answer=60.0, longest=900.0)
+    turn = sql(house, until)
+    goes_on.set()
+    wait_for(lambda: sql(house, "SELECT answered FROM boot_look") != [(None,)])
+    assert sql(house, until) == turn
+    keeper(house).look()
+    assert len(asked) == 1
+
+
+def test_nobody_looks_for_what_boots_while_it_is_anothers_turn(house: House) -> None:
+    """Each worker process asks every second whose turn it is: that must not cost what a look at all pods does."""
+    booting(house)
+    values = {"clouds": ["lab"], "kinds": [str(Kind.SERVER)], "answer": 60.0, "longest": 900.0}
+    assert scanned(house.database, "take_boot_looks", **values)["resource"] > 0
+    assert scanned(house.database, "take_boot_looks", **values) == {"boot_look": 1}

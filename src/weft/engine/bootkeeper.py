@@ -98,7 +98,8 @@ class BootKeeper(Periodic):
                 if built:
                     tx.run("wake_built", servers=sorted(built), kinds=_kinds())
                 every = self._every * SOONEST
-                tx.run("end_boot_look", cloud=cloud, asked=at, answered=answered, every=every)
+                values = {"asked": at, "answered": answered, "answer": ANSWER, "every": every}
+                tx.run("end_boot_look", cloud=cloud, **values)
         except WeftError as error:
             log.warning("cloud %s: what has booted can't be written down: %s", cloud, error)
         except Exception:

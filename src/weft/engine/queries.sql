@@ -653,21 +653,27 @@ WHERE h.pod_id = o.id AND h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leav
     AND o.wanted = 'present' AND o.state IN ('READY', 'DEGRADED', 'VERIFYING', 'FAILED') RETURNING o.id, h.node;
 
 -- name: take_boot_looks
--- Of these clouds, those in which servers are on their way and that nobody is asking, or has just asked: the caller asks
+-- Of these clouds, those that nobody is asking, or has just asked, and in which servers are on their way: the caller asks
 -- them. When the last question was asked that was answered, and the time now.
 INSERT INTO boot_look AS b (cloud, until)
-SELECT cloud, now() + %(answer)s * interval '1 second' FROM (
-    SELECT DISTINCT r.document ->> 'where' AS cloud FROM pod p JOIN resource r ON r.owner_id = p.id
+SELECT turn.cloud, now() + %(answer)s * interval '1 second' FROM turn CROSS JOIN LATERAL (
+    -- The first that is found is enough, looked for pod by pod, and none where it isn't the caller's turn.
+    SELECT FROM pod p CROSS JOIN LATERAL (
+        SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
+            AND r.since > now() - %(longest)s * interval '1 second' AND r.document ->> 'where' = turn.cloud LIMIT 1
+    ) server
     WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
-        AND r.kind = ANY(%(kinds)s) AND r.state = 'pending' AND r.since > now() - %(longest)s * interval '1 second'
-) booting WHERE cloud = ANY(%(clouds)s) ORDER BY cloud
+    ORDER BY p.next_at LIMIT 1
+) booting ORDER BY turn.cloud
 ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE b.until <= now()
 RETURNING b.cloud, b.answered, now() AS at;
 
 -- name: end_boot_look
--- The next one may ask that long after this one did; answered: when it asked, or null if it got no answer.
-UPDATE boot_look SET until = %(asked)s::timestamptz + %(every)s * interval '1 second',
-    answered = greatest(answered, %(answered)s::timestamptz)
+-- The next one may ask that long after this one did, unless another one is asking by now (`answer`: as it was taken);
+-- answered: when it asked, or null if it got no answer.
+UPDATE boot_look SET answered = greatest(answered, %(answered)s::timestamptz),
+    until = CASE WHEN until = %(asked)s::timestamptz + %(answer)s * interval '1 second'
+        THEN %(asked)s::timestamptz + %(every)s * interval '1 second' ELSE until END
 WHERE cloud = %(cloud)s;
 
 -- name: wake_built
@@ -683,6 +689,10 @@ RETURNING pg_notify('weft_event', p.id::text);
 -- Pods whose lease has ended become pods to release.
 UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now()
 WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND plan IS NOT NULL RETURNING id;
+WITH turn AS MATERIALIZED (
+    SELECT cloud FROM unnest(%(clouds)s::text[]) AS c (cloud)
+    WHERE NOT EXISTS (SELECT FROM boot_look l WHERE l.cloud = c.cloud AND l.until > now())
+)
 
 -- part: taken
 -- Of any kind, if no worker holds them; the token grows, so an older holder is refused. One that never let go may have a
