@@ -12,10 +12,12 @@ from pydantic import ValidationError
 from tests.engine.house import House
 from tests.engine.test_sweep import released, sweep, sweeper
 from tests.engine.timehouse import at_once, make
+from tests.helpers.explained import scanned
 from weft.app.metrics import StoreCollector
 from weft.engine.records import PodRecord, RowState
 from weft.engine.retention import Retention, RetentionSettings
 from weft.generate.receipts import verify
+from weft.model.errors import TemporaryError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
@@ -282,3 +284,39 @@ def test_an_old_partition_file_is_cleaned_all_the_same(house: House) -> None:
     for _ in range(3):
         sweep(house)
     assert not any(str(pod.id) in (m.text or "") for m in house.fabric.managers)
+
+
+def test_one_kind_that_fails_keeps_no_other(house: House) -> None:
+    """It is told at the end; what was removed before and after it is counted."""
+    released(house)
+    house.clock.sleep(86400 * 100)
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE event RENAME TO event_elsewhere")
+    retention = keeper(house)
+    with pytest.raises(TemporaryError, match='"event" does not exist'):
+        retention.run_due()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE event_elsewhere RENAME TO event")
+        connection.execute("UPDATE retention SET next_at = now()")
+    with house.database.statement() as tx:
+        row = tx.row("retention")
+    assert row is not None and row["removed"]["tombstones"] > 0 and "events" not in row["removed"]
+    assert retention.run_due() > 0
+    with house.database.statement() as tx:
+        row = tx.row("retention")
+    assert row is not None and row["removed"]["events"] > 0
+
+
+def test_events_of_live_pods_are_not_passed_again_and_again(house: House) -> None:
+    """They are the oldest of all, and never fewer."""
+    pod, live = released(house), house.ready(make("live", 1))
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO event (owner_id, at, type, message) SELECT %s, '2020-11-22', 'step', 'n ' || n"
+            " FROM generate_series(1, 5000) n",
+            [live.id],
+        )
+    before = house.clock.now() + timedelta(days=1)
+    expected = rows(house, "event", pod)
+    read = scanned(house.database, "prune_events", before=before, limit=1000)
+    assert rows(house, "event", pod) == 0 and expected <= read["event"] < 5 * expected

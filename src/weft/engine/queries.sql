@@ -1115,11 +1115,13 @@ UPDATE retention SET next_at = %(next)s, ended_at = %(at)s, removed = (
 SELECT next_at, ended_at, removed FROM retention;
 
 -- name: prune_events
--- Of owners that were released long ago.
-DELETE FROM event WHERE sequence IN (
-    SELECT e.sequence FROM event e JOIN owner o ON o.id = e.owner_id
-    WHERE e.at < %(before)s AND o.state = 'RELEASED' AND o.released_at < %(before)s
-    ORDER BY e.at LIMIT %(limit)s FOR UPDATE OF e SKIP LOCKED);
+-- Of owners that were released long ago, the last ones first: those of earlier ones are gone already. By owner: by age, those
+-- that live ones keep would be passed each time.
+DELETE FROM event WHERE sequence = ANY(ARRAY(
+    SELECT e.sequence FROM owner o CROSS JOIN LATERAL (
+        SELECT sequence FROM event WHERE owner_id = o.id AND at < %(before)s FOR UPDATE SKIP LOCKED
+    ) e
+    WHERE o.state = 'RELEASED' AND o.released_at < %(before)s ORDER BY o.released_at DESC LIMIT %(limit)s));
 
 -- name: prune_live_events
 -- Of live ones, those beyond the last so many (`kept` + 1).

@@ -94,7 +94,7 @@ class Retention:
         if not mine:
             left = (due["next_at"] - now).total_seconds() if due else 0.0
             return min(max(left, 1.0), self._settings.every)
-        removed, more = self.run(self._site().retention)
+        removed, more, failed = self.run(self._site().retention)
         pause = 1.0 if more else self._settings.every
         with self._database.transaction() as tx:
             later = tx.now() + timedelta(seconds=pause)
@@ -102,26 +102,34 @@ class Retention:
         if any(removed.values()):
             told = ", ".join(f"{n} {what}" for what, n in removed.items() if n)
             log.info("retention: removed %s", told)
+        if failed:
+            raise failed[0]
         return pause
 
-    def run(self, policy: RetentionPolicy) -> tuple[dict[str, int], bool]:
-        """One round: how many rows of what were removed, and whether there is more."""
+    def run(self, policy: RetentionPolicy) -> tuple[dict[str, int], bool, list[WeftError]]:
+        """One round: how many rows of what were removed, whether there is more, and what failed: a kind that can't be
+        removed keeps no other."""
         with self._database.statement() as tx:
             now = tx.now()
             tx.run("mark_capacity_changes")
         removed: dict[str, int] = {}
         more = False
+        failed: list[WeftError] = []
         for what, query, values in _work(policy, now):
-            removed[what], left = self._remove(query, values)
-            more = more or left
-        return removed, more
+            try:
+                removed[what], left = self._remove(query, values)
+                more = more or left
+            except WeftError as error:
+                log.warning("retention: %s: %s", what, error)
+                failed.append(error)
+        return removed, more, failed
 
     def _remove(self, query: str, values: Mapping[str, object]) -> tuple[int, bool]:
         total = 0
         for _ in range(MOST_BATCHES):
             if self._stop.is_set():
                 return total, True
-            with self._database.transaction() as tx:
+            with self._database.statement() as tx:
                 gone = tx.run(query, limit=self._settings.batch, **values)
             total += gone
             if gone < self._settings.batch:
