@@ -12,10 +12,13 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.test_ethernet_life import ethernet
+from tests.engine.test_locks import locked, waits_for_a_lock
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
+from tests.helpers.waiting import wait_for
 from weft.app.shown import shown
 from weft.engine.audit import Auditor
 from weft.engine.database import Database
+from weft.engine.partholds import bind_functions
 from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError, RefusedError, TemporaryError
 from weft.model.fabrictypes import Mode
@@ -235,6 +238,29 @@ def test_who_was_read_last_has_the_slot(house: House) -> None:
     house.cloud.offers.functions[host] = slots(house.site, node)
     house.run(two, PodState.READY)
     assert held(house) == {f"{node}:{part(one).vfs[0]}": None, f"{node}:{part(two).vfs[0]}": slot}
+
+
+@pytest.mark.parametrize("house", ["ethernet"], indirect=True)
+def test_two_pods_whose_functions_were_swapped_wait_for_each_other_in_no_ring(house: House) -> None:
+    """Each writes the other's row besides its own: all take them in the same order."""
+    one = house.run(house.order(small("one")), PodState.READY)
+    house.run(house.order(small("two")), PodState.READY)
+    before = dict(sorted(held(house).items()))
+    (node,), ((mine, _), (other, slot)) = one.nodes, before.items()
+    key = next(r.key for r in one.plan.graph.resources if r.spec == port(one))
+
+    def read_again() -> None:
+        with house.database.transaction() as tx:
+            bind_functions(tx, one.id, {key: str(slot)})
+
+    lock = "SELECT FROM function_hold WHERE node || ':' || function = %s FOR UPDATE"
+    with ThreadPoolExecutor(1) as pool, locked(house, lock, mine) as two:
+        done = pool.submit(read_again)
+        wait_for(lambda: waits_for_a_lock(house))
+        two.execute(lock, [other])
+        two.commit()
+        done.result()
+    assert held(house) == {mine: slot, other: None} and mine.startswith(node)
 
 
 @pytest.mark.parametrize("house", ["ethernet", "infiniband"], indirect=True)

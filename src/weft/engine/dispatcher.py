@@ -72,8 +72,8 @@ class Dispatcher:
         """Start all orders that can start now; record what the others wait for. Returns the names of started pods."""
         with self._store.database.transaction() as tx:
             waiting = self._list.read(tx)
-        for pod_id, error in self._list.unreadable.items():
-            self._store.park(pod_id, error)
+        for pod_id, (version, error) in self._list.unreadable.items():
+            self._store.park_waiting(pod_id, version, error)
         if not waiting:
             return []
         site = self._site()

@@ -142,15 +142,6 @@ class Fence:
             row = tx.row("late_for", id=self.owner.id)
         return max(0.0, float(row["seconds"])) if row else 0.0
 
-    def extend(self) -> None:
-        """Sign of life; called by the worker's heartbeat."""
-        with self._database.statement() as tx:
-            row = tx.row("extend_lease", id=self.owner.id, token=self.owner.token, hold=HOLD_SECONDS)
-        if row is None:
-            self.lost.set()
-        else:
-            self.wanted = row["wanted"]
-
     def _events(self, tx: Tx, events: Iterable[Event]) -> None:
         rows = [
             {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": message, "key": key}

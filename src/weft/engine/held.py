@@ -124,8 +124,7 @@ class Held(NotesHeld):
         Args:
             delay: None: it is due since when it was.
         """
-        unsure = self._unsure or bool(self._notes.changes)
-        self._notes = Notes()
+        unsure, self._notes = self.unsure, Notes()
         with self._database.statement() as tx:
             tx.run(
                 "give_up_owner",

@@ -74,6 +74,11 @@ class NotesHeld(NumbersHeld):
         self._written = float("-inf")
         self._unsure = False
 
+    @property
+    def unsure(self) -> bool:
+        """Something may have been asked of the outside, and what came of it isn't written."""
+        return self._unsure or bool(self._notes.changes)
+
     # -- resources ----------------------------------------------------------------------------------------------
 
     def records(self) -> dict[str, ResourceRecord]:

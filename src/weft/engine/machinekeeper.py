@@ -61,7 +61,7 @@ class MachineKeeper(Periodic):
     def _wake(self, busy: dict[str, str]) -> None:
         if not busy:
             return
-        with self._database.transaction() as tx:
-            for row in tx.rows("wake_busy", nodes=sorted(busy)):
-                tx.run("notify", owner_id=str(row["id"]))
-                log.info("pod %s: machine %s: %s", row["id"], row["node"], busy[row["node"]])
+        with self._database.statement() as tx:
+            rows = tx.rows("wake_busy", nodes=sorted(busy))
+        for row in rows:
+            log.info("pod %s: machine %s: %s", row["id"], row["node"], busy[row["node"]])

@@ -60,6 +60,7 @@ def bound_slots(seen: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[st
 
 def bind_functions(tx: Tx, pod_id: object, bound: Mapping[str, str]) -> None:
     """Write down which virtual functions Nova has bound."""
+    tx.run("lock_functions", pod_id=pod_id, bound=Jsonb(dict(bound)))
     for key, slot in bound.items():
         tx.run("free_slot", pod_id=pod_id, key=key, slot=slot)
         tx.run("bind_function", pod_id=pod_id, key=key, slot=slot)

@@ -175,6 +175,15 @@ VALUES (%(node)s, %(pod_id)s, %(server)s, %(devices)s, %(cores)s, %(memory_mib)s
 -- name: hold_function
 INSERT INTO function_hold (node, function, pod_id, server) VALUES (%(node)s, %(function)s, %(pod_id)s, %(server)s);
 
+-- name: lock_functions
+-- Before ports' functions are written (`bound`: key -> slot): their own rows, and those of whoever was bound there before,
+-- another pod's, say, which is doing the same. All take them in the same order, so that none waits for another in a ring.
+SELECT FROM function_hold h JOIN (
+    SELECT r.owner_id, r.document->>'node' AS node, r.document->'spec'->>'function' AS function, b.value AS slot
+    FROM jsonb_each_text(%(bound)s) b JOIN resource r ON r.owner_id = %(pod_id)s AND r.key = b.key
+) n ON h.node = n.node AND (h.slot = n.slot OR (h.pod_id, h.function) = (n.owner_id, n.function))
+ORDER BY h.node, h.function FOR UPDATE OF h;
+
 -- name: free_slot
 -- Somebody else's port was bound there before: what was read last counts, and that one is read again.
 UPDATE function_hold h SET slot = NULL FROM resource r
@@ -280,11 +289,20 @@ SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND 
 -- name: count_queue
 SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND NOT fixed;
 
--- name: park
--- It can't be read: it is set apart with its reason and an alarm, and tried again later. No row: that was said before.
+-- name: park_held
+-- It can't be read: its worker lets go of it and sets it apart with its reason and an alarm. It is tried again later, or at
+-- once if somebody woke it meanwhile; unsure: as in write_held. No row: another worker has it. News: it wasn't said before.
 UPDATE owner SET parked = %(why)s, alarmed = true, worker = NULL, held_until = NULL,
-    next_at = now() + %(delay)s * interval '1 second'
-WHERE id = %(id)s RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM owner old WHERE old.id = %(id)s) AS news;
+    late_until = CASE WHEN %(unsure)s THEN greatest(late_until, now()) ELSE late_until END,
+    next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
+WHERE id = %(id)s AND token = %(token)s
+RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM owner old WHERE old.id = %(id)s) AS news;
+
+-- name: park_waiting
+-- The same of an order that waits. No row: it isn't as it was read any more.
+UPDATE pod SET parked = %(why)s, alarmed = true, next_at = now() + %(delay)s * interval '1 second'
+WHERE id = %(id)s AND xmin::text = %(version)s
+RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id = %(id)s) AS news;
 
 -- name: unpark
 UPDATE owner SET parked = NULL, alarmed = false WHERE id = %(id)s AND parked IS NOT NULL;
@@ -346,12 +364,15 @@ UPDATE pod SET ordered = %(ordered)s, lease_end = %(lease_end)s
 WHERE id = %(id)s AND wanted = 'present' AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
 -- name: warn_leases
--- Leases that end in an hour, or in the last tenth of a short one, once each.
-UPDATE pod SET lease_warned = true
-WHERE wanted = 'present' AND NOT lease_warned AND plan IS NOT NULL AND state <> 'RELEASED'
-  AND lease_end - least(interval '1 hour', (lease_end - placed_at) / 10) <= %(at)s AND lease_end > %(at)s
-  AND lease_end <= %(at)s + interval '1 hour'
-RETURNING id, lease_end;
+-- Leases that end in an hour, or in the last tenth of a short one, once each. Not those that somebody has locked (`due`).
+WITH it AS MATERIALIZED (
+    SELECT id FROM pod
+    WHERE wanted = 'present' AND NOT lease_warned AND plan IS NOT NULL AND state <> 'RELEASED'
+      AND lease_end - least(interval '1 hour', (lease_end - placed_at) / 10) <= %(at)s AND lease_end > %(at)s
+      AND lease_end <= %(at)s + interval '1 hour'
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE pod p SET lease_warned = true FROM it WHERE p.id = it.id RETURNING p.id, p.lease_end;
 
 -- name: due
 -- Whether there is anything to do for late_waiting_pods, end_leases or warn_leases; and when the queue is.
@@ -647,14 +668,25 @@ UPDATE owner SET repair = false WHERE id = %(id)s;
 UPDATE owner SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
 
 -- name: wake_busy
--- Pods in use on these nodes, which are still members by what was last written down.
-UPDATE owner o SET woken = woken + 1, next_at = now() FROM node_hold h
-WHERE h.pod_id = o.id AND h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
-    AND o.wanted = 'present' AND o.state IN ('READY', 'DEGRADED', 'VERIFYING', 'FAILED') RETURNING o.id, h.node;
+-- Pods in use on these nodes, which are still members by what was last written down. Not those that somebody has locked:
+-- the next look does.
+WITH it AS MATERIALIZED (
+    SELECT o.id, h.node FROM node_hold h JOIN pod o ON o.id = h.pod_id
+    WHERE h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
+        AND o.wanted = 'present' AND o.state IN ('READY', 'DEGRADED', 'VERIFYING', 'FAILED')
+    FOR UPDATE OF o SKIP LOCKED
+), woken AS (
+    UPDATE pod o SET woken = woken + 1, next_at = now() FROM it WHERE o.id = it.id
+)
+SELECT id, node, pg_notify('weft_event', id::text) FROM it;
 
 -- name: take_boot_looks
 -- Of these clouds, those that nobody is asking, or has just asked, and in which servers are on their way: the caller asks
 -- them. When the last question was asked that was answered, and the time now.
+WITH turn AS MATERIALIZED (
+    SELECT cloud FROM unnest(%(clouds)s::text[]) AS c (cloud)
+    WHERE NOT EXISTS (SELECT FROM boot_look l WHERE l.cloud = c.cloud AND l.until > now())
+)
 INSERT INTO boot_look AS b (cloud, until)
 SELECT turn.cloud, now() + %(answer)s * interval '1 second' FROM turn CROSS JOIN LATERAL (
     -- The first that is found is enough, looked for pod by pod, and none where it isn't the caller's turn.
@@ -677,22 +709,31 @@ UPDATE boot_look SET answered = greatest(answered, %(answered)s::timestamptz),
 WHERE cloud = %(cloud)s;
 
 -- name: wake_built
--- Pods that wait for these servers, if they aren't due anyway, nor wait after a failure; and who follows them is told.
-UPDATE pod p SET woken = woken + 1, next_at = now()
-WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
-    AND p.next_at > now() AND p.failures = 0 AND EXISTS (
-        SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
-            AND r.outside_id = ANY(%(servers)s))
-RETURNING pg_notify('weft_event', p.id::text);
+-- Pods that wait for these servers, if they aren't due anyway, nor wait after a failure; and who follows them is told. Not
+-- those that somebody has locked: the next answer names their servers again.
+WITH it AS MATERIALIZED (
+    SELECT p.id FROM pod p
+    WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
+        AND p.next_at > now() AND p.failures = 0 AND EXISTS (
+            SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
+                AND r.outside_id = ANY(%(servers)s))
+    FOR UPDATE SKIP LOCKED
+), woken AS (
+    UPDATE pod p SET woken = woken + 1, next_at = now() FROM it WHERE p.id = it.id
+)
+SELECT pg_notify('weft_event', id::text) FROM it;
 
 -- name: end_leases
--- Pods whose lease has ended become pods to release.
-UPDATE pod SET wanted = 'absent', woken = woken + 1, next_at = now()
-WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND plan IS NOT NULL RETURNING id;
-WITH turn AS MATERIALIZED (
-    SELECT cloud FROM unnest(%(clouds)s::text[]) AS c (cloud)
-    WHERE NOT EXISTS (SELECT FROM boot_look l WHERE l.cloud = c.cloud AND l.until > now())
+-- Pods whose lease has ended become pods to release. Not those that somebody has locked: they are due still (`due`).
+WITH it AS MATERIALIZED (
+    SELECT id FROM pod WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND plan IS NOT NULL
+    FOR UPDATE SKIP LOCKED
+), ended AS (
+    UPDATE pod p SET wanted = 'absent', woken = woken + 1, next_at = now() FROM it WHERE p.id = it.id
+), told AS (
+    INSERT INTO event (owner_id, at, type, message) SELECT id, %(at)s, 'release', 'lease ended' FROM it
 )
+SELECT id, pg_notify('weft_event', id::text) FROM it;
 
 -- part: taken
 -- Of any kind, if no worker holds them; the token grows, so an older holder is refused. One that never let go may have a
@@ -756,9 +797,19 @@ SELECT (
       AND site IS NOT NULL AND (held_until IS NULL OR held_until < now()) ORDER BY next_at LIMIT 1
 ) AS looks;
 
--- name: extend_lease
-UPDATE owner SET held_until = now() + %(hold)s * interval '1 second'
-WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING wanted, woken;
+-- name: extend_holds
+-- Signs of life for owners (`owners`: id, token). No row: it isn't in these hands any more; not `extended`: somebody has
+-- locked it, and this one waits for nobody while others' holds run out.
+WITH mine AS MATERIALIZED (
+    SELECT o.id, o.wanted, o.token FROM owner o JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
+    WHERE o.token = s.token AND o.held_until > now()
+), it AS MATERIALIZED (
+    SELECT o.id FROM owner o JOIN mine ON mine.id = o.id
+    WHERE o.token = mine.token AND o.held_until > now() FOR UPDATE OF o SKIP LOCKED
+), extended AS (
+    UPDATE owner o SET held_until = now() + %(hold)s * interval '1 second' FROM it WHERE o.id = it.id
+)
+SELECT mine.id, mine.wanted, it.id IS NOT NULL AS extended FROM mine LEFT JOIN it ON it.id = mine.id;
 
 -- name: is_held
 -- Asked right before each call that changes something outside: no lock, since the call can't be part of a transaction.
@@ -877,11 +928,15 @@ SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIM
 
 -- name: let_go_seen
 -- Let go of owners of which there is nothing to say but that they were looked at (`nodes`: whose adapters may be in their
--- segments), as write_held does. Those that another worker has, or that are of another generation, are left out.
-WITH held AS MATERIALIZED (
-    SELECT o.id, s.woken, s.delay FROM owner o JOIN jsonb_to_recordset(%(owners)s)
+-- segments), as write_held does. No row: another worker has it, or it is of another generation; not `gone`: somebody has
+-- locked it, and it is let go of with the next ones.
+WITH mine AS MATERIALIZED (
+    SELECT s.* FROM owner o JOIN jsonb_to_recordset(%(owners)s)
         AS s (id uuid, token bigint, generation integer, woken bigint, delay float8) ON s.id = o.id
-    WHERE o.token = s.token AND o.generation = s.generation AND o.held_until > now() ORDER BY o.id FOR UPDATE OF o
+    WHERE o.token = s.token AND o.generation = s.generation AND o.held_until > now()
+), held AS MATERIALIZED (
+    SELECT o.id, mine.woken, mine.delay FROM owner o JOIN mine ON mine.id = o.id
+    WHERE o.token = mine.token AND o.generation = mine.generation AND o.held_until > now() FOR UPDATE OF o SKIP LOCKED
 ), gone AS (
     UPDATE owner p SET watched_at = coalesce(%(at)s::timestamptz, clock_timestamp()), worker = NULL, held_until = NULL,
         alarmed = p.alarmed AND p.parked IS NULL, parked = NULL, failures = 0,
@@ -892,7 +947,7 @@ WITH held AS MATERIALIZED (
     FROM held, jsonb_to_recordset(%(nodes)s) AS n (id uuid, node text)
     WHERE n.id = held.id AND h.pod_id = n.id AND h.node = n.node AND h.withheld <> ''
 )
-SELECT id FROM held;
+SELECT mine.id, held.id IS NOT NULL AS gone FROM mine LEFT JOIN held ON held.id = mine.id;
 
 -- name: give_up_owner
 -- Let go of an owner: look again after a delay (none: it is due since when it was), or at once if somebody woke it
@@ -915,7 +970,11 @@ WHERE id = %(id)s;
 UPDATE owner SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
 
 -- name: insert_event
-INSERT INTO event (owner_id, at, type, message, key) VALUES (%(owner_id)s, %(at)s, %(type)s, %(message)s, %(key)s);
+-- Whoever writes an owner's events has its row locked until they are committed: whoever follows them asks for those after
+-- the last one, and would never see one that is committed after a later one.
+WITH it AS MATERIALIZED (SELECT id FROM owner WHERE id = %(owner_id)s FOR UPDATE)
+INSERT INTO event (owner_id, at, type, message, key)
+SELECT id, %(at)s, %(type)s, %(message)s, %(key)s FROM it;
 
 -- name: events_of
 SELECT sequence, at, type, message, key FROM event
@@ -973,8 +1032,9 @@ FROM pod p WHERE p.id = %(id)s AND p.plan IS NOT NULL;
 
 -- name: tell_owner
 -- What happened to a pod's segment, by whoever found out: not a step of the pod's own visit.
-INSERT INTO event (owner_id, at, type, message, key) VALUES (%(owner_id)s, now(), 'repair', %(message)s,
-    (SELECT key FROM resource WHERE owner_id = %(owner_id)s AND kind = 'segment' LIMIT 1));
+WITH it AS MATERIALIZED (SELECT id FROM owner WHERE id = %(owner_id)s FOR UPDATE)
+INSERT INTO event (owner_id, at, type, message, key)
+SELECT id, now(), 'repair', %(message)s, (SELECT key FROM resource WHERE owner_id = it.id AND kind = 'segment' LIMIT 1) FROM it;
 
 -- name: hold_stale_number
 INSERT INTO stale_number (fabric, manager, number, owner_id, reason, since)

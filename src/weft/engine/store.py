@@ -19,6 +19,7 @@ from weft.engine.recordrows import RecordRows
 from weft.engine.records import PodRecord
 from weft.engine.revival import revive
 from weft.engine.siteparts import SiteRecord, Sites
+from weft.engine.takes import Unread
 from weft.engine.unreadable import UnreadableError
 from weft.model.pod import PodState
 from weft.model.site import Site
@@ -106,24 +107,36 @@ class Store(ClaimRows, PodRows, RecordRows):
     def clear_quarantine(self, node: str) -> bool:
         """Whether it was in quarantine."""
         with self.database.transaction() as tx:
+            cleared = tx.run("clear_quarantine", node=node) > 0
             tx.run("touch_queue", at=tx.now())
             tx.run("notify", owner_id="")
-            return tx.run("clear_quarantine", node=node) > 0
+        return cleared
 
     # -- pods ---------------------------------------------------------------------------------------------------
 
-    def park(self, pod_id: UUID, error: UnreadableError) -> None:
-        """Set aside a pod or an order whose row can't be read, with the reason and an alarm; it is retried later.
+    def park(self, unread: Unread) -> None:
+        """Set aside an owner in a worker's hands whose row can't be read, with the reason and an alarm, and let go of
+        it; it is retried later, or at once if somebody woke it meanwhile.
 
         Nothing of it is touched: nodes, numbers and what is outside stay its own.
         """
+        fence = {"token": unread.token, "woken": unread.woken, "unsure": unread.unsure}
+        self._park("park_held", unread.id, unread.error, **fence)
+
+    def park_waiting(self, pod_id: UUID, version: str, error: UnreadableError) -> None:
+        """The same of an order that waits, unless it is another version of its row by now."""
+        self._park("park_waiting", pod_id, error, version=version)
+
+    def _park(self, query: str, owner_id: UUID, error: UnreadableError, **fence: object) -> None:
         with self.database.transaction() as tx:
-            row = tx.row("park", id=pod_id, why=error.answer, delay=PARKED_FOR)
+            row = tx.row(query, id=owner_id, why=error.answer, delay=PARKED_FOR, **fence)
             if row is not None and row["news"]:
                 message = f"{UNREADABLE}: {error.answer}"
-                tx.run("insert_event", owner_id=pod_id, at=tx.now(), type="alarm", message=message, key=None)
-                tx.run("notify", owner_id=str(pod_id))
-                log.error("pod %s: %s", pod_id, error)
+                tx.run(
+                    "insert_event", owner_id=owner_id, at=tx.now(), type="alarm", message=message, key=None
+                )
+                tx.run("notify", owner_id=str(owner_id))
+                log.error("owner %s: %s", owner_id, error)
 
     def release(self, pod_id: UUID, message: str) -> bool:
         """Request an owner's release; False if that was done before. A waiting order ends at once."""
@@ -169,18 +182,16 @@ class Store(ClaimRows, PodRows, RecordRows):
 
     def end_leases(self) -> list[UUID]:
         """Request the release of every pod whose lease has ended, and announce leases that end soon."""
-        with self.database.transaction() as tx:
+        with self.database.statement() as tx:
             now = tx.now()
             late = [row["id"] for row in tx.rows("late_waiting_pods", at=now)]
             ended = [row["id"] for row in tx.rows("end_leases", at=now)]
-            soon = [(row["id"], row["lease_end"]) for row in tx.rows("warn_leases", at=now)]
-            said = [(pod, "release", "lease ended") for pod in ended]
-            said += [
-                (pod, "lease", f"the lease ends at {when(end.timestamp())}: {_EXTEND}") for pod, end in soon
-            ]
-            for pod_id, kind, message in said:
-                tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=message, key=None)
-                tx.run("notify", owner_id=str(pod_id))
+        with self.database.transaction() as tx:
+            soon = {row["id"]: when(row["lease_end"].timestamp()) for row in tx.rows("warn_leases", at=now)}
+            said = {pod_id: f"the lease ends at {end}: {_EXTEND}" for pod_id, end in soon.items()}
+            values = {"at": now, "type": "lease", "key": None}
+            tx.many("insert_event", [{"owner_id": p, "message": said[p], **values} for p in said])
+            tx.many("notify", [{"owner_id": str(pod_id)} for pod_id in said])
         for pod_id in late:
             self.release(pod_id, "the lease ended before it could start")
         return [*late, *ended]

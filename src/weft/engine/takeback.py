@@ -11,6 +11,7 @@ from uuid import UUID
 from weft.engine.held import Held
 from weft.engine.owners import Claim, Owners, Ownership
 from weft.engine.store import Store
+from weft.engine.takes import extend
 from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.world import World
 from weft.model.errors import TemporaryError, WeftError
@@ -134,7 +135,7 @@ class TakeBack:
         deadline = self._clock.monotonic() + PATIENCE
         while things := self._still_ours(things):
             if held is not None:
-                held.extend()
+                extend(self._store.database, [held])
                 if held.lost.is_set():
                     return
             things = self._once(where, things)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -25,15 +26,26 @@ MANY = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """Owners in a worker's hands, the one that has waited longest first, with their resources read ahead.
+class Unread:
+    """An owner in a worker's hands whose rows can't be read.
 
     Attributes:
-        unreadable: those whose rows can't be read; they are in its hands too.
+        unsure: something may have been asked of the outside, and what came of it isn't written.
     """
 
+    id: UUID
+    token: int
+    woken: int
+    error: UnreadableError
+    unsure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Owners in a worker's hands, the one that has waited longest first, with their resources read ahead."""
+
     readable: tuple[Held, ...]
-    unreadable: dict[UUID, UnreadableError]
+    unreadable: tuple[Unread, ...]
 
     @property
     def number(self) -> int:
@@ -60,23 +72,24 @@ def take_looks(database: Database, worker: str, late: float, most: int, leave: t
 
 def _take(name: str, database: Database, leave: threading.Event, **values: object) -> Taken:
     readable: list[Held] = []
-    unreadable: dict[UUID, UnreadableError] = {}
+    unreadable: list[Unread] = []
     with database.statement() as tx:
         rows = tx.rows(name, hold=HOLD_SECONDS, **values)
         resources: dict[UUID, list[Row]] = {row["id"]: [] for row in rows}
         for one in tx.rows("resources_of", owners=list(resources), at=tx.given) if rows else ():
             resources[one["owner_id"]].append(one)
         for row in rows:
+            whole = _whole(tx, row)
             try:
-                held = hold(database, record_of(_whole(tx, row)), leave)
+                held = hold(database, record_of(whole), leave)
             except UnreadableError as error:
-                unreadable[row["id"]] = error
+                unreadable.append(Unread(row["id"], whole["token"], whole["woken"], error))
                 continue
             held.site_generation = row["site_generation"]
             held.claims = Witness(row["life"], row["number"]) if row["life"] is not None else None
             held.read_ahead(resources[row["id"]])
             readable.append(held)
-    return Taken(tuple(readable), unreadable)
+    return Taken(tuple(readable), tuple(unreadable))
 
 
 def _whole(tx: Tx, row: Row) -> Row:
@@ -86,6 +99,26 @@ def _whole(tx: Tx, row: Row) -> Row:
     found = tx.row("owner_by_id", id=row["id"])
     assert found is not None, "it was taken just now"
     return found
+
+
+def extend(database: Database, held: Sequence[Held]) -> list[Held]:
+    """Signs of life for owners in a worker's hands, `MANY` at a time. Those that somebody else has locked, for which it
+    is to be tried again soon; of those that are in other hands by now, nothing is written (`Held.lost`).
+    """
+    left: list[Held] = []
+    for many in (held[i : i + MANY] for i in range(0, len(held), MANY)):
+        owners = [{"id": str(one.owner.id), "token": one.owner.token} for one in many]
+        with database.statement() as tx:
+            rows = tx.rows("extend_holds", owners=Jsonb(owners), hold=HOLD_SECONDS)
+        found = {row["id"]: row for row in rows}
+        for one in many:
+            if (row := found.get(one.owner.id)) is None:
+                one.lost.set()
+                continue
+            one.wanted = row["wanted"]
+            if not row["extended"]:
+                left.append(one)
+    return left
 
 
 class Seen:
@@ -115,7 +148,8 @@ class Seen:
             return time.monotonic() - self._since if self._seen else None
 
     def let_go(self) -> list[Held]:
-        """Of all that were added; what they were. Those that are of another generation by now are due at once.
+        """Of all that were added; what they were, without those that somebody else has locked, which are next time's.
+        Those that are of another generation by now are due at once.
 
         Of which the database isn't told, because it is away, are taken again when their holds run out.
         """
@@ -139,10 +173,22 @@ class Seen:
         try:
             with self._database.statement() as tx:
                 rows = tx.rows("let_go_seen", owners=Jsonb(owners), nodes=Jsonb(nodes), at=tx.given)
-            known = {row["id"] for row in rows}
-            for held, _ in seen:
-                if held.owner.id not in known:
-                    held.give_up(0.0)
         except WeftError as error:
             log.warning("%d owners that were visited can't be released: %s", len(seen), error)
-        return [held for held, _ in seen]
+            return [held for held, _ in seen]
+        gone = {row["id"]: row["gone"] for row in rows}
+        for held, delay in seen:
+            if not gone.get(held.owner.id, True):
+                self.add(held, delay)
+        over = [held for held, _ in seen if gone.get(held.owner.id, True)]
+        for held in over:
+            if held.owner.id not in gone:
+                _give_up(held)
+        return over
+
+
+def _give_up(held: Held) -> None:
+    try:
+        held.give_up(0.0)
+    except WeftError as error:
+        log.warning("%s (%s) can't be released: %s", held.owner, held.owner.id, error)

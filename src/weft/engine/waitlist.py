@@ -17,10 +17,13 @@ class Waitlist:
     """Remembers what it has read: a look at the queue reads everybody who waits several times over.
 
     Attributes:
-        unreadable: orders of the last reading whose rows can't be read: one of them must not keep the others waiting.
+        unreadable: orders of the last reading whose rows can't be read, in which version, and why: one of them must not
+            keep the others waiting.
     """
 
-    unreadable: dict[UUID, UnreadableError] = field(default_factory=dict[UUID, UnreadableError])
+    unreadable: dict[UUID, tuple[str, UnreadableError]] = field(
+        default_factory=dict[UUID, tuple[str, UnreadableError]]
+    )
     _known: dict[UUID, tuple[str, Order]] = field(default_factory=dict[UUID, tuple[str, Order]])
 
     def read(self, tx: Tx) -> dict[UUID, Waiter]:
@@ -34,7 +37,8 @@ class Waitlist:
             try:
                 self._known[row["id"]] = (versions[row["id"]], read(Order, row["ordered"]))
             except READING as error:
-                self.unreadable[row["id"]] = unreadable(f"order {row['id']}", error)
+                why = unreadable(f"order {row['id']}", error)
+                self.unreadable[row["id"]] = (versions[row["id"]], why)
         for row in rows:
             if row["parked"] is not None and row["id"] in self._known:
                 tx.run("unpark", id=row["id"])

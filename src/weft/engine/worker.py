@@ -25,7 +25,7 @@ from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.store import Store
-from weft.engine.takes import Seen, Taken, take_looks, take_work
+from weft.engine.takes import Seen, Taken, Unread, extend, take_looks, take_work
 from weft.engine.unreadable import UnreadableError
 from weft.engine.visitor import Look
 from weft.model.errors import WeftError
@@ -45,6 +45,8 @@ COLLECTING = (10_000, 10, 10)
 cycles: by Python's own (700, 10, 10) a quarter of the processor goes into looking at them."""
 SEEN_SECONDS = 1.0
 """So long at most an owner of which there is nothing to say is kept for others like it: somebody may want it."""
+HEARTBEAT_AGAIN = 1.0
+"""Seconds until a sign of life is given again for what somebody else had locked."""
 QUEUE_PAUSE = 0.2
 """Wake-ups come with every event; the queue need not be asked more often than this."""
 TURN_LIMIT, HEARTBEAT_LIMIT, QUEUE_LIMIT = 60.0, 60.0, 900.0
@@ -226,8 +228,8 @@ class Worker:
         """Owners that were taken; those whose rows can't be read are set apart."""
         with self._lock:
             self._held.update({held.owner.id: held for held in taken.readable})
-        for owner_id, error in taken.unreadable.items():
-            self._park(owner_id, error)
+        for unread in taken.unreadable:
+            self._park(unread)
         return taken.readable
 
     def _visit(self, held: Held, lane: Lane | None = None) -> None:
@@ -241,7 +243,7 @@ class Worker:
         except LostError:
             log.warning("%s (%s) was taken over by another worker", held.owner, held.owner.id)
         except UnreadableError as error:
-            self._set_apart(held, error)
+            self._park(Unread(held.owner.id, held.owner.token, held.owner.woken, error, held.unsure))
         except WeftError as error:
             log.warning("%s (%s): %s", held.owner, held.owner.id, error)
         except Exception:
@@ -276,20 +278,12 @@ class Worker:
     def _let_go_seen(self) -> None:
         self._forget(*self._seen.let_go())
 
-    def _set_apart(self, held: Held, error: UnreadableError) -> None:
-        """First what was asked for without a note of it must be known; if that can't be written, its hold runs out."""
+    def _park(self, unread: Unread) -> None:
+        """If it can't be written, its hold runs out."""
         try:
-            held.give_up(self._settings.last_delay)
-        except WeftError as other:
-            log.warning("%s (%s): %s, after %s", held.owner, held.owner.id, other, error)
-        else:
-            self._park(held.owner.id, error)
-
-    def _park(self, owner_id: UUID, error: UnreadableError) -> None:
-        try:
-            self._store.park(owner_id, error)
-        except WeftError as other:
-            log.warning("owner %s: %s", owner_id, other)
+            self._store.park(unread)
+        except WeftError as error:
+            log.warning("owner %s: %s, after %s", unread.id, error, unread.error)
 
     def _guarded(self, held: Held) -> Look:
         """A defect of ours in one pod must not end the loop for all, and what it kept from being seen isn't fine."""
@@ -310,13 +304,10 @@ class Worker:
             return Look(self._settings.delay(failures), failures)
 
     def _heartbeat_turn(self) -> None:
+        self._over.wait(self._signs_of_life())
+
+    def _signs_of_life(self) -> float:
+        """For all that it holds; seconds until the next ones."""
         with self._lock:
             held = list(self._held.values())
-        for one in held:
-            try:
-                one.extend()
-            except WeftError as error:
-                log.warning("sign of life for %s (%s): %s", one.owner, one.owner.id, error)
-            except Exception:
-                log.exception("sign of life for %s (%s): defect in weft", one.owner, one.owner.id)
-        self._over.wait(HOLD_SECONDS / 3)
+        return HEARTBEAT_AGAIN if extend(self._database, held) else HOLD_SECONDS / 3

@@ -1,0 +1,175 @@
+"""Rows that somebody has locked: whoever writes many goes on with the others, and nobody waits in a ring."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.engine.house import House
+from tests.engine.test_takes import looks, ready, sql
+from tests.engine.timehouse import messages
+from tests.helpers.waiting import wait_for
+from weft.engine.database import Database
+from weft.engine.takes import Seen, extend
+from weft.model.resources import Kind
+
+_WAITS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
+
+
+def waits_for_a_lock(house: House) -> bool:
+    """Whether somebody does in this database."""
+    return sql(house, _WAITS) != [(0,)]
+
+
+@contextmanager
+def locked(house: House, statement: str, *values: object) -> Generator[psycopg.Connection]:
+    """Another process in the middle of a transaction that has written these rows."""
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute(statement, values)  # type: ignore[arg-type]
+        yield connection
+
+
+def locked_pod(house: House, pod_id: object) -> Any:
+    return locked(house, "SELECT FROM owner WHERE id = %s FOR UPDATE", pod_id)
+
+
+def test_leases_end_beside_a_row_that_is_locked(house: House) -> None:
+    """Its own ends with the next look."""
+    one, other = ready(house, "one", "other")
+    sql(house, "UPDATE pod SET lease_end = now() - interval '1 s'")
+    with locked_pod(house, other.id):
+        assert house.store.end_leases() == [one.id]
+        assert house.store.due().leases
+    assert house.store.end_leases() == [other.id]
+    assert [messages(house, pod, "release") for pod in (one, other)] == [["lease ended"]] * 2
+    assert sql(house, "SELECT wanted FROM pod") == [("absent",)] * 2
+
+
+def test_leases_are_announced_beside_a_row_that_is_locked(house: House) -> None:
+    one, other = ready(house, "one", "other")
+    sql(house, "UPDATE pod SET lease_end = now() + interval '1 min', placed_at = now() - interval '1 day'")
+    with locked_pod(house, other.id):
+        assert house.store.end_leases() == []
+        assert [len(messages(house, pod, "lease")) for pod in (one, other)] == [1, 0]
+    for _ in range(2):
+        assert house.store.end_leases() == []
+        assert [len(messages(house, pod, "lease")) for pod in (one, other)] == [1, 1]
+    assert "the lease ends at 20" in messages(house, one, "lease")[0]
+
+
+@pytest.mark.parametrize("statement", ["wake_busy", "wake_built"])
+def test_pods_are_woken_beside_a_row_that_is_locked(house: House, statement: str) -> None:
+    """The next look, in a second or five, says it again."""
+    one, other = ready(house, "one", "other")
+    sql(house, "UPDATE resource SET state = 'pending' WHERE kind = 'server'")
+    if statement == "wake_built":
+        sql(house, "UPDATE pod SET state = 'BOOTING', next_at = now() + interval '1 hour'")
+    servers = [str(row[0]) for row in sql(house, "SELECT outside_id FROM resource WHERE kind = 'server'")]
+    values = {"nodes": [*one.nodes, *other.nodes], "kinds": [str(Kind.SERVER)], "servers": servers}
+    due = "SELECT name FROM pod WHERE next_at <= now() ORDER BY name"
+    with locked_pod(house, other.id), house.database.statement() as tx:
+        tx.rows(statement, **values)
+        assert sql(house, due) == [("one",)]
+        tx.rows(statement, **values)
+    with house.database.statement() as tx:
+        tx.rows(statement, **values)
+    assert sql(house, due) == [("one",), ("other",)]
+
+
+def test_looks_are_let_go_beside_a_row_that_is_locked(house: House) -> None:
+    """It stays in the worker's hands until it can be let go of as well."""
+    one, other = ready(house, "one", "other")
+    sql(house, "UPDATE pod SET next_at = now()")
+    seen = Seen(house.database)
+    for held in looks(house):
+        held._notes.watch({}, None, "")  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
+        seen.add(held, 3600.0)
+    later = "SELECT name FROM pod WHERE held_until IS NULL AND next_at > now() + interval '1 minute'"
+    with locked_pod(house, other.id):
+        assert [held.owner.id for held in seen.let_go()] == [one.id]
+        assert sql(house, later) == [("one",)] and seen.age is not None
+    assert [held.owner.id for held in seen.let_go()] == [other.id]
+    assert len(sql(house, later)) == 2 and seen.age is None
+
+
+def test_signs_of_life_beside_a_row_that_is_locked(house: House) -> None:
+    """Whoever has locked it for long costs no other its hold, and itself is asked for again and again."""
+    one, other, lost = ready(house, "one", "other", "lost")
+    sql(house, "UPDATE pod SET next_at = now()")
+    held = {h.owner.id: h for h in looks(house)}
+    sql(house, "UPDATE pod SET held_until = now() + interval '2 s'")
+    sql(house, "UPDATE pod SET token = token + 1, wanted = 'absent' WHERE id = %s", lost.id)
+    sql(house, "UPDATE pod SET wanted = 'absent' WHERE id = %s", one.id)
+    long = "SELECT name FROM pod WHERE held_until > now() + interval '20 s' ORDER BY name"
+    with locked_pod(house, other.id):
+        assert [h.owner.id for h in extend(house.database, list(held.values()))] == [other.id]
+        assert sql(house, long) == [("one",)]
+    assert [p for p, h in held.items() if h.lost.is_set()] == [lost.id]
+    assert [held[pod.id].wanted for pod in (one, other)] == ["absent", "present"]
+    assert extend(house.database, [held[other.id]]) == []
+    assert sql(house, long) == [("one",), ("other",)]
+    assert extend(house.database, []) == []
+
+
+def test_a_heartbeat_comes_back_soon_for_what_was_locked(house: House) -> None:
+    (pod,) = ready(house, "one")
+    sql(house, "UPDATE pod SET next_at = now()")
+    worker = house.worker
+    taken = worker._take_looks(1)  # pyright: ignore[reportPrivateUsage]
+    with locked_pod(house, pod.id):
+        assert worker._signs_of_life() == 1.0  # pyright: ignore[reportPrivateUsage]
+    assert worker._signs_of_life() == 10.0 and not taken[0].lost.is_set()  # pyright: ignore[reportPrivateUsage]
+    sql(house, "UPDATE pod SET token = token + 1")
+    assert worker._signs_of_life() == 10.0 and taken[0].lost.is_set()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_one_sets_a_node_apart_while_another_gives_it_back(house: House) -> None:
+    """Both tell the queue; whoever has told it waits for nobody."""
+    node = house.site.nodes[-1].name
+    house.store.quarantine(node, "fan")
+    sql(house, "UPDATE queue SET next_at = now() + interval '1 hour'")
+    with (
+        ThreadPoolExecutor(1) as pool,
+        locked(house, "UPDATE quarantine SET reason = 'fan; DIMM' WHERE node = %s", node) as other,
+    ):
+        cleared = pool.submit(house.store.clear_quarantine, node)
+        wait_for(lambda: waits_for_a_lock(house))
+        other.execute("UPDATE queue SET next_at = now()")
+        other.commit()
+        assert cleared.result()
+    assert not house.store.capacity().quarantines
+
+
+# -- what was locked before it is written --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("statement", ["insert_event", "tell_owner"])
+def test_events_of_an_owner_are_seen_in_their_order(house: House, statement: str) -> None:
+    """Whoever follows them asks for those after the last one: none may come to be before it later."""
+    (pod,) = ready(house, "one")
+    held = house.store.take(pod.id, "w")
+    assert held is not None
+    last = house.store.events(pod.id, 0)[-1].sequence
+    with ThreadPoolExecutor(1) as pool:
+        with house.database.transaction() as tx:
+            tx.run(statement, owner_id=pod.id, message="first", at=tx.now(), type="action", key=None)
+            second = pool.submit(held.say, "step", "second")
+            wait_for(lambda: second.done() or waits_for_a_lock(house))
+            seen = house.store.events(pod.id, last)
+        second.result()
+    seen += house.store.events(pod.id, seen[-1].sequence if seen else last)
+    assert [e.message for e in seen] == ["first", "second"]
