@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,8 @@ import psycopg
 import pytest
 
 from tests.engine.house import House
+from tests.engine.test_locks import waits_for_a_lock
+from tests.helpers.waiting import wait_for
 from weft.app.verbs import Request
 from weft.model.errors import ForbiddenError, NotFoundError
 from weft.model.views import AuditLogSearch
@@ -83,3 +86,22 @@ def test_rows_of_an_earlier_weft_are_read(house: House, database_url: str) -> No
         )
     (entry,) = house.store.audit_log(AuditLogSearch(user="alice"))
     assert (entry.user_id, entry.user_domain_id, entry.user_agent) == (None, None, "")
+
+
+def test_who_follows_the_log_misses_no_entry(house: House) -> None:
+    """An entry that is being written while a later one is there already comes before it, or both come later."""
+    house.order()
+    with house.database.statement() as tx:
+        row = tx._connection.execute("SELECT * FROM audit_log").fetchone()  # pyright: ignore[reportPrivateUsage]
+    assert row is not None
+    entry = {**row, "counted": False}
+    with ThreadPoolExecutor(1) as pool:
+        with house.database.transaction() as tx:
+            tx.run("insert_audit_log", **entry | {"subject": "first"})
+            house.store.log(**entry | {"subject": "second"})
+            asked = pool.submit(house.store.audit_log, AuditLogSearch(after=row["sequence"]))
+            wait_for(lambda: asked.done() or waits_for_a_lock(house))
+        seen = asked.result()
+    last = max((e.sequence for e in seen), default=row["sequence"])
+    seen = [*house.store.audit_log(AuditLogSearch(after=last)), *seen]
+    assert [e.subject for e in seen] == ["second", "first"]

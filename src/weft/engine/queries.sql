@@ -991,12 +991,19 @@ ON CONFLICT (user_id, coalesce(project_id, ''), action, refused_in) WHERE refuse
 SET times = audit_log.times + 1, last_at = excluded.last_at, subject = excluded.subject, address = excluded.address,
     user_agent = excluded.user_agent, request_id = excluded.request_id, outcome = excluded.outcome;
 
+-- name: hold_audit_log
+-- Whoever writes to it now has committed when this has the lock.
+LOCK TABLE audit_log IN SHARE MODE;
+
+-- name: last_in_audit_log
+SELECT coalesce(max(sequence), 0) AS last FROM audit_log;
+
 -- name: audit_log
--- The newest first.
+-- The newest first; none after `last`, before which none comes to be any more.
 SELECT sequence, at, last_at, times, user_id, user_name AS "user", user_domain_id, project_id, project_domain_id, action,
     subject, address, user_agent, request_id, outcome
 FROM audit_log
-WHERE sequence > %(after)s AND sequence < coalesce(%(before)s, sequence + 1)
+WHERE sequence > %(after)s AND sequence <= %(last)s AND sequence < coalesce(%(before)s, sequence + 1)
   AND (%(since)s::timestamptz IS NULL OR last_at >= %(since)s)
   AND (%(user)s::text IS NULL OR %(user)s IN (user_id, user_name))
   AND (%(project)s::text IS NULL OR %(project)s = project_id)

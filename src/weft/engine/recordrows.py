@@ -40,9 +40,12 @@ class RecordRows:
             tx.run("insert_audit_log", **entry)
 
     def audit_log(self, search: AuditLogSearch) -> list[AuditLogEntry]:
-        """Newest first."""
+        """Newest first. Whoever asks again for those after the last one misses none: what is being written has a higher
+        number, or is waited for."""
+        with self.database.transaction() as tx:
+            (row,) = tx.rows_after("hold_audit_log", "last_in_audit_log")
         with self.database.statement() as tx:
-            rows = tx.rows("audit_log", **search.model_dump())
+            rows = tx.rows("audit_log", last=row["last"], **search.model_dump())
         return [AuditLogEntry.model_validate(row) for row in rows]
 
     def secret(self, name: str, first: bytes) -> bytes:
