@@ -75,9 +75,19 @@ def write_configuration(layout: Layout, env: Path, site: Site, running: bool = F
 
 
 def api_service(
-    layout: Layout, env: Path, api: Api, site: Site, after: tuple[str, ...], running: bool = False
+    layout: Layout,
+    env: Path,
+    api: Api,
+    site: Site,
+    after: tuple[str, ...],
+    running: bool = False,
+    processes: int = 1,
 ) -> Service:
-    """One process with threads for an API: the lab's limit is the processor, not the number of workers."""
+    """One process with threads for an API: the lab's limit is the processor, not the number of workers.
+
+    Each of several loads the application itself, as Neutron's guide for uWSGI has it: its connections can't be shared.
+    """
+    forked = ("--master", "--processes", str(processes), "--lazy-apps", "--no-orphans")
     etc = str(layout.etc / api.name)
     return Service(
         name=api.name,
@@ -86,6 +96,7 @@ def api_service(
             *("--http-socket", f"127.0.0.1:{layout.port(api.name)}"),
             *("--module", f"{api.module}:application", "--home", str(env)),
             *("--threads", "4", "--enable-threads", "--need-app", "--die-on-term"),
+            *(forked if processes > 1 else ()),
             *("--buffer-size", "65535", "--add-header", "Connection: close", "--disable-logging"),
         ),
         env={

@@ -31,7 +31,7 @@ def guests_run(settings: Settings) -> bool:
 
 
 def cloud_jobs(
-    layout: Layout, site: Site, golden: Path, pause: Pause, running: bool = False
+    layout: Layout, site: Site, golden: Path, pause: Pause, running: bool = False, neutron_processes: int = 1
 ) -> tuple[Job, ...]:
     """OpenStack with its database and its message broker.
 
@@ -39,6 +39,7 @@ def cloud_jobs(
         golden: where the golden image of the databases is, or is to be put.
         pause: does something while MariaDB is ended.
         running: servers run as guests.
+        neutron_processes: of its API.
     """
     env = environment_path(layout.cache)
     fresh = not golden.exists()
@@ -48,7 +49,8 @@ def cloud_jobs(
         after = (f"schema of {api.name}",) if fresh else ("mariadb",)
         needs = (*after, "rabbitmq") if api.name in ("neutron", "nova") else after
         needs += ("schema of mlnx",) if api.name == "neutron" and mlnx.is_served(site) else ()
-        jobs.append(cloud.api_service(layout, env, api, site, needs, running))
+        processes = neutron_processes if api.name == "neutron" else 1
+        jobs.append(cloud.api_service(layout, env, api, site, needs, running, processes))
     if ldap.is_there(layout):
         jobs.append(ldap.server(layout))
     if has_machines(site):
@@ -136,7 +138,7 @@ def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause
         if fabric.manager.driver == "ufm":
             jobs += ufm_jobs(layout, site, name)
     if not settings.fabric_only:
-        jobs += cloud_jobs(layout, site, golden, pause, running)
+        jobs += cloud_jobs(layout, site, golden, pause, running, settings.neutron_processes)
         if site.ipu_pods:
             jobs += (
                 ipujobs.simulation(layout, settings.ipus),

@@ -57,7 +57,7 @@ class Lab:
         say: called with a line for each step.
         asked: `nodes`, `leaves`, `spines`, `hcas`, `computes`, `ipus`, `left_out`, `fabric_only`,
             `fabric_manager`, `fabric`, `switches`, `liar`, `tenant_networks`, `metal`, `guests`,
-            `storage`, `ldap`: `layout.Settings`.
+            `storage`, `ldap`, `neutron_processes`: `layout.Settings`.
             Only used by `up`: a running lab keeps its settings.
     """
 

@@ -82,6 +82,7 @@ class Settings:
         guests: servers of GPU nodes run, as small guests.
         storage: Cinder, and Manila with a filer.
         ldap: a customer's directory, and a Keystone that can read it.
+        neutron_processes: of its API; clouds have one a processor.
         probes: an agent sends frames from the adapters of the Ethernet fabric when weft asks.
     """
 
@@ -104,6 +105,7 @@ class Settings:
     guests: bool = False
     storage: bool = False
     ldap: bool = False
+    neutron_processes: int = 1
     probes: bool = True
 
 
