@@ -29,10 +29,9 @@ trap end EXIT
 part() {
     echo "== $1"
     shift
-    local began=$SECONDS code=0
-    .venv/bin/python -m pytest -q --durations=5 "$@" || code=1
-    echo "== $((SECONDS - began)) s"
-    echo
+    local code=0 TIMEFORMAT="== %0R s, processor %0U + %0S s
+"
+    time .venv/bin/python -m pytest -q --durations=5 "$@" || code=1
     return $code
 }
 on_a_lab() { # NAME "FIRST PORT, LAST PORT" "WHAT IT IS STARTED WITH" TITLE TESTS…

@@ -275,6 +275,7 @@ def without_errors(lines: list[Json]) -> list[Json]:
     return lines
 
 
+@pytest.mark.nightly(reason="by day its files are validated, and import what weft made")
 def test_terraform_makes_what_the_site_needs_and_weft_adopts_it(lab: Lab, operator: Person) -> None:
     """Terraform itself, in the order that it finds in the files; weft then finds no field that differs."""
     done, folder = exported(operator)

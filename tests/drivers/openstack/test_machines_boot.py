@@ -92,6 +92,7 @@ def with_console(ironic: RealIronic) -> tuple[str, int]:
     return str(url.hostname), int(url.port or 0)
 
 
+@pytest.mark.nightly(reason="minutes; by day guests boot, and machines that don't are deployed and cleaned")
 def test_a_machine_is_booted_logged_in_to_reset_watched_and_cleaned(
     ironic: RealIronic, tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.drivers.switches.switchlab import SwitchLab
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.switches.ovs import Ovs as OvsSession
@@ -28,6 +30,18 @@ from weftlab.switches.site import ethernet_site
 
 MIXED: Mapping[str, Speaks] = {"leaf1": "eos", "leaf2": "nvue", "spine1": "sonic", "spine2": "ovs"}
 KINDS = ("eos", "nvue", "sonic", "ovs", "mixed")
+ALONE_AT_NIGHT = (
+    *(
+        pytest.param(
+            k,
+            marks=pytest.mark.nightly(reason="by day a switch of each kind, and the contract of each alone"),
+        )
+        for k in KINDS
+        if k != "mixed"
+    ),
+    "mixed",
+)
+"""Parameters of tests of frames, which take seconds each."""
 CONFIRM = 3.0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.drivers.switches.rigs import KINDS, RealSwitches, scope, vlan
+from tests.drivers.switches.rigs import ALONE_AT_NIGHT, RealSwitches, scope, vlan
 from weft.drivers.switches import open_fabric
 from weft.model.fabrictypes import Mode
 from weft.model.resources import Resource, SegmentSpec, Status
@@ -25,7 +25,7 @@ OTHERS = {("host3", "host6"), ("host6", "host3")}
 ACROSS = {("host1", "host3"), ("host3", "bonded"), ("host6", "host5"), ("host4", "host1"), ("host7", "host5")}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=ALONE_AT_NIGHT)
 def rig(request: pytest.FixtureRequest, switch_rigs: Callable[[str], RealSwitches]) -> RealSwitches:
     return switch_rigs(request.param)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.drivers.switches.rigs import CONFIRM, RealSwitches, Recorded, scope, vlan
+from tests.drivers.switches.rigs import ALONE_AT_NIGHT, CONFIRM, RealSwitches, Recorded, scope, vlan
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.switches.ovs import Ovs
 from weft.model.errors import PermanentError, UnknownError
@@ -96,7 +96,7 @@ def opened(rig: RealSwitches) -> EthernetFabric:
     return open_fabric(rig.site.model_copy(update={"nodes": nodes}), FABRIC, rig.records, CONFIRM)
 
 
-@pytest.fixture(params=["eos", "nvue", "sonic", "ovs", "mixed"])
+@pytest.fixture(params=ALONE_AT_NIGHT)
 def own(request: pytest.FixtureRequest, switch_rigs: Callable[[str], RealSwitches]) -> Generator[OwnRig]:
     """The ports keep their names when their hosts are no nodes any more."""
     rig = switch_rigs(request.param)
