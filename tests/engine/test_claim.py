@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
+import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House
+from tests.engine.timehouse import make
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.engine.claim import UNCONFIRMED
@@ -28,6 +32,11 @@ def rows(house: House) -> int:
     with house.database._pool.connection() as connection:  # pyright: ignore[reportPrivateUsage]
         found = [connection.execute(f"SELECT count(*) AS n FROM {t}").fetchone() for t in tables]
     return sum(row["n"] for row in found if row)
+
+
+def unconfirmed(house: House, work: Callable[[], object]) -> None:
+    """Do it while the nodes of the next claim are looked at."""
+    house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", work))
 
 
 def test_as_many_orders_at_once_as_there_is_room_for(house: House) -> None:
@@ -136,7 +145,7 @@ def test_a_release_while_the_nodes_are_looked_at(house: House) -> None:
         house.release(house.store.find_pod("train", "team-a"))
         house.cloud.offers.claims["gpu01"] = {"somebody"}
 
-    house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", release))
+    unconfirmed(house, release)
     pod = house.order()
     assert pod.wanted == "absent" and "gpu01" in pod.nodes
     house.cloud.offers.claims.clear()
@@ -151,7 +160,59 @@ def test_an_order_that_is_refused_late_is_taken_back(house: House) -> None:
         assert house.store.take(pod.id, "another") is not None
         house.cloud.offers.quotas["team-a", "servers"] = 1
 
-    house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", taken))
+    unconfirmed(house, taken)
     with pytest.raises(RefusedError, match="servers"):
         house.order()
     assert house.store.find_pod("train", "team-a").wanted == "absent"
+
+
+@pytest.mark.parametrize("occupied", [False, True])
+def test_a_claim_that_the_database_has_lost(house: House, database_url: str, occupied: bool) -> None:
+    """It isn't on the disk yet when PostgreSQL crashes, which runs again before the nodes were looked at: nobody is
+    told that there is a pod.
+    """
+    before = rows(house)
+
+    def crash() -> None:
+        with psycopg.connect(database_url) as connection:
+            for table in ("node_hold", "number_hold", "subnet_hold", "resource", "event", "pod"):
+                connection.execute(f"DELETE FROM {table}".encode())
+        if occupied:
+            house.cloud.offers.claims["gpu01"] = {"somebody"}
+
+    unconfirmed(house, crash)
+    with pytest.raises(TemporaryError, match="the claim was lost in a crash of the database; order again"):
+        house.order()
+    assert rows(house) == before
+    assert house.ready().state is PodState.READY
+
+
+@pytest.mark.parametrize("occupied", [False, True])
+def test_nobody_changes_a_claim_before_it_is_confirmed(house: House, occupied: bool) -> None:
+    """Who applies the same file again, or another one, or extends the lease, is told to come back: the claim may yet be
+    dropped, and must be droppable.
+    """
+    order, end = make("train", 2, duration="1h"), house.clock.now() + timedelta(hours=3)
+    tenant, refused = house.request(), list[str]()
+
+    def come_back(work: Callable[[], object]) -> None:
+        with pytest.raises(TemporaryError) as caught:
+            work()
+        refused.append(str(caught.value))
+        assert caught.value.delay == 1
+
+    def meanwhile() -> None:
+        come_back(lambda: house.service.apply_pod(tenant, "train", order))
+        come_back(lambda: house.service.apply_pod(tenant, "train", make("train", 3, duration="1h")))
+        come_back(lambda: house.service.extend_pod(tenant, "train", end))
+        if occupied:
+            house.cloud.offers.claims["gpu01"] = {"somebody"}
+
+    unconfirmed(house, meanwhile)
+    pod = house.order(order)
+    why = "change pod train (weft): its nodes were chosen just now and are still being checked; apply again"
+    assert refused == [why] * 3
+    assert (pod.generation, "gpu01" in pod.nodes) == (1, not occupied)
+    assert house.service.apply_pod(tenant, "train", order).outcome == "unchanged"
+    assert house.service.apply_pod(tenant, "train", make("train", 3, duration="1h")).outcome == "changed"
+    assert house.service.extend_pod(tenant, "train", end).generation == 3

@@ -16,7 +16,7 @@ from weft.app.podverbs import PodVerbs
 from weft.app.verbs import Request
 from weft.app.waitingchanges import WaitingChanges
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
-from weft.engine.changes import note_change, overtaken, write_change
+from weft.engine.changes import check_confirmed, note_change, overtaken, write_change
 from weft.engine.claim import MOST_TRIES
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, refused
@@ -102,6 +102,8 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 _nobody_to_remove(remove)
                 change = self._apply_waiting(request, pod, order)
             else:
+                with self._store.database.statement() as tx:
+                    check_confirmed(tx, pod)
                 change = self._apply_placed(request, pod, order, remove)
             outcome = "unchanged" if change.nothing else "changed"
             return Applied(outcome=outcome, change=change, pod=self._view(pod.id))
@@ -120,6 +122,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                     if not lengthen_waiting(tx, pod, until, capacity, site):
                         raise ConflictError(f"pod {pod.name} is no longer waiting: try again")
                 else:
+                    check_confirmed(tx, pod)
                     check_extension(pod, until, capacity, site)
                     if pod.wanted == "absent":
                         gone = "is being released: it can no longer be extended"

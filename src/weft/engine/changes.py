@@ -17,7 +17,7 @@ from weft.engine.documents import written
 from weft.engine.records import PodRecord, RowState
 from weft.engine.revival import revive
 from weft.model.change import PodChange
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, TemporaryError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
@@ -148,6 +148,13 @@ def note_change(tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
     tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=message, key=None)
     tx.run("touch_queue", at=now)
     tx.run("notify", owner_id=str(pod_id))
+
+
+def check_confirmed(tx: Tx, pod: PodRecord) -> None:
+    """Raise `TemporaryError` while what a pod's order has claimed may yet be dropped; see `weft.engine.claim`."""
+    if pod.token == 0 and tx.row("is_confirmed", id=pod.id) is None:
+        why = "its nodes were chosen just now and are still being checked"
+        raise TemporaryError(f"change pod {pod.name}", "weft", why, "apply again", delay=1)
 
 
 def overtaken(tx: Tx, pod: PodRecord) -> str:

@@ -2,8 +2,8 @@
 
 In that order many orders can be placed concurrently: reading first would mean finding, once the lock is held, that the
 nodes were taken by someone faster, and reading again and again. Nothing is created before the nodes were seen free:
-workers leave the pod alone until the claim is confirmed. If this process dies in between, a worker takes the pod after
-`UNCONFIRMED`, and checks for itself before it creates anything.
+workers leave the pod alone until the claim is confirmed, and nobody may change it. If this process dies in between, a
+worker takes the pod after `UNCONFIRMED`, and checks for itself before it creates anything.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def claim_now(
 ) -> None:
     """Claim nodes for an order that starts now.
 
-    Raises `RefusedError` if it can't be placed or is over quota, or the error of an external service if the occupants
-    of its nodes or the quotas can't be read: then nothing is claimed.
+    Raises `RefusedError` if it can't be placed or is over quota, `TemporaryError` if the claim was lost, or the error
+    of an external service if the occupants of its nodes or the quotas can't be read: then nothing is claimed.
     """
     for _ in range(MOST_TRIES):
         with store.database.placing(lock=False) as tx:
@@ -44,11 +44,10 @@ def claim_now(
             if not store.drop_claim(plan):  # a worker has it by now: what was refused must not be built
                 store.release(UUID(plan.pod_id), "the order was refused after its nodes were claimed")
             raise
-        if without is None:
+        # Not dropped: its release was requested meanwhile, or it took so long that a worker has it.
+        if without is None or not store.drop_claim(plan):
             store.confirm(plan)
             return
-        if not store.drop_claim(plan):
-            return  # its release was requested meanwhile, or it took so long that a worker has it
         given = without
     why = f"the chosen nodes were in use by others, {MOST_TRIES} times in a row"
     raise TemporaryError(f"place pod {order.name}", "weft", why, "order again")

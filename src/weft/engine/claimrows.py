@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.database import Database, Tx
 from weft.engine.documents import written
 from weft.engine.partholds import hold_parts
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, TemporaryError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.planning.shapes.resolve import shape_of
@@ -47,9 +47,13 @@ class ClaimRows:
         hold_parts(tx, plan)
 
     def confirm(self, plan: Plan) -> None:
-        """Hand a claimed pod to the workers."""
+        """Hand a claimed pod to the workers. Raises `TemporaryError` if it isn't there any more: a claim is written
+        without waiting for the disk.
+        """
         with self.database.statement() as tx:
-            tx.run("confirm_pod", id=plan.pod_id)
+            if tx.row("confirm_pod", id=plan.pod_id) is None:
+                lost = "the claim was lost in a crash of the database"
+                raise TemporaryError(f"place pod {plan.order.name}", "weft", lost, "order again")
 
     def drop_claim(self, plan: Plan) -> bool:
         """Undo a claim that wasn't confirmed, without a trace. False: the claim stands."""

@@ -252,9 +252,13 @@ VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_
 @pod_row;
 
 -- name: confirm_pod
--- What it claimed was looked at: workers may have it.
-WITH confirmed AS (UPDATE pod SET next_at = now() WHERE id = %(id)s AND state <> 'RELEASED' RETURNING id)
+-- What it claimed was looked at: workers may have it. No row: the claim was lost.
+WITH confirmed AS (UPDATE pod SET next_at = now() WHERE id = %(id)s RETURNING id)
 SELECT pg_notify('weft_event', id::text) FROM confirmed;
+
+-- name: is_confirmed
+-- Whether a pod's claim was confirmed, or workers may have it although it wasn't.
+SELECT FROM pod WHERE id = %(id)s AND (token > 0 OR next_at <= now());
 
 -- name: drop_claim
 -- No row: a worker has had it, or it was changed, or its release was asked for, and it goes its own way.
