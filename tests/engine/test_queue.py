@@ -351,6 +351,9 @@ class Counted:
         with self._database.statement() as tx:
             yield _CountedTx(tx, self.asked)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
 
 class _CountedTx:
     def __init__(self, tx: Tx, asked: list[str]) -> None:

@@ -86,13 +86,16 @@ class FabricKeeper(Periodic):
     def _give_back(self, fabric: str, configured: Configured) -> None:
         there = {name: list(numbers) for name, numbers in configured.read.items()}
         with self._database.transaction() as tx:
-            for manager in {row["manager"] for row in tx.rows("stale_numbers", fabric=fabric)}:
+            freed = False
+            for manager in sorted({row["manager"] for row in tx.rows("stale_numbers", fabric=fabric)}):
                 if manager in configured.unread:
                     continue
                 rows = tx.rows(
                     "give_back_stale_numbers", fabric=fabric, manager=manager, there=there.get(manager, [])
                 )
                 if rows:
-                    tx.run("hurry_queue")
+                    freed = True
                     numbers = ", ".join(f"{row['number']:#x}" for row in rows)
                     log.info("fabric %s: %s was read without %s: free again", fabric, manager, numbers)
+            if freed:
+                tx.run("touch_queue", at=tx.now())  # an order may wait for them
