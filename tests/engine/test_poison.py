@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -239,10 +240,10 @@ def test_a_defect_that_one_order_meets_keeps_nobody_waiting(house: House) -> Non
     house.run(first, PodState.RELEASED)
 
     class Odd(Dispatcher):
-        def _try(self, chosen: object, *rest: object) -> bool:  # type: ignore[override]
-            if getattr(chosen, "name", "") == "odd":
+        def _try(self, run: Any, chosen: Any, seen: Any) -> bool:
+            if chosen.name == "odd":
                 raise ZeroDivisionError("odd")
-            return super()._try(chosen, *rest)  # type: ignore[arg-type]
+            return super()._try(run, chosen, seen)
 
     Odd(house.store, house.keeper.world, house.keeper.site).run()
     assert look(house, fine).state is PodState.PLACED

@@ -114,6 +114,7 @@ def _claims(plan: Plan) -> dict[str, Any]:
     return {
         "owner_id": plan.pod_id,
         "cloud": plan.cloud,
+        "generation": plan.generation,
         "resources": Jsonb(resources),
         "nodes": Jsonb(nodes),
         "numbers": Jsonb(numbers),

@@ -8,7 +8,7 @@ nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -38,6 +38,23 @@ log = logging.getLogger(__name__)
 
 MOST_STEPS = 500
 """Maximum starts and refusals per run; the rest is for the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What a run has gathered.
+
+    Attributes:
+        inputs: by cloud; an unreachable one only blocks its own orders. Nodes in use by others are removed from them.
+        denied: orders that can't start in this run, and why.
+        used: project -> unit-seconds, weighted by age. Read once and not under the lock: it takes time with each pod of
+            months, and changes little meanwhile.
+    """
+
+    site: Site
+    inputs: dict[str, PlanningInput | WeftError]
+    denied: dict[UUID, str]
+    used: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,61 +93,52 @@ class Dispatcher:
             self._store.park_waiting(pod_id, version, error)
         if not waiting:
             return []
-        site = self._site()
-        inputs = self._gather(site, waiting.values())
-        denied: dict[UUID, str] = {}
-        for one in waiting.values():
-            if error := _in_the_way(one, inputs.get(_cloud(one, site))):
-                denied[one.id] = str(error)
+        run = self._begin(waiting.values())
         started: list[str] = []
         for _ in range(MOST_STEPS):
             with self._store.database.transaction() as tx:
-                look = self._look(tx, site, inputs, denied, forecast=True)
+                look = self._look(tx, run, forecast=True)
             seen, chosen = look.agenda, look.agenda.start
             if chosen is None:
                 expected = {pod: note.expected for pod, note in seen.notes.items()}
-                if self._write_notes(site, inputs, denied, expected):
+                if self._write_notes(run, expected):
                     return started
                 continue
-            given = inputs.get(_cloud(chosen, site))
-            if not isinstance(given, PlanningInput) or _in_the_way(chosen, given):
-                denied[chosen.id] = (
-                    chosen.reason
-                )  # ordered since the input was gathered: left to the next run
-            elif self._guarded(chosen, given, inputs, denied, look.capacity):
+            known = waiting.get(chosen.id)
+            if known is None or known.order != chosen.order:
+                return started  # ordered or changed since all this was gathered: the queue is due again
+            if self._guarded(run, chosen, look.capacity):
                 started.append(chosen.name)
         return started
 
-    def _guarded(
-        self,
-        chosen: Waiter,
-        given: PlanningInput,
-        inputs: dict[str, PlanningInput | WeftError],
-        denied: dict[UUID, str],
-        seen: Capacity,
-    ) -> bool:
+    def _begin(self, waiting: Collection[Waiter]) -> _Run:
+        site = self._site()
+        inputs = self._gather(site, waiting)
+        reasons = {w.id: _in_the_way(w, inputs.get(_cloud(w, site))) for w in waiting}
+        half_life = span(site.queue.half_life).total_seconds()
+        with self._store.database.transaction() as tx:
+            rows = tx.rows("use_of_projects", at=tx.now(), half_life=half_life)
+        used = {r["project_id"]: float(r["seconds"] or 0) for r in rows}
+        return _Run(site, inputs, {i: str(error) for i, error in reasons.items() if error}, used)
+
+    def _guarded(self, run: _Run, chosen: Waiter, seen: Capacity) -> bool:
         """A bug triggered by one order must not block the others."""
         try:
-            return self._try(chosen, given, inputs, denied, seen)
+            return self._try(run, chosen, seen)
         except WeftError:
             raise
         except Exception as error:
             log.exception("order %s (%s): defect in the queue", chosen.name, chosen.id)
-            denied[chosen.id] = f"defect in weft ({type(error).__name__}); please report it with the log"
+            run.denied[chosen.id] = f"defect in weft ({type(error).__name__}); please report it with the log"
             return False
 
-    def _try(
-        self,
-        chosen: Waiter,
-        given: PlanningInput,
-        inputs: dict[str, PlanningInput | WeftError],
-        denied: dict[UUID, str],
-        seen: Capacity,
-    ) -> bool:
+    def _try(self, run: _Run, chosen: Waiter, seen: Capacity) -> bool:
         """Query quotas and occupants of the nodes, which takes time, then decide again under the lock.
 
         A refusal is added to `denied`; nodes in use by others are removed from the input.
         """
+        given, denied = run.inputs[_cloud(chosen, run.site)], run.denied
+        assert isinstance(given, PlanningInput), "without it the order is denied"
         first = self._plan(chosen, given, seen, self._store.database.now().timestamp())
         reason = first if isinstance(first, str) else _over_quota(given, chosen, first)
         if isinstance(first, str) or reason:
@@ -144,39 +152,29 @@ class Dispatcher:
             denied[chosen.id] = str(error)
             return False
         if without is not None:
-            inputs[first.cloud] = without
+            run.inputs[first.cloud] = without
             return False
         with self._store.database.placing() as tx:
-            look = self._look(tx, given.site, inputs, denied)
-            if look.agenda.start is None or look.agenda.start.id != chosen.id:
-                return False  # the state has changed: run again
-            plan = self._plan(chosen, given, look.capacity, tx.now().timestamp())
+            look = self._look(tx, run)
+            now = look.agenda.start
+            if now is None or (now.id, now.order) != (chosen.id, chosen.order):
+                return False  # the state, or the order, has changed: run again
+            plan = self._plan(now, given, look.capacity, tx.now().timestamp())
             if isinstance(plan, str):
                 denied[chosen.id] = plan
                 return False
             if not set(first.placement.held).issuperset(plan.placement.held):
                 return False  # these haven't been checked yet
-            self._start(tx, chosen, plan)
+            self._start(tx, now, plan)
         log.info("pod %s (%s) leaves the queue", chosen.name, chosen.id)
         return True
 
-    def _look(
-        self,
-        tx: Tx,
-        site: Site,
-        inputs: Mapping[str, PlanningInput | WeftError],
-        denied: Mapping[UUID, str],
-        forecast: bool = False,
-    ) -> _Look:
+    def _look(self, tx: Tx, run: _Run, forecast: bool = False) -> _Look:
         now, waiting = tx.now(), self._list.read(tx)
         capacity = read_capacity(tx)
-        half_life = span(site.queue.half_life).total_seconds()
-        used = {
-            r["project_id"]: float(r["seconds"] or 0)
-            for r in tx.rows("use_of_projects", at=now, half_life=half_life)
-        }
-        state = health(site, (g for g in inputs.values() if isinstance(g, PlanningInput)), capacity)
-        found = agenda(site, capacity, list(waiting.values()), used, state, denied, now.timestamp(), forecast)
+        state = health(run.site, (g for g in run.inputs.values() if isinstance(g, PlanningInput)), capacity)
+        everybody = list(waiting.values())
+        found = agenda(run.site, capacity, everybody, run.used, state, run.denied, now.timestamp(), forecast)
         return _Look(waiting, capacity, found)
 
     def _plan(self, one: Waiter, given: PlanningInput, capacity: Capacity, now: float) -> Plan | str:
@@ -189,25 +187,19 @@ class Dispatcher:
         return made if isinstance(made, Plan) else made.reason
 
     def _start(self, tx: Tx, one: Waiter, plan: Plan) -> None:
-        now = tx.now()
-        document = written(plan)
-        if tx.row("start_pod", id=one.id, plan=document, at=now, lease_end=one.order.lease.ends(now)):
+        now, plan = tx.now(), plan.model_copy(update={"generation": one.generation})
+        lease_end = one.order.lease.ends(now)
+        if tx.row("start_pod", id=one.id, plan=written(plan), at=now, lease_end=lease_end):
             tx.run("drop_booking", pod_id=one.id)
             self._store.claim(tx, plan)
 
-    def _write_notes(
-        self,
-        site: Site,
-        inputs: Mapping[str, PlanningInput | WeftError],
-        denied: Mapping[UUID, str],
-        expected: Mapping[UUID, float | None],
-    ) -> bool:
+    def _write_notes(self, run: _Run, expected: Mapping[UUID, float | None]) -> bool:
         """Record reasons, queue positions and bookings; False if an order could start after all.
 
         For orders without a booking the estimate made without the lock is good enough, since it takes longest.
         """
         with self._store.database.placing() as tx:
-            look = self._look(tx, site, inputs, denied)
+            look = self._look(tx, run)
             if look.agenda.start is not None:
                 return False
             rows = {r["pod_id"]: r for r in look.capacity.bookings}
@@ -242,7 +234,7 @@ class Dispatcher:
         tx.run("notify", owner_id=str(pod_id))
 
     def _gather(self, site: Site, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:
-        """Each cloud with waiting orders; an unreachable one only blocks its own orders."""
+        """Each cloud with waiting orders."""
         world = self._world()
         by_cloud: dict[str, list[Waiter]] = {}
         for one in waiting:

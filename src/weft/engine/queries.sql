@@ -281,7 +281,7 @@ WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING' RETURNING id;
 -- One that couldn't be read is tried again when it is due.
 -- Whoever has seen this version of a row has its document: those of everybody who waits are large.
 SELECT id, project_id, name, created_by, coalesce(queued_at, created_at) AS created_at, xmin::text AS version, reason, lease_end, not_before, fixed, position,
-    expected_start, parked
+    expected_start, generation, parked
 FROM pod WHERE plan IS NULL AND state = 'PENDING' AND (parked IS NULL OR next_at <= now()) ORDER BY arrival;
 
 -- name: orders_of
@@ -425,8 +425,8 @@ counted AS (
     INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), 1)
     ON CONFLICT (cloud) DO UPDATE SET number = epoch.number + 1
 ), resources AS (
-    INSERT INTO resource (owner_id, key, kind, position, document)
-    SELECT %(owner_id)s::uuid, r.* FROM jsonb_to_recordset(%(resources)s)
+    INSERT INTO resource (owner_id, generation, key, kind, position, document)
+    SELECT %(owner_id)s::uuid, %(generation)s, r.* FROM jsonb_to_recordset(%(resources)s)
         AS r (key text, kind text, position integer, document jsonb)
 ), nodes AS (
     INSERT INTO node_hold (pod_id, since, node, spare, whole)

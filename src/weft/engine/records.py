@@ -242,7 +242,7 @@ class PodRecord(OwnerRecord):
             return cls(
                 **owner_fields(row),
                 order=read(Order, row["ordered"]),
-                placed=read(Plan, row["plan"]) if row["plan"] is not None else None,
+                placed=_plan(row) if row["plan"] is not None else None,
                 placed_at=row["placed_at"],
                 lease_end=row["lease_end"],
                 not_before=row["not_before"],
@@ -252,6 +252,14 @@ class PodRecord(OwnerRecord):
             )
         except READING as error:
             raise unreadable(f"pod {row['name']} ({row['id']})", error) from error
+
+
+def _plan(row: Mapping[str, Any]) -> Plan:
+    plan, generation = read(Plan, row["plan"]), row["generation"]
+    if plan.generation == generation:
+        return plan
+    # An order that was changed while it waited used to start with a plan of its first generation.
+    return plan.model_copy(update={"generation": generation})
 
 
 @dataclass(frozen=True, slots=True)

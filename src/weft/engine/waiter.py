@@ -29,6 +29,7 @@ class Waiter:
     reason: str = ""
     position: int | None = None
     expected_start: datetime | None = None
+    generation: int = 1
 
     @classmethod
     def of(cls, row: Mapping[str, Any], order: Order) -> Self:
@@ -43,6 +44,7 @@ class Waiter:
             row["reason"],
             row["position"],
             row["expected_start"],
+            row["generation"],
         )
 
     @property

@@ -1,0 +1,69 @@
+"""What projects have used lately: whose turn it is in the queue depends on it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.engine.house import House
+from tests.engine.test_queue import Counted
+from tests.engine.timehouse import HandClock, make, queue, release
+from weft.engine.dispatcher import Dispatcher
+from weft.engine.sql import queries
+from weft.engine.store import Store
+
+HOUR = 3600.0
+
+
+def used(house: House, half_life: float) -> dict[str, float]:
+    with house.database.transaction() as tx:
+        rows = tx.rows("use_of_projects", at=house.clock.now(), half_life=half_life)
+    return {r["project_id"]: float(r["seconds"]) for r in rows}
+
+
+def test_what_was_used_counts_less_and_less(house: House, clock: HandClock) -> None:
+    """Two nodes for an hour, two hours later, and what has no nodes; in the end it isn't counted at all."""
+    pod = house.ready(make("run", 2))
+    house.order(make("later", 3, start=clock.now().replace(year=2027), duration="1h"))
+    clock.forward(hours=1)
+    assert used(house, 1e9) == {"team-a": pytest.approx(2 * HOUR, rel=1e-3)}
+    release(house, pod)
+    clock.forward(hours=1)
+    decayed = 2 * HOUR / math.log(2) * (0.5**1 - 0.5**2)
+    assert used(house, HOUR) == {"team-a": pytest.approx(decayed)}
+    clock.forward(hours=8)
+    assert used(house, HOUR)["team-a"] == pytest.approx(decayed / 2**8)
+    clock.forward(hours=2)
+    assert used(house, HOUR) == {}
+
+
+def test_it_is_read_once_for_all_starts_of_a_run(house: House) -> None:
+    """Not again for each, and never while others wait for the lock."""
+    for n in range(3):
+        queue(house, f"q{n}", 2)
+    counted = Counted(house.database)
+    store = Store(counted)  # type: ignore[arg-type]
+    dispatcher = Dispatcher(store, house.keeper.world, lambda: store.site().site)
+    assert len(dispatcher.run()) == 3
+    assert counted.asked.count("use_of_projects") == 1
+    assert counted.asked.index("use_of_projects") < counted.asked.index("start_pod")
+
+
+def test_indexes_serve_it(house: House, database_url: str) -> None:
+    """Rows of pods stay for ever: reading all of them would take longer every year."""
+    with psycopg.connect(database_url) as connection:
+        connection.execute("SET enable_seqscan = off")
+        query = f"EXPLAIN (FORMAT json) {queries()['use_of_projects']}"
+        row = connection.execute(query.encode(), {"at": house.clock.now(), "half_life": HOUR}).fetchone()
+    assert row is not None
+    scans = _scans(row[0][0]["Plan"])
+    assert "pod_released" in scans and "Seq Scan" not in scans
+
+
+def _scans(plan: dict[str, Any]) -> list[str]:
+    """The indexes that a plan reads tables by, and how it reads those that it reads without."""
+    here = [plan.get("Index Name", plan["Node Type"])]
+    return [*here, *(s for p in plan.get("Plans", ()) for s in _scans(p))]
