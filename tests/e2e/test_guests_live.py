@@ -182,7 +182,7 @@ NEIGHBOUR = "10.79.0.253"
 """On the storage network; no port has it."""
 BOOT = 420
 """Seconds for a whole Debian without hardware virtualization, on a busy machine."""
-MOUNTED = "until mountpoint -q /data; do sleep 1; done"
+MOUNTED = "until findmnt -t noautofs /data; do sleep 1; done"
 
 
 def _share(lab: Lab, who: str) -> str:

@@ -21,7 +21,7 @@ PACKAGES = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs"}
 COMMAND_LINE = f"{image.COMMAND_LINE} root=/dev/vda"
 MEMORY_MIB = 512
 SIZE_MIB = 1000
-DRIVERS = f"{image.DRIVERS} md_mod raid0 nfs nfsv4"
+DRIVERS = f"{image.DRIVERS} md_mod raid0 autofs4 nfs nfsv4"
 """Its disk has no modules: what pods' storage needs is loaded before it."""
 INSIDE = (
     "cloud-init",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import os
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -126,7 +127,10 @@ class Guest:
         self.bin.mkdir()
         for name in ("mount", "mdadm", "mkfs.ext4", "dd"):
             self.command(name, "")
-        self.command("mountpoint", f'grep -q "^mount $2$" {self.log}')
+        self.command("systemctl", f'[ "$2" != data.mount ] || ! rm {folder}/refused 2> /dev/null')
+        self.command("systemd-escape", 'basename "$2"')
+        # Seen as itself; the automount alone is `autofs`.
+        self.command("findmnt", f'[ "$1 $2" = "-t noautofs" ] && [ -e {folder}/mounted ]')
         self.command("sleep", "")
         self.command("lsblk", f"case $1 in -dnpo) cat {folder}/drives ;; *) echo one ;; esac")
         blank = f'grep -qx "$2" {folder}/used || exit 2'
@@ -147,7 +151,7 @@ class Guest:
         """What was asked; the entries are in `fstab`."""
         text = with_mounts(None, mounts)
         assert text is not None
-        for there in ("/etc/fstab", "/var/log/weft-storage.log", "/dev/disk/by-id"):
+        for there in ("/etc/fstab", "/etc/systemd/system", "/var/log/weft-storage.log", "/dev/disk/by-id"):
             text = text.replace(there, f"{self.folder}/{Path(there).name}")
         for mount in mounts:
             text = text.replace(f" {mount.where}", f" {self.folder}{mount.where}")
@@ -166,12 +170,29 @@ def guest(tmp_path: Path) -> Guest:
 
 
 def test_nfs_is_mounted_once_and_stands_in_fstab(guest: Guest) -> None:
-    """A script that runs twice, as after a new instance id, makes no second entry."""
+    """A script that runs twice, as after a new instance id, makes no second entry. The automount, which doesn't give
+    up, is there before the first attempt: what is written meanwhile isn't on the root disk.
+    """
+    (guest.folder / "refused").touch()
     mount = Mount("nfs", "/data", "10.0.0.9:/shares/x", "rw,hard")
-    for _ in range(2):
-        asked = guest.run(mount)
-    assert asked.count("mount /data") == 1
+    asked = [a for a in guest.run(mount) if a.startswith(("mount", "systemctl"))]
+    attempts = ["systemctl start data.mount"] * 2
+    assert asked == ["systemctl daemon-reload", "systemctl start data.automount", *attempts]
+    assert (guest.folder / "system/data.mount.d/weft.conf").read_text() == "[Unit]\nStartLimitIntervalSec=0\n"
+    (guest.folder / "mounted").touch()
+    assert guest.run(mount).count(attempts[0]) == 2
     assert guest.fstab == ["10.0.0.9:/shares/x /data nfs rw,hard 0 0"]
+
+
+@pytest.mark.parametrize("entry", [SHARE, {"export": "home", "mount": "/data"}])
+def test_what_is_not_mounted_after_a_reboot_is_tried_at_each_access(entry: dict[str, object]) -> None:
+    """And nobody writes to the folder beneath meanwhile: also exports of the site, with options of their own."""
+    text = server(storage=[entry]).user_data
+    assert text is not None
+    (options,) = re.findall(r"^nfs '.*' /data (\S+) <", text, re.MULTILINE)
+    assert {"hard", "nofail", "_netdev", "x-systemd.automount", "x-systemd.mount-timeout=90"} <= {
+        *options.split(",")
+    }
 
 
 def test_empty_drives_become_one_striped_file_system(guest: Guest) -> None:

@@ -3,6 +3,9 @@
 Entries in /etc/fstab, so that a reboot finds them; all have `nofail`, and everything is waited for in the background:
 a share's access rule and a volume come after the server. Nothing that has a file system is formatted
 again, and no volume that was there before.
+
+NFS is under an automount of systemd's (systemd.automount(5), fs/autofs): while it isn't mounted, each access tries it
+again, at any time, and none gets to the folder beneath, which is on the root disk.
 """
 
 from __future__ import annotations
@@ -23,18 +26,26 @@ entry() { # WHAT WHERE TYPE OPTIONS
   awk -v at="$2" '$2 == at { found = 1 } END { exit !found }' /etc/fstab ||
     printf '%s %s %s %s 0 0\n' "$1" "$2" "$3" "$4" >> /etc/fstab
 }
-attempt() { # WHERE
+attempt() { # WHERE COMMAND...
+  where=$1
+  shift
   for i in $(seq 360); do
-    mountpoint -q "$1" && return 0
-    mount "$1" && return 0
+    findmnt -t noautofs "$where" > /dev/null && return 0
+    "$@" && return 0
     sleep 5
   done
-  echo "weft: $1 could not be mounted in 30 minutes" >&2
+  echo "weft: $where could not be mounted in 30 minutes" >&2
   return 1
 }
 nfs() { # WHAT WHERE OPTIONS
   entry "$1" "$2" nfs "$3"
-  attempt "$2"
+  unit=$(systemd-escape --path "$2")
+  # A mount that fails five times in ten seconds would end its automount, too.
+  mkdir -p "/etc/systemd/system/$unit.mount.d"
+  printf '[Unit]\nStartLimitIntervalSec=0\n' > "/etc/systemd/system/$unit.mount.d/weft.conf"
+  systemctl daemon-reload
+  systemctl start "$unit.automount"
+  attempt "$2" systemctl start "$unit.mount"
 }
 blank() { # DEVICE
   dd if="$1" of=/dev/null bs=4096 count=1 2> /dev/null || return 1 # blkid finds nothing on what it can't read, either
@@ -56,7 +67,7 @@ _VOLUME = r"""volume() { # ID WHERE new|existing
   type=$(blkid -p -u filesystem -s TYPE -o value "$device") || type=
   [ -n "$type" ] || { echo "weft: volume $1 has no file system: not mounted" >&2; return 1; }
   entry "$device" "$2" "$type" defaults,nofail
-  attempt "$2"
+  attempt "$2" mount "$2"
 }
 """
 _SCRATCH = r"""scratch() { # WHERE
@@ -75,7 +86,7 @@ _SCRATCH = r"""scratch() { # WHERE
   fi
   mkfs.ext4 -q "$device" || return 1
   entry "UUID=$(blkid -p -s UUID -o value "$device")" "$where" ext4 defaults,noatime,nofail
-  attempt "$where"
+  attempt "$where" mount "$where"
 }
 """
 _FUNCTIONS = {"nfs": "", "volume": _VOLUME, "scratch": _SCRATCH}
@@ -104,7 +115,8 @@ class Mount(NamedTuple):
 
 
 def nfs_options(read_only: bool, more: str = "vers=4.2") -> str:
-    return ",".join(("ro" if read_only else "rw", "hard", "nofail", "_netdev", *filter(None, (more,))))
+    own = ("hard", "nofail", "_netdev", "x-systemd.automount", "x-systemd.mount-timeout=90")
+    return ",".join(("ro" if read_only else "rw", *own, *filter(None, (more,))))
 
 
 def with_mounts(own: str | None, mounts: Iterable[Mount]) -> str | None:
