@@ -23,13 +23,13 @@ from weft.model.kinds import Kind, kinds_at
 from weft.model.novaflavor import NovaFlavor, miscounted
 from weft.model.order import Order
 from weft.model.quota import needed_quota
-from weft.model.resources import AnyKind, Graph, Marked, Observed, Outcome, Resource, Status
+from weft.model.resources import AnyKind, Difference, Graph, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Flavor
 from weft.ports.cloud import Caller, QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
 from weft.ports.witness import Witness
-from weft.testing.cloud_existing import SERVICE_PROJECT
+from weft.testing.cloud_existing import SERVICE_PROJECT, known_by_name
 from weft.testing.cloud_rules import host_of, refusal_of_creation, used_quota
 from weft.testing.cloud_servers import FakeServers
 from weft.testing.cloud_state import IMMUTABLE, Fault, Thing, caller, wanted_fields
@@ -89,7 +89,15 @@ class FakeCloud(FakeServers, FakeStorage):
         if scope.leaving and resource.spec.stays and thing.mark is None and thing.gone_at is None:
             told = f"it stays in project {thing.project_id}"
             return Observed(thing.id, Status.KEPT, told, name=thing.name)
-        return thing.observed(scope.mark(resource.key), wanted_fields(resource, ids), now)
+        found = thing.observed(scope.mark(resource.key), wanted_fields(resource, ids), now)
+        if (
+            found.status is Status.PENDING
+            or not known_by_name(scope, resource)
+            or thing.name == resource.name
+        ):
+            return found
+        renamed = Difference(field="name", wanted=resource.name, observed=thing.name)
+        return replace(found, differences=(*found.differences, renamed))
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -134,6 +142,8 @@ class FakeCloud(FakeServers, FakeStorage):
                 return Outcome(error=TemporaryError(asked, f"fake cloud {self.name}", in_use))
             thing.fields.update(fields)
             thing.mark = scope.mark(resource.key)
+            if known_by_name(scope, resource):
+                thing.name = resource.name
             return Outcome(thing.id, self._forget_name(thing))
 
         return self._each("update", wanted, one)

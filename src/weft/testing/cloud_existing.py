@@ -7,11 +7,17 @@ from ipaddress import IPv4Network
 
 from weft.model.resources import Kind, NetworkSpec, PortSpec, Resource, SubnetSpec
 from weft.ports.existing import Existing, NamedPort
+from weft.ports.resources import Scope
 from weft.testing.cloud_networks import FakeNetworks
 from weft.testing.cloud_state import Thing
 
 SERVICE_PROJECT = "service"
 """Project of what is the site's own."""
+
+
+def known_by_name(scope: Scope, resource: Resource) -> bool:
+    """Whether others find it by its name, so that one that is adopted gets it."""
+    return scope.owner.kind == "site" and resource.kind in (Kind.NETWORK, Kind.SECURITY_GROUP)
 
 
 class FakeExisting(FakeNetworks):
@@ -38,6 +44,7 @@ class FakeExisting(FakeNetworks):
                 p.project_id,
                 str(p.fields.get("dns_name") or ""),
                 p.project_id == SERVICE_PROJECT,
+                name=p.name,
             )
             for p in self.things(Kind.PORT)
             if p.fields.get("network") in networks

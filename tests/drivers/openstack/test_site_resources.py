@@ -11,7 +11,7 @@ import pytest
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.security_group import SecurityGroups
-from weft.model.errors import PermanentError, UnknownError
+from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.owner import Owner
 from weft.model.resources import (
     Egress,
@@ -126,7 +126,7 @@ def test_a_share_that_is_refused_is_that_networks_error_and_its_id_is_known(
     tiny.lies = [created, ("POST .*/rbac-policies", Reply(409, duplicate))]
     assert driver.create(SCOPE, [resource], {})[resource.key].error is None
     shared = [b["rbac_policy"] for _, path, b in SENT if path.endswith("/rbac-policies")]
-    assert [(s["target_tenant"], s["action"]) for s in shared] == [
+    assert sorted((s["target_tenant"], s["action"]) for s in shared) == [
         ("p1", "access_as_shared"),
         ("p2", "access_as_shared"),
     ]
@@ -190,6 +190,56 @@ def test_a_closed_group_has_its_rules_and_no_others(
     (found,) = driver.find(SCOPE, [group], {})[group.key].differences
     assert found.field == "rules" and "missing" in found.observed
     assert SecurityGroups.updatable >= {"rules"}
+
+
+@pytest.mark.parametrize("kind", ["networks", "security_groups"])
+def test_what_has_another_name_gets_the_sites(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], kind: str
+) -> None:
+    """As what was adopted has: pods find networks by their names, and tenants groups."""
+    tiny, driver, _ = cloud
+    group = made("security_group/bmc", SecurityGroupSpec(ssh_from=(), ingress=(), egress=()), "lab-bmc")
+    wanted = network() if kind == "networks" else group
+    provider = {"provider:network_type": "vlan", "provider:physical_network": "physnet1"}
+    there = {**provider, "provider:segmentation_id": 13, "mtu": 1500} if kind == "networks" else {}
+    tiny.things.setdefault(kind, []).append(
+        {**raw(wanted, 1), "name": "nas-net", "security_group_rules": [], **there}
+    )
+    tiny.things["rbac_policies"] = []
+    (found,) = driver.find(SCOPE, [wanted], {})[wanted.key].differences
+    assert (found.field, found.wanted, found.observed) == ("name", wanted.name, "nas-net")
+    path = f"/{kind.replace('_', '-')}/id-1"
+    tiny.lies = [(f"PUT .*{path}", Reply(200, {kind[:-1]: raw(wanted, 1)}))]
+    assert driver.update(SCOPE, [wanted], {wanted.key: "id-1"})[wanted.key].error is None
+    assert [body for _, at, body in SENT if at.endswith(path)] == [{kind[:-1]: {"name": wanted.name}}]
+
+
+def test_a_network_of_the_site_that_was_made_again_is_looked_up_again(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """Its name's id was known from the pod before; one that is nobody's stays a reason to give up."""
+    tiny, driver, _ = cloud
+    pod = Scope("lab", Owner("pod", OWNER.id), "train", PROJECT)
+    spec = PortSpec(network="", subnet="", site_network="storage", address="", vnic_type="normal", host="")
+    wanted = made("port/n1/storage", spec)
+
+    def networks(id_: str) -> Reply:
+        return Reply(200, {"networks": [{"id": id_, "name": "storage"}]})
+
+    def made_on(id_: str) -> tuple[str, Reply]:
+        there = {"type": "NetworkNotFound", "message": f"Network {id_} could not be found.", "detail": ""}
+        return ("POST .*/ports", Reply(404, {"NeutronError": there}))
+
+    tiny.lies = [("GET .*/networks", networks("old")), made_on("another")]
+    assert isinstance(driver.create(pod, [wanted], {})[wanted.key].error, PermanentError)
+    tiny.lies = [("GET .*/networks", networks("new")), made_on("old")]
+    assert isinstance(driver.create(pod, [wanted], {})[wanted.key].error, TemporaryError)
+    tiny.lies = [
+        ("GET .*/networks", networks("new")),
+        ("POST .*/ports", Reply(201, {"port": raw(wanted, 1)})),
+    ]
+    assert driver.create(pod, [wanted], {})[wanted.key].id == "id-1"
+    assert [body["port"]["network_id"] for _, _, body in SENT] == ["old", "old", "new"]
 
 
 def test_what_is_alike_is_found_by_vlan_cidr_mac_and_name(

@@ -236,8 +236,8 @@ def ours(
 class Sight:
     """What was seen of a batch of one kind.
 
-    rows: key -> rows that are the pod's, the decisive one first.
-        proofs: key -> proof that there is none. Every key of the batch is in one of the two.
+    Attributes:
+        rows: key -> rows that are the pod's, the decisive one first.
         proofs: key -> what proves that there is none. Every key of the batch is in one of the two.
     """
 

@@ -115,6 +115,18 @@ class Lookups:
 
         return self._remembered(("site network", name), ask)
 
+    def forget_networks(self, answer: str) -> bool:
+        """Look for networks again whose remembered ids are in an answer that they aren't there; False: none is."""
+        found = [
+            key
+            for key, (_, value) in list(self._known.items())
+            if key[0] in ("network", "site network")
+            and any(row["id"] in answer for row in (value if isinstance(value, list) else [value]))
+        ]
+        for key in found:
+            self._known.pop(key, None)
+        return bool(found)
+
     def hypervisors(self, own: Project) -> Mapping[str, Hypervisor]:
         """Resource provider id -> hypervisor, of the whole cloud."""
 

@@ -24,7 +24,7 @@ class Networks(NeutronKind):
     nothing is said to Neutron and whatever it picked is a fact."""
 
     kind = Kind.NETWORK
-    updatable = frozenset({"mark", "port_security", "shared_with", "mtu", "external"})
+    updatable = frozenset({"mark", "name", "port_security", "shared_with", "mtu", "external"})
     collection, item = "networks", "network"
     fields = (
         "provider:physical_network",
@@ -58,12 +58,14 @@ class Networks(NeutronKind):
             "port_security": ("port_security_enabled", spec.port_security),
             "mtu": ("mtu", spec.mtu),
             "external": ("router:external", spec.external),
+            "name": ("name", resource.name),
         }
         return dict(every[name] for name in sorted(fields & every.keys()))
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         spec = resource.spec
         assert isinstance(spec, NetworkSpec)
+        of_site = call.scope.owner.kind == "site"
         provider = {
             "type": "flat" if spec.segment is None else "vlan",
             "physical_network": spec.physical_network,
@@ -73,8 +75,9 @@ class Networks(NeutronKind):
             **(provider if spec.physical_network is not None else {"overlay": True}),
             "port_security": spec.port_security,
             "shared_with": _shared_with(spec),
-            # What a tenant makes external by a policy of its own is internal again without the policy.
-            **({"external": spec.external} if call.scope.owner.kind == "site" else {}),
+            # What a tenant makes external by a policy of its own is internal again without the policy. Pods find the
+            # site's own by their names.
+            **({"external": spec.external, "name": resource.name} if of_site else {}),
             **({} if spec.mtu is None else {"mtu": spec.mtu}),
         }
 
@@ -89,19 +92,26 @@ class Networks(NeutronKind):
     @staticmethod
     def _share(call: Call, wanted: Sequence[Resource], made: Mapping[str, Outcome]) -> dict[str, Outcome]:
         """Let those projects have ports on new networks that may; what fails is found as a difference, too."""
-        outcomes: dict[str, Outcome] = {}
-        for resource in wanted:
-            outcome, spec = made.get(resource.key, Outcome()), resource.spec
-            assert isinstance(spec, NetworkSpec)
-            if outcome.id is None or outcome.error is not None:
-                continue
+        pairs = [
+            (r, outcome.id, project)
+            for r in wanted
+            if isinstance(r.spec, NetworkSpec)
+            and (outcome := made.get(r.key, Outcome())).id is not None
+            and outcome.error is None
+            for project in r.spec.shared_with
+        ]
+
+        def share(pair: tuple[Resource, str, str]) -> WeftError | None:
+            resource, id_, project = pair
+            call.scope.fence()
             try:
-                for project in spec.shared_with:
-                    call.scope.fence()
-                    add_share(call.project, "network", outcome.id, resource.name, project)
+                add_share(call.project, "network", id_, resource.name, project)
             except WeftError as error:
-                outcomes[resource.key] = Outcome(outcome.id, error)
-        return outcomes
+                return error
+            return None
+
+        errors = zip(pairs, list(call.spread.map(share, pairs)), strict=True)
+        return {r.key: Outcome(id_, error) for (r, id_, _), error in errors if error is not None}
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
         """A VLAN of Neutron's choice may be anybody's: one that the site keeps closed, or that a fabric will need."""
@@ -117,6 +127,7 @@ class Networks(NeutronKind):
 
     def seen(self, call: Call, row: Row) -> Fields:
         return {
+            "name": row.name,
             "overlay": _overlay(row.raw),
             "type": row.raw.get("provider:network_type"),
             "physical_network": row.raw.get("provider:physical_network"),

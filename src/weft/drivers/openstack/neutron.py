@@ -201,6 +201,9 @@ class NeutronKind(KindDriver):
             there = ours(self.rows(call, [resource]), call.scope, [resource], call.ids)
             if resource.key in there:
                 return there[resource.key][0].id
+        if answer.error_type == "NetworkNotFound" and call.lookups.forget_networks(answer.message):
+            # It was made again since it was looked up by its name.
+            raise TemporaryError(asked, "network", answer.sentence())
         raise call.project.network.error(asked, answer)
 
 

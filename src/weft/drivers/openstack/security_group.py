@@ -33,7 +33,7 @@ class SecurityGroups(NeutronKind):
     """The rules of a new group depend on the cloud's template, so they are made exact afterwards."""
 
     kind = Kind.SECURITY_GROUP
-    updatable = frozenset({"mark", "ssh_from", "rules", "shared_with"})
+    updatable = frozenset({"mark", "name", "ssh_from", "rules", "shared_with"})
     collection, item = "security_groups", "security_group"
     bulk = False
     fields = ("security_group_rules",)
@@ -49,7 +49,7 @@ class SecurityGroups(NeutronKind):
             add_share(call.project, "security_group", raw["id"], resource.name, project)
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
-        return {}
+        return {"name": resource.name} if "name" in fields else {}
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         super().repair(call, resource, row, fields)
@@ -61,7 +61,8 @@ class SecurityGroups(NeutronKind):
             set_shares(call.project, "security_group", row.id, resource.name, spec.shared_with)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        """Whom the site's own are shared with; what a tenant does with its pods' groups is its own affair."""
+        """Whom the site's own are shared with, who know them by name; what a tenant does with its pods' groups is its
+        own affair."""
         if call.scope.owner.kind != "site":
             return rows
         with_whom = shared_projects(call.project, [row.id for row in rows], "security_group")
@@ -75,6 +76,7 @@ class SecurityGroups(NeutronKind):
             "ssh_from": frozenset(spec.ssh_from),
             "rules": frozenset(further if spec.egress is not None else {INSIDE, *further}),
             "shared_with": frozenset(spec.shared_with),
+            "name": resource.name,
         }
 
     def seen(self, call: Call, row: Row) -> Fields:
@@ -88,7 +90,7 @@ class SecurityGroups(NeutronKind):
             told.add(INSIDE)
         elif base & others:
             told |= {f"missing: {_words(r)}" for r in base - others}
-        shared = {"shared_with": row.raw[SHARED]} if SHARED in row.raw else {}
+        shared = {"shared_with": row.raw[SHARED], "name": row.name} if SHARED in row.raw else {}
         return {"ssh_from": ssh, "rules": frozenset(told), **shared}
 
     def facts(self, row: Row) -> dict[str, object]:
