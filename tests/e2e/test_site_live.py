@@ -14,7 +14,17 @@ from tests.helpers.dhcpagent import dhcp_agent
 from tests.helpers.sitenetworks import GATEWAYS, STORAGE
 from tests.helpers.terraform import Json, terraform
 from weft.app.sitefile import checked, load_site
-from weft.model.site import Device, Flavor, FlavorInNova, ImageProperties, Interface, Site, SiteNetwork
+from weft.model.site import (
+    Device,
+    Flavor,
+    FlavorInNova,
+    ImageProperties,
+    Interface,
+    NfsExport,
+    Site,
+    SiteNetwork,
+    Storage,
+)
 from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
@@ -102,10 +112,15 @@ def operator(lab: Lab, people: People, request: pytest.FixtureRequest) -> Genera
     project = cloud.identity.find_project("team-a", ignore_missing=False).id
     devices = [Device(name="nas1", kind="storage")]
     devices += [Device(name=f"m{n}", kind="other") for n in range(1, MACHINES + 1)]
-    update = {"networks": networks(project), "interfaces": tuple(interfaces()), "devices": tuple(devices)}
+    whole = load_site(lab.site_path)
+    exports = {"home": NfsExport(location="10.212.0.5:/home")}
+    storage = {"storage": Storage(network="site-storage", exports=exports)}
+    update: dict[str, object] = {
+        **{"networks": networks(project), "interfaces": tuple(interfaces()), "devices": tuple(devices)},
+        "clouds": {"lab": whole.clouds["lab"].model_copy(update=storage)},
+    }
     if getattr(request, "param", "") == "gpu":
         update = {"networks": gpu_networks(project), "interfaces": tuple(gpu_interfaces(lab))}
-    whole = load_site(lab.site_path)
     if getattr(request, "param", "") == "nova":
         update = {"clouds": {"lab": whole.clouds["lab"].model_copy(update=nova_things(whole))}}
     site = checked(whole.model_copy(update=update))
@@ -113,10 +128,10 @@ def operator(lab: Lab, people: People, request: pytest.FixtureRequest) -> Genera
     file.write_text(site.model_dump_json())
     good(person.weft("site", "activate", str(file)))
     yield person
-    person.weft("site", "destroy", "--wait", "--timeout", "120")
     for port in list(cloud.network.ports()):
         if port.name.startswith("theirs"):
             cloud.network.delete_port(port)
+    person.weft("site", "destroy", "--wait", "--timeout", "120")
     good(person.weft("site", "activate", str(lab.site_path)))
 
 
@@ -160,12 +175,13 @@ def test_from_description_to_receipt(lab: Lab, people: People, operator: Person)
 
 
 def _taken_name(lab: Lab, operator: Person, network: str) -> None:
-    """A tenant names its port after the filer."""
+    """A tenant names its port after the filer; and after a BMC, though that is on another network."""
     tenant = connection(lab, "team-a").network
-    port = tenant.create_port(network_id=network, name="theirs", dns_name="nas1-eth0")
-    found = operator.weft("audit")
-    assert found.code == 1 and "nas1-eth0" in found.out and port.id in found.out, found.out + found.err
-    tenant.delete_port(port)
+    for name in ("nas1-eth0", "NAS1-eth0.lab.example.", "m3-bmc"):
+        port = tenant.create_port(network_id=network, name="theirs", dns_name=name)
+        found = operator.weft("audit")
+        assert found.code == 1 and name in found.out and port.id in found.out, found.out + found.err
+        tenant.delete_port(port)
     good(operator.weft("audit"))
 
 
@@ -183,20 +199,20 @@ def _drift(lab: Lab, operator: Person, port: str) -> None:
 
 
 def _used(lab: Lab, operator: Person, network: str) -> None:
-    """A tenant's port blocks the end, and is named."""
-    tenant = connection(lab, "team-a").network
+    """A tenant's port is in the way of the end, and is named; nothing is removed. The agents' ports aren't."""
+    tenant, own = connection(lab, "team-a").network, connection(lab, "weft").network
+    agents = own.create_port(network_id=network, device_owner="network:dhcp", device_id="dhcp-of-nobody")
     port = tenant.create_port(network_id=network, name="theirs-too")
-    good(operator.weft("site", "destroy"))
-    wait_for(lambda: "theirs-too" in operator.weft("site", "resources", "--json").json["reason"])
-    late = operator.weft("site", "destroy", "--wait", "--timeout", "2")
-    assert late.code == 1 and "theirs-too" in late.out + late.err, late.out + late.err
-    assert tenant.find_port("theirs-too") is not None
+    refused = operator.weft("site", "destroy", "--wait")
+    assert refused.code == 2 and port.id in refused.err and "theirs-too" in refused.err, refused.err
+    assert "Nothing to change" in good(operator.weft("site", "plan")).out
     tenant.delete_port(port)
-    wait_for(lambda: operator.weft("site", "resources", "--json").json["state"] == "RELEASED")
+    good(operator.weft("site", "destroy", "--wait"))
+    assert own.find_port(agents.id) is None
 
 
-def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> None:
-    """In the service user's project it is adopted, with its id; in another one it is in the way."""
+def test_what_is_there_is_adopted_or_left_alone(lab: Lab, people: People, operator: Person) -> None:
+    """In the service user's project it is adopted, with its id, and pods find it; in another one it is in the way."""
     own, admin = connection(lab, "weft").network, connection(lab, "operator").network
     made = own.create_network(
         name="by-hand",
@@ -223,13 +239,27 @@ def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> N
         assert own.get_network(made.id).description == ""
     finally:
         admin.delete_network(theirs)
+    nas = own.create_network(
+        name="nas-net",
+        provider_network_type="vlan",
+        provider_physical_network="sitenet",
+        provider_segmentation_id=12,
+    )
     planned = good(operator.weft("site", "plan", "--adopt"))
     assert f"adopts {made.id}" in planned.out and f"adopts {port.id}" in planned.out
+    assert "name: nas-net → site-storage" in planned.out, planned.out
     good(operator.weft("site", "apply", "--adopt", "--wait"))
     assert own.get_network(made.id).description.startswith("weft site=lab owner=site:")
     assert own.get_port(port.id).dns_name == "m1-bmc"
+    assert (own.get_network(made.id).name, own.get_network(nas.id).name) == ("site-gw", "site-storage")
     pools = own.get_subnet(subnet.id).allocation_pools
     assert pools == [{"start": "10.201.0.200", "end": "10.201.0.254"}]
+    person = people("team-a")
+    more = "storage: [{export: home, mount: /home}]\n"
+    good(person.order("mounts", 1, "--wait", more=more))
+    assert [p for p in own.ports(network_id=nas.id) if p.name.startswith("weft-")]
+    assert "mounts on site-storage" in operator.weft("site", "destroy").err
+    good(person.weft("pod", "release", "mounts", "--wait"))
     good(operator.weft("site", "destroy", "--wait"))
     assert own.find_network(made.id) is None
 
@@ -362,6 +392,11 @@ def test_names_of_hardware_resolve(lab: Lab, operator: Person) -> None:
         assert "nas1-eth0" in operator.weft("audit").out
         tenant.delete_port(port)
         wait_for(lambda: names.resolved(storage, filer)[filer[0]] == ["10.212.0.5"])
+        # With the cloud's own domain it is the same name.
+        port = tenant.create_port(network_id=storage, name="theirs", dns_name="nas1-eth0.lab.example.")
+        wait_for(lambda: len(names.resolved(storage, filer)[filer[0]]) == 2)
+        assert "nas1-eth0.lab.example." in operator.weft("audit").out
+        tenant.delete_port(port)
     good(operator.weft("site", "destroy", "--wait"))
     assert operator.weft("site", "receipt", "--json").json["receipt"]["clean"] is True
 

@@ -142,9 +142,12 @@ def test_drift_is_planned_and_repaired(house: SiteHouse) -> None:
     house.applied()
     house.cloud.lose(house.mine()["port/m1/gw"])
     house.mine()["network/storage"].fields["shared_with"] = ("team-a", "team-b", "mallory")
-    assert set(house.steps()) == {"create port/m1/gw", "change network/storage"}
+    house.mine()["security_group/lab/storage"].name = "renamed"
+    changes = {"change network/storage", "change security_group/lab/storage"}
+    assert set(house.steps()) == {"create port/m1/gw", *changes}
     house.applied()
     assert house.mine().keys() == KEYS
+    assert house.mine()["security_group/lab/storage"].name == "lab-storage"
     assert house.mine()["network/storage"].fields["shared_with"] == ("team-a", "team-b")
 
 
@@ -158,17 +161,22 @@ def test_names_that_the_cloud_forgets_are_told(house: SiteHouse) -> None:
     assert house.mine()["port/m1/bmc"].fields["dns_name"] == "m1-bmc"
 
 
-def test_a_tenant_that_takes_a_name_is_found_by_the_audit(house: SiteHouse) -> None:
+@pytest.mark.parametrize("name", ["nas1-eth0", "NAS1-eth0.lab.example.", "m1-bmc"])
+def test_a_tenant_that_takes_a_name_is_found_by_the_audit(house: SiteHouse, name: str) -> None:
+    """Also with the cloud's domain, which Neutron takes, and that of hardware on another network."""
     house.applied()
     network = house.mine()["network/storage"].id
     taken = house.cloud.add(
         Kind.PORT, "x", "team-b", None, network=network, mac="02:00:00:00:00:99", address="10.212.0.101"
     )
     assert house.service.audit(house.operator).findings == ()
-    taken.fields["dns_name"] = "nas1-eth0"
+    taken.fields["dns_name"] = name
     (found,) = house.service.audit(house.operator).findings
     assert (found.category, found.kind, found.id) == ("foreign", "port", taken.id)
-    assert "nas1-eth0" in found.what and "team-b" in found.what
+    assert name in found.what and "team-b" in found.what
+    # Beneath a domain of its own it is another name.
+    taken.fields["dns_name"] = f"x.{name}"
+    assert house.service.audit(house.operator).findings == ()
 
 
 def test_a_strangers_port_on_a_privileged_network_is_found_by_the_audit(house: SiteHouse) -> None:
@@ -231,10 +239,12 @@ def test_it_is_adopted_by_vlan_cidr_and_mac(house: SiteHouse) -> None:
         "port/m1/bmc",
     ]
     assert "mtu: 1400 → 1500" in site_plan_text(plan) and network.id in site_plan_text(plan)
+    assert "name: by-hand → gateways" in site_plan_text(plan)
     house.applied(adopt=True)
     there = house.mine()
     assert there.keys() == KEYS
     assert (there["network/gateways"], there["port/m1/bmc"]) == (network, port)
+    assert network.name == "gateways", "pods find it by its name"
     assert network.fields["mtu"] == 1500 and subnet.fields["pool"] == ("10.201.0.200", "10.201.0.254")
     house.destroyed()
     assert house.cloud.things() == []
@@ -328,15 +338,17 @@ def test_what_is_named_otherwise_is_not_adopted_from_itself(house: SiteHouse) ->
     assert house.mine()["network/gates"].id != old.id and old not in house.cloud.things()
 
 
-def test_a_network_under_live_pods_stays(house: SiteHouse) -> None:
-    """Neither is it recreated by apply, nor taken away by destroy."""
+@pytest.mark.parametrize("by", ["name", "id"])
+def test_a_network_under_live_pods_stays(house: SiteHouse, by: str) -> None:
+    """Neither is it recreated by apply, nor taken away by destroy; the site may say which it is by its id."""
     house.applied()
     pod = house.ready()
+    known = "gateways" if by == "name" else house.mine()["network/gateways"].id
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
-            "UPDATE resource SET document = jsonb_set(document, '{spec,site_network}', '\"gateways\"') "
+            "UPDATE resource SET document = jsonb_set(document, '{spec,site_network}', to_jsonb(%s::text)) "
             "WHERE owner_id = %s AND kind = 'port'",
-            [pod.id],
+            [known, pod.id],
         )
     with pytest.raises(ConflictError, match="train on gateways; release them first"):
         house.service.destroy_site(house.operator)
@@ -402,11 +414,26 @@ def test_what_a_person_must_change_is_said(house: SiteHouse) -> None:
     assert not house.service.site_resources(house.operator).needs_person
 
 
+@pytest.mark.parametrize("project", ["team-a", "service"])
+def test_it_does_not_begin_to_end_while_others_have_ports(house: SiteHouse, project: str) -> None:
+    """The hardware would have no names any more, and the network would stay, for as long as they like."""
+    house.applied()
+    there, network = house.mine(), house.mine()["network/storage"]
+    port = house.cloud.add(Kind.PORT, "theirs", project, None, network=network.id, address="10.212.0.101")
+    with pytest.raises(ConflictError, match=rf"port theirs \({port.id}\) of project {project} on storage"):
+        house.service.destroy_site(house.operator)
+    house.visit(house.site_owner())
+    assert house.mine() == there and house.plan().nothing
+    house.cloud.lose(port)
+    house.destroyed()
+
+
 def test_ports_of_tenants_block_the_end_until_they_are_gone(house: SiteHouse) -> None:
+    """Made after it began."""
     house.applied()
     network = house.mine()["network/storage"]
-    port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network=network.id, address="10.212.0.101")
     house.service.destroy_site(house.operator)
+    port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network=network.id, address="10.212.0.101")
     owner = house.visits(3)
     assert owner.state is PodState.RELEASING and "theirs" in owner.reason
     assert port in house.cloud.things()

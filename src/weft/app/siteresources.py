@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
+from weft.engine.database import Tx
 from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.ownerstore import release_owner
+from weft.engine.records import ResourceRecord
 from weft.engine.siteowner import (
     DesiredSite,
     desired_of,
@@ -73,15 +78,23 @@ class SiteResourceVerbs(Desk):
     def destroy_site(self, request: Request) -> SiteResources:
         """Remove everything that was applied; a receipt follows.
 
-        Raises `ConflictError` while live pods have ports on networks of it.
+        Raises `ConflictError` while live pods, or anybody else, have ports on networks of it: they would hold up its
+        end, with the rest gone. Raises `UnknownError` if ports can't be read.
         """
         with self._logged(request, "site destroy", "everything that was applied"):
             self._policy.check("site:destroy", request.caller)
             owner, desired = self._applied()
             if owner.state is PodState.RELEASED:
                 raise NotFoundError(f"nothing of site {owner.name} is applied")
-            self._check_unused(desired)
-            self._store.release(owner.id, f"destroy requested by {request.caller.user_name}")
+            records = self._store.resources(owner.id)
+            with self._store.database.statement() as tx:
+                _check_unused(tx, desired, records)
+            self._check_alone(records)
+            # No order is placed meanwhile.
+            with self._store.database.placing() as tx:
+                _check_unused(tx, desired, records)
+                by = request.caller.user_name
+                release_owner(tx, owner.id, f"destroy requested by {by}", tx.now())
             return self._resources(*self._applied())
 
     def abandon_site(self, request: Request, reason: str) -> SiteResources:
@@ -129,18 +142,20 @@ class SiteResourceVerbs(Desk):
             )
         return owner, desired
 
-    def _check_unused(self, desired: DesiredSite) -> None:
-        networks = [r.name for r in desired.graph.resources if r.kind is Kind.NETWORK]
-        used = [
-            f"{pod} on {n}" for n, pods in pods_on(self._store.database, networks).items() for pod in pods
-        ]
-        flavors = {(r.where, r.name) for r in desired.graph.resources if r.kind is Kind.FLAVOR}
-        found = pods_with(self._store.database, flavors)
-        used += [f"{pod} with flavor {name}" for (_, name), pods in found.items() for pod in pods]
-        if used:
-            said = ", ".join(used[:SHOWN])
-            more = f" and {len(used) - SHOWN} more" if len(used) > SHOWN else ""
-            raise ConflictError(f"pods use networks or flavors of the site: {said}{more}; release them first")
+    def _check_alone(self, records: Sequence[ResourceRecord]) -> None:
+        there = {r.outside_id: r for r in records if r.outside_id}
+        networks = {id_: r for id_, r in there.items() if r.kind is Kind.NETWORK}
+        clouds, found = self._keeper.world().clouds, list[str]()
+        for where in sorted({r.resource.where for r in networks.values()} & clouds.keys()):
+            ids = [id_ for id_, r in networks.items() if r.resource.where == where]
+            found += [
+                f"{port} of project {port.project_id} on {networks[port.network].resource.name}"
+                for port in clouds[where].ports_on(ids)
+                if port.id not in there and port.holds
+            ]
+        if found:
+            said = f"{', '.join(found[:SHOWN])}{_more(found)}"
+            raise ConflictError(f"others have ports on networks of the site: {said}; remove them first")
 
     def _resources(self, owner: OwnerRecord, desired: DesiredSite) -> SiteResources:
         records = self._store.resources(owner.id)
@@ -161,3 +176,19 @@ class SiteResourceVerbs(Desk):
             resources=tuple(record_view(r) for r in records),
             has_receipt=self._store.receipt(owner.id) is not None,
         )
+
+
+def _check_unused(tx: Tx, desired: DesiredSite, records: Sequence[ResourceRecord]) -> None:
+    on = pods_on(tx, [r for r in records if r.kind is Kind.NETWORK])
+    used = [f"{pod} on {network}" for network, pods in on.items() for pod in pods]
+    flavors = {(r.where, r.name) for r in desired.graph.resources if r.kind is Kind.FLAVOR}
+    used += [
+        f"{pod} with flavor {name}" for (_, name), pods in pods_with(tx, flavors).items() for pod in pods
+    ]
+    if used:
+        said = f"{', '.join(used[:SHOWN])}{_more(used)}"
+        raise ConflictError(f"pods use networks or flavors of the site: {said}; release them first")
+
+
+def _more(found: Sequence[str]) -> str:
+    return f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""

@@ -15,10 +15,7 @@ from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.kinds import Kind
 from weft.model.specs import NetworkSpec, PortSpec
-from weft.ports.existing import NamedPort
-
-_THE_CLOUDS = "network:"
-"""Ports of the cloud's own agents (DHCP, routers)."""
+from weft.ports.existing import THE_CLOUDS, NamedPort, host_name
 
 
 def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: World, found: Findings) -> None:
@@ -26,11 +23,8 @@ def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: Wor
         mine = [r for r in records if r.resource.where == cloud and r.outside_id]
         networks = {str(r.outside_id): r for r in mine if r.kind.row.network}
         specs = [(r, r.resource.spec) for r in mine]
-        names = {
-            (spec.network, spec.dns_name): r
-            for r, spec in specs
-            if isinstance(spec, PortSpec) and spec.dns_name
-        }
+        # On whichever of the site's networks: who is on two of them asks the name server of either.
+        names = {spec.dns_name: r for r, spec in specs if isinstance(spec, PortSpec) and spec.dns_name}
         own = {r.outside_id for r in mine}
         try:
             ports = world.clouds[cloud].ports_on(list(networks))
@@ -42,8 +36,7 @@ def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: Wor
             if port.id in own:
                 continue
             network = networks[port.network]
-            named = names.get((network.key, port.dns_name))
-            what = _named(port, named) or _stranger(port, network)
+            what = _named(port, names.get(host_name(port.dns_name))) or _stranger(port, network)
             if what:
                 said = "nothing: it isn't weft's; ask its project, or remove it by hand"
                 whose = about(owner.owner, owner.name)
@@ -63,7 +56,7 @@ def _stranger(port: NamedPort, network: ResourceRecord) -> str:
     """On a network that the site shares with nobody, or not with its project."""
     spec = network.resource.spec
     assert isinstance(spec, NetworkSpec)
-    if port.own or port.device_owner.startswith(_THE_CLOUDS):
+    if port.own or port.device_owner.startswith(THE_CLOUDS):
         return ""
     if spec.external or port.project_id in spec.shared_with:
         return ""

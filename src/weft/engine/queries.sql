@@ -1413,7 +1413,8 @@ ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = e
 WHERE site_desired.generation <= excluded.generation RETURNING owner_id;
 
 -- name: pods_on_networks
--- Live pods with ports, routers or floating IPs on networks of the site, by the networks' names.
+-- Live pods with ports, routers or floating IPs on networks of the site, by the networks' names or ids, as pods know
+-- them.
 SELECT DISTINCT p.name, coalesce(r.document -> 'spec' ->> 'site_network', r.document -> 'spec' ->> 'external_network')
     AS network
 FROM resource r JOIN pod p ON p.id = r.owner_id

@@ -17,6 +17,7 @@ from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import make_owner
+from weft.engine.records import ResourceRecord
 from weft.engine.unreadable import READING, unreadable
 from weft.engine.wants import Want
 from weft.engine.world import World
@@ -99,23 +100,20 @@ def set_desired(
     return owner_id
 
 
-def pods_on(database: Database, networks: Iterable[str]) -> dict[str, list[str]]:
-    """Name of a network of the site -> live pods that use it."""
-    with database.statement() as tx:
-        rows = tx.rows("pods_on_networks", networks=sorted(networks))
+def pods_on(tx: Tx, networks: Iterable[ResourceRecord]) -> dict[str, list[str]]:
+    """Name of a network of the site -> live pods that use it. They know it by its name or by its id."""
+    names = {known: r.resource.name for r in networks for known in (r.resource.name, r.outside_id) if known}
     found: dict[str, list[str]] = {}
-    for row in rows:
-        found.setdefault(row["network"], []).append(row["name"])
+    for row in tx.rows("pods_on_networks", networks=sorted(names)):
+        found.setdefault(names[row["network"]], []).append(row["name"])
     return found
 
 
-def pods_with(database: Database, flavors: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+def pods_with(tx: Tx, flavors: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
     """Cloud and name of a flavor -> live pods with servers of it."""
     wanted = set(flavors)
-    with database.statement() as tx:
-        rows = tx.rows("pods_with_flavors", flavors=sorted(name for _, name in wanted))
     found: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
+    for row in tx.rows("pods_with_flavors", flavors=sorted(name for _, name in wanted)):
         if (of := (row["cloud"], row["flavor"])) in wanted:
             found.setdefault(of, []).append(row["name"])
     return found

@@ -95,7 +95,7 @@ class SitePlanner:
         self, steps: Sequence[SiteStep], records: Mapping[str, ResourceRecord]
     ) -> Iterator[SiteConflict]:
         """Networks that live pods are on don't go, nor do their subnets."""
-        going: dict[str, str] = {}
+        going: dict[str, tuple[str, ResourceRecord]] = {}
         for step in steps:
             record = records.get(step.key)
             if step.action not in _GOING or record is None:
@@ -103,19 +103,23 @@ class SitePlanner:
             spec = record.resource.spec
             network = records.get(spec.network) if isinstance(spec, SubnetSpec) else record
             if network is not None and isinstance(network.resource.spec, NetworkSpec):
-                going.setdefault(network.resource.name, step.key)
+                going.setdefault(network.resource.name, (step.key, network))
         if not going:
             return
-        for name, pods in pods_on(self._store.database, going).items():
+        with self._store.database.statement() as tx:
+            used = pods_on(tx, [network for _, network in going.values()])
+        for name, pods in used.items():
             what = f"network {name} would be removed, and pods use it: {_some(pods)}; release them first"
-            yield SiteConflict(key=going[name], id="", what=what)
+            yield SiteConflict(key=going[name][0], id="", what=what)
 
     def _flavors_used(self, steps: Sequence[SiteStep]) -> Iterator[SiteConflict]:
         """Nova can't change how large a flavor is: another one would have its name, and pods go on with theirs."""
         going = {(s.where, s.name): s for s in steps if s.kind == str(Kind.FLAVOR) and s.action in _GOING}
         if not going:
             return
-        for of, pods in pods_with(self._store.database, going).items():
+        with self._store.database.statement() as tx:
+            used = pods_with(tx, going)
+        for of, pods in used.items():
             fields = ", ".join(f"{f.field} {f.was} → {f.becomes}" for f in going[of].fields)
             then = f"made again ({fields})" if going[of].action == "recreate" else "deleted"
             what = f"flavor {of[1]} would be {then}, and pods have servers of it: {_some(pods)}; release them first"

@@ -9,6 +9,14 @@ from typing import Protocol, runtime_checkable
 from weft.model.mark import Mark
 from weft.model.resources import Resource, SegmentSpec
 
+THE_CLOUDS = "network:"
+"""`device_owner` of ports of the cloud's own agents (DHCP, routers)."""
+
+
+def host_name(dns_name: str) -> str:
+    """The name without the domain: Neutron takes one that ends with a dot, and with its own domain, as it is."""
+    return dns_name.lower().partition(".")[0] if dns_name.endswith(".") else dns_name.lower()
+
 
 @dataclass(frozen=True, slots=True)
 class Existing:
@@ -38,6 +46,7 @@ class NamedPort:
     """A port on a network with its name in the cloud's DNS.
 
     Attributes:
+        project_id: empty: it is the cloud's, as of a floating IP.
         own: it is in the project of weft's service user.
     """
 
@@ -47,6 +56,17 @@ class NamedPort:
     dns_name: str
     own: bool
     device_owner: str = ""
+    name: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether its network can't be deleted before it: Neutron deletes its agents' ports with the network, and the
+        site's own routers go first. Ports of others' floating IPs and gateways have no project, and aren't counted.
+        """
+        return bool(self.project_id) and not (self.own and self.device_owner.startswith(THE_CLOUDS))
+
+    def __str__(self) -> str:
+        return f"port {self.name} ({self.id})" if self.name else f"port {self.id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import Kind, NetworkSpec, PortSpec, Resource, SubnetSpec
-from weft.ports.existing import Existing, NamedPort
+from weft.ports.existing import Existing, NamedPort, host_name
 
 Found = dict[str, list[Existing]]
 ALWAYS = ("id", "name", "description", "project_id")
@@ -43,7 +43,7 @@ class OpenStackExisting:
         return {key: found for key, found in look.found.items() if found}
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
-        fields = ("id", "network_id", "project_id", "dns_name", "device_owner")
+        fields = ("id", "name", "network_id", "project_id", "dns_name", "device_owner")
         own = self._existing_of.own()
         project, rows = own.network.signed_in_project(), _on(own, "ports", networks, fields)
         return [
@@ -51,9 +51,10 @@ class OpenStackExisting:
                 row["id"],
                 row["network_id"],
                 row["project_id"],
-                str(row.get("dns_name") or "").lower(),
+                str(row.get("dns_name") or ""),
                 row["project_id"] == project,
                 row["device_owner"],
+                row["name"],
             )
             for row in rows
         ]
@@ -133,7 +134,7 @@ class _Look:
                     self._add(resource, row, f"the MAC address {spec.mac}{used}", same=not used)
                 elif any(f["ip_address"] == spec.address for f in row["fixed_ips"]):
                     self._add(resource, row, f"the address {spec.address}", same=False)
-                elif spec.dns_name and str(row.get("dns_name") or "").lower() == spec.dns_name:
+                elif spec.dns_name and host_name(str(row.get("dns_name") or "")) == spec.dns_name:
                     self._add(resource, row, f"the host name {spec.dns_name}", same=False)
 
     def named(self, wanted: Sequence[Resource], collection: str) -> None:
