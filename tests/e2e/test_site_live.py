@@ -15,6 +15,7 @@ from tests.helpers.sitenetworks import GATEWAYS, STORAGE
 from tests.helpers.terraform import Json, terraform
 from weft.app.sitefile import checked, load_site
 from weft.model.site import (
+    AcceleratorCount,
     Device,
     Flavor,
     FlavorInNova,
@@ -30,13 +31,15 @@ from weftlab.lab import Lab
 pytestmark = pytest.mark.cloud
 
 MACHINES = 12
+SERVERS = "physnet1"
+"""The physical network that the lab's servers are on."""
 
 
 def networks(project: str) -> dict[str, SiteNetwork]:
-    own = {"physical_network": "sitenet"}
+    shared = {"physical_network": SERVERS, "shared_with": [project]}
     return {
-        "site-gw": SiteNetwork.model_validate(GATEWAYS | own),
-        "site-storage": SiteNetwork.model_validate(STORAGE | own | {"shared_with": [project]}),
+        "site-gw": SiteNetwork.model_validate(GATEWAYS | {"physical_network": "sitenet"}),
+        "site-storage": SiteNetwork.model_validate(STORAGE | shared),
     }
 
 
@@ -97,11 +100,14 @@ def gpu_interfaces(lab: Lab) -> list[Interface]:
 
 
 def nova_things(site: Site) -> dict[str, object]:
-    """A flavor of two NUMA nodes with huge pages, and an image for it."""
+    """A flavor of two NUMA nodes with huge pages, an image for it, and a flavor with an accelerator."""
     nova = FlavorInNova(extra_specs={"hw:mem_page_size": "large"})
     flavor = Flavor(cores=4, memory_mib=4096, numa_nodes=2, nova=nova)
     image = ImageProperties(properties={"hw_numa_nodes": "2", "trait:HW_NUMA_ROOT": "required"})
-    return {"flavors": {**site.clouds["lab"].flavors, "numa4": flavor}, "images": {"gpu-image": image}}
+    h100 = AcceleratorCount(type="h100", count=1)
+    part = Flavor(accelerators=h100, cores=8, memory_mib=64 * 1024, nova=FlavorInNova(disk_gib=10))
+    flavors = {**site.clouds["lab"].flavors, "numa4": flavor, "part1": part}
+    return {"flavors": flavors, "images": {"gpu-image": image}}
 
 
 @pytest.fixture
@@ -149,6 +155,8 @@ def test_from_description_to_receipt(lab: Lab, people: People, operator: Person)
     storage = next(n for n in cloud.networks() if n.name == "site-storage")
     assert (storage.provider_segmentation_id, storage.mtu, storage.is_shared) == (12, 9000, False)
     assert {n.name for n in tenant.networks()} & {"site-storage", "site-gw"} == {"site-storage"}
+    stranger = connection(lab, "team-b").network
+    assert not {n.name for n in stranger.networks()} & {"site-storage", "site-gw"}
     ports = {p.name: p for p in cloud.ports()}
     bmc = ports["m3-bmc"]
     assert (bmc.mac_address, bmc.dns_name) == ("02:00:00:5e:00:03", "m3-bmc")
@@ -166,7 +174,8 @@ def test_from_description_to_receipt(lab: Lab, people: People, operator: Person)
     good(operator.weft("audit"))
     _taken_name(lab, operator, storage.id)
     _drift(lab, operator, bmc.id)
-    _used(lab, operator, storage.id)
+    storage = _described_otherwise(lab, operator, storage.id)
+    _used(lab, operator, storage)
     operator.weft("site", "receipt", "--json")
     receipt = good(operator.weft("site", "receipt", "--json")).json["receipt"]
     assert receipt["clean"] and receipt["kind"] == "site"
@@ -180,7 +189,8 @@ def _taken_name(lab: Lab, operator: Person, network: str) -> None:
     for name in ("nas1-eth0", "NAS1-eth0.lab.example.", "m3-bmc"):
         port = tenant.create_port(network_id=network, name="theirs", dns_name=name)
         found = operator.weft("audit")
-        assert found.code == 1 and name in found.out and port.id in found.out, found.out + found.err
+        told = found.out + found.err
+        assert found.code == 1 and port.dns_name in found.out and port.id in found.out, (port, told)
         tenant.delete_port(port)
     good(operator.weft("audit"))
 
@@ -196,6 +206,29 @@ def _drift(lab: Lab, operator: Person, port: str) -> None:
     good(operator.weft("site", "apply", "--wait"))
     assert cloud.get_port(other.id).dns_name == "m4-bmc"
     assert "Nothing to change" in good(operator.weft("site", "plan")).out
+
+
+def _described_otherwise(lab: Lab, operator: Person, network: str) -> str:
+    """Another VLAN and one row less: recreated with what is on it, and removed; the rest stays. The new network."""
+    cloud = connection(lab, "operator").network
+    before = {p.name: p.id for p in cloud.ports() if p.name.endswith(("-gw", "-eth0"))}
+    file = operator.folder / "described.yaml"
+    described = json.loads(file.read_text())
+    described["networks"]["site-storage"]["vlan"] = 14
+    rows = described["interfaces"]
+    described["interfaces"] = [r for r in rows if (r["device"], r["name"]) != (f"m{MACHINES}", "gw")]
+    file.write_text(json.dumps(described))
+    good(operator.weft("site", "activate", str(file)))
+    said = good(operator.weft("site", "plan")).out
+    steps = [line.split()[:2] for line in said.splitlines()]
+    assert ["−+", "network/site-storage"] in steps and ["−", f"port/m{MACHINES}/gw"] in steps, said
+    good(operator.weft("site", "apply", "--wait"))
+    made = next(n for n in cloud.networks() if n.name == "site-storage")
+    assert made.provider_segmentation_id == 14 and made.id != network
+    after = {p.name: p.id for p in cloud.ports() if p.name.endswith(("-gw", "-eth0"))}
+    assert after.keys() == before.keys() - {f"m{MACHINES}-gw"}
+    assert {n for n in after if after[n] != before[n]} == {"nas1-eth0"}
+    return made.id
 
 
 def _used(lab: Lab, operator: Person, network: str) -> None:
@@ -228,7 +261,7 @@ def test_what_is_there_is_adopted_or_left_alone(lab: Lab, people: People, operat
     theirs = admin.create_network(
         name="other",
         provider_network_type="vlan",
-        provider_physical_network="sitenet",
+        provider_physical_network=SERVERS,
         provider_segmentation_id=12,
     )
     try:
@@ -242,7 +275,7 @@ def test_what_is_there_is_adopted_or_left_alone(lab: Lab, people: People, operat
     nas = own.create_network(
         name="nas-net",
         provider_network_type="vlan",
-        provider_physical_network="sitenet",
+        provider_physical_network=SERVERS,
         provider_segmentation_id=12,
     )
     planned = good(operator.weft("site", "plan", "--adopt"))
@@ -335,7 +368,7 @@ def test_terraform_imports_what_weft_has_made(lab: Lab, operator: Person) -> Non
     theirs = admin.create_network(
         name="other",
         provider_network_type="vlan",
-        provider_physical_network="sitenet",
+        provider_physical_network=SERVERS,
         provider_segmentation_id=12,
     )
     refused, folder = exported(operator, "--live")
@@ -402,9 +435,9 @@ def test_names_of_hardware_resolve(lab: Lab, operator: Person) -> None:
 
 
 @pytest.mark.parametrize("operator", ["nova"], indirect=True)
-def test_flavors_and_images(lab: Lab, operator: Person) -> None:
-    """From the plan to the receipt: a flavor is made, an image's properties are set; drift is mended; all is given
-    back."""
+def test_flavors_and_images(lab: Lab, people: People, operator: Person) -> None:
+    """From the plan to the receipt: flavors are made, an image's properties are set; drift is mended; a pod's server
+    is booted of one with an accelerator; all is given back."""
     cloud = connection(lab, "operator")
     lacking = operator.weft("site", "plan")
     assert lacking.code == 1 and "no active images of that name" in lacking.out, lacking.out
@@ -420,12 +453,24 @@ def test_flavors_and_images(lab: Lab, operator: Person) -> None:
         allow_duplicates=True,
     )
     try:
-        _flavor_and_image(operator, cloud, image.id)
+        _flavor_and_image(operator, cloud, image.id, people("team-a"))
     finally:
         images.delete_image(image.id)
 
 
-def _flavor_and_image(operator: Person, cloud: Any, image: str) -> None:
+def _booted(operator: Person, cloud: Any, tenant: Person) -> None:
+    """A server of the flavor that has the accelerator by its alias, which stays while the pod lives."""
+    nodes = "{count: 1, flavor: part1, image: tiny, sharing: shared}"
+    (tenant.folder / "part.yaml").write_text(f"name: part\nnodes: {nodes}\nfabric: none\n")
+    good(tenant.weft("pod", "create", "-f", "part.yaml", "--wait"))
+    (server,) = [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith("weft-")]
+    has = server.flavor
+    assert (has["original_name"], has["extra_specs"]["pci_passthrough:alias"]) == ("part1", "h100:1")
+    assert "part with flavor part1" in operator.weft("site", "destroy").err
+    good(tenant.weft("pod", "release", "part", "--wait"))
+
+
+def _flavor_and_image(operator: Person, cloud: Any, image: str, tenant: Person) -> None:
     planned = good(operator.weft("site", "plan")).out
     assert "+  flavor/lab/numa4" in planned and "hw:mem_page_size=large" in planned, planned
     good(operator.weft("site", "apply", "--wait"))
@@ -440,6 +485,7 @@ def _flavor_and_image(operator: Person, cloud: Any, image: str) -> None:
     assert "hw:numa_nodes=8 → hw:numa_nodes=2" in told, told
     good(operator.weft("site", "apply", "--wait"))
     wait_for(lambda: cloud.compute.fetch_flavor_extra_specs(flavor).extra_specs["hw:numa_nodes"] == "2")
+    _booted(operator, cloud, tenant)
     good(operator.weft("site", "destroy", "--wait"))
     receipt = operator.weft("site", "receipt", "--json").json["receipt"]
     assert receipt["clean"] and {i["plane"]: i["result"] for i in receipt["items"]}["flavor"] == "clean"
