@@ -86,15 +86,8 @@ class SiteResourceVerbs(Desk):
             owner, desired = self._applied()
             if owner.state is PodState.RELEASED:
                 raise NotFoundError(f"nothing of site {owner.name} is applied")
-            records = self._store.resources(owner.id)
-            with self._store.database.statement() as tx:
-                _check_unused(tx, desired, records)
-            self._check_alone(records)
-            # No order is placed meanwhile.
-            with self._store.database.placing() as tx:
-                _check_unused(tx, desired, records)
-                by = request.caller.user_name
-                release_owner(tx, owner.id, f"destroy requested by {by}", tx.now())
+            if owner.wanted == "present":
+                self._begin_to_destroy(owner, desired, request.caller.user_name)
             return self._resources(*self._applied())
 
     def abandon_site(self, request: Request, reason: str) -> SiteResources:
@@ -141,6 +134,16 @@ class SiteResourceVerbs(Desk):
                 f"nothing of site {site} is applied; what was destroyed is in weft site receipt"
             )
         return owner, desired
+
+    def _begin_to_destroy(self, owner: OwnerRecord, desired: DesiredSite, by: str) -> None:
+        records = self._store.resources(owner.id)
+        with self._store.database.statement() as tx:
+            _check_unused(tx, desired, records)
+        self._check_alone(records)
+        # No order is placed meanwhile.
+        with self._store.database.placing() as tx:
+            _check_unused(tx, desired, records)
+            release_owner(tx, owner.id, f"destroy requested by {by}", tx.now())
 
     def _check_alone(self, records: Sequence[ResourceRecord]) -> None:
         there = {r.outside_id: r for r in records if r.outside_id}
