@@ -70,6 +70,14 @@ class RealIronic:
         answer = requests.patch(url, json={"Attributes": settings}, auth=(name, password), timeout=60)
         assert answer.ok, answer.text
 
+    def flash(self) -> None:
+        """The same with the BIOS itself: the next version of it."""
+        name, password = metal.secret_path(self.layout).read_text().split()
+        url = f"{self.layout.url('bmc')}/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate"
+        body = {"ImageURI": "http://127.0.0.1/bios", "Targets": [f"/redfish/v1/Systems/{self.node}"]}
+        answer = requests.post(url, json=body, auth=(name, password), timeout=60)
+        assert answer.ok, answer.text
+
     @property
     def disk(self) -> Path:
         return self.layout.data / "machines" / self.node
@@ -146,11 +154,11 @@ def _running(layout: Layout, site: Site, env: Path) -> Iterator[RealIronic]:
             process.wait(60)
 
 
-def list_of(ironic: RealIronic) -> Path:
-    """The lab's hardware list, of machines without networks."""
+def list_of(ironic: RealIronic, **more: object) -> Path:
+    """The lab's hardware list, of machines without networks. `more`: further defaults."""
     path = enroll.list_path(ironic.layout)
     listed = yaml.safe_load(path.read_text())
-    listed["defaults"]["interfaces"] = {"network": "noop"}
+    listed["defaults"] |= {"interfaces": {"network": "noop"}, **more}
     path.write_text(yaml.safe_dump(listed))
     return path
 

@@ -134,6 +134,22 @@ def test_a_machine_that_is_not_free_is_not_taken(rig: Rig, change: dict[str, obj
     assert why.split()[-1] in rig.facts.hosts()[NODE]
 
 
+@pytest.mark.parametrize("lasting", [True, False])
+def test_a_lock_of_ironics_is_no_error(rig: Rig, lasting: bool) -> None:
+    """It locks a node for moments, such as for its power state: it is asked again, and nobody told of a failure."""
+    locked = Reply(409, {"error_message": f"Node {NODE} is locked by host ironic1, please retry"})
+    rig.node["reservation"] = "ironic1" if lasting else None
+    rig.ironic.lies = [] if lasting else [(f"PATCH /baremetal/v1/nodes/{NODE}", locked)]
+    with pytest.raises(NotYetError):
+        rig.take()
+    rig.node["reservation"], rig.ironic.lies = None, []
+    taken = rig.take()
+    rig.node["reservation"] = "ironic1"
+    assert isinstance(rig.give_back(taken), NotYetError)
+    rig.node["reservation"] = None
+    assert rig.give_back(taken) is None and rig.node["extra"] == {}
+
+
 def test_a_machine_without_a_record_of_a_cleaning_is_not_taken(rig: Rig) -> None:
     rig.ironic.history[NODE] = []
     with pytest.raises(TemporaryError, match="no record of a cleaning"):
@@ -352,7 +368,8 @@ NIC = {"component": "nic:NIC.Slot.1", "initial_version": "28.39.1002"}
     ("now", "flashed", "why"),
     [
         ("28.39.1002", None, ""),
-        ("28.43.2566", "28.43.2566", ""),  # by a step of Ironic's own
+        # Ironic writes any change that it reads there, whoever has flashed it.
+        ("66.6.6666", "66.6.6666", "firmware of nic:NIC.Slot.1 is 66.6.6666"),
         ("66.6.6666", None, "firmware of nic:NIC.Slot.1 is 66.6.6666; it was 28.39.1002 at the enrolment"),
         ("66.6.6666", "28.43.2566", "firmware of nic:NIC.Slot.1 is 66.6.6666"),
         (None, None, "firmware of nic:NIC.Slot.1 isn't known to Ironic any more"),
@@ -361,7 +378,7 @@ NIC = {"component": "nic:NIC.Slot.1", "initial_version": "28.39.1002"}
 def test_firmware_that_the_site_lists_nowhere_is_as_it_was_at_the_enrolment(
     rig: Rig, tmp_path: Path, now: str | None, flashed: str | None, why: str
 ) -> None:
-    """Except what Ironic itself has flashed since; what is listed may be any listed version."""
+    """What is listed may be any listed version."""
     taken = rig.take()
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
@@ -373,6 +390,17 @@ def test_firmware_that_the_site_lists_nowhere_is_as_it_was_at_the_enrolment(
         assert (why in str(error) and error is not None) if why else error is None
         if not why:
             assert "all other firmware as at the enrolment" in strict.see(taken).reason
+
+
+def test_that_no_firmware_was_read_is_not_that_none_has_changed(rig: Rig, tmp_path: Path) -> None:
+    """A node with `no-firmware`, or a BMC without an inventory of it."""
+    taken = rig.take()
+    rig.use()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.empty()
+    with strictly(rig, tmp_path, Demands(unchanged=True)) as strict:
+        strict.ironic.hardware = {"firmware": []}
+        assert "Ironic has read no firmware of it" in str(strict.give_back(taken)) and strict.see_mark()
 
 
 @contextmanager

@@ -33,6 +33,8 @@ class Rig:
     enrollment: Enrollment
     stricter: OpenStackDriver
     """Of a site that demands another version of the BIOS."""
+    jealous: OpenStackDriver
+    """Of a site that demands the firmware of the enrolment."""
 
     def enroll(self, again: bool = False, dry: bool = False) -> Inspected:
         given = read_input(self.ironic.layout.site_path, list_of(self.ironic))
@@ -66,8 +68,10 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         facts = OpenStackFacts(sessions, machines=[ironic.node], site="lab")
         other = Sessions("weft", [file], cleaning=Demands(firmware={"bios": frozenset({"2.15.0"})}))
         stricter = OpenStackDriver("lab", other, machines=True)
-        yield Rig(ironic, driver, facts, machine, Enrollment(sessions), stricter)
-        for each in (driver, stricter, sessions, other):
+        same = Sessions("weft", [file], cleaning=Demands(unchanged=True))
+        jealous = OpenStackDriver("lab", same, machines=True)
+        yield Rig(ironic, driver, facts, machine, Enrollment(sessions), stricter, jealous)
+        for each in (driver, stricter, jealous, sessions, other, same):
             each.close()
 
 
@@ -153,7 +157,8 @@ def test_a_bios_that_a_tenant_has_changed_keeps_the_machine_until_it_is_as_the_s
     assert "firmware of bios and 3 BIOS settings as the site lists them" in proof
 
 
-def test_a_skipped_cleaning_is_none(rig: Rig) -> None:
+def test_a_skipped_cleaning_is_none_and_flashed_firmware_is_found_by_the_next(rig: Rig) -> None:
+    """Ironic reads versions from the BMC at the end of each cleaning, and remembers those of the enrolment."""
     taken = rig.take()
     rig.ironic.ask(
         "PATCH",
@@ -168,9 +173,13 @@ def test_a_skipped_cleaning_is_none(rig: Rig) -> None:
     rig.ironic.ask(
         "PATCH", f"nodes/{rig.ironic.node}", [{"op": "replace", "path": "/automated_clean", "value": True}]
     )
+    rig.ironic.flash()
     rig.ironic.provision("manage", "manageable")
     rig.ironic.provision("provide", "available")
-    assert rig.give_back(taken) is None
+    assert "firmware of bios is 2.15.1; the site allows 2.14.1" in str(rig.give_back(taken))
+    refused = rig.jealous.delete(SCOPE, [rig.machine], {rig.machine.key: taken})[rig.machine.key].error
+    assert "firmware of bios is 2.15.1; it was 2.14.1 at the enrolment" in str(refused)
+    assert rig.see(taken).there
 
 
 def test_a_machine_that_ironic_does_not_know_is_said_by_name(rig: Rig) -> None:

@@ -42,7 +42,7 @@ class Demands:
     Attributes:
         steps: as interface.step.
         firmware: component -> versions that are allowed.
-        unchanged: all other components have the version that Ironic read first, or has flashed itself.
+        unchanged: all other components have the version that Ironic read first.
         bios: setting -> value.
     """
 

@@ -39,7 +39,7 @@ def firmware_differences(own: Project, machine: str, demands: Demands) -> tuple[
         rows = _rows(own, machine, "firmware", "component", "current_version")
         found += _versions(demands.firmware, _values(rows, "component", "current_version"))
         if demands.unchanged:
-            found += _changed(rows, demands.firmware)
+            found += _changed(rows, demands.firmware) if rows else ("Ironic has read no firmware of it",)
     if demands.bios:
         rows = _rows(own, machine, "bios", "name", "value")
         found += _settings(demands.bios, _values(rows, "name", "value"))
@@ -58,8 +58,9 @@ def _changed(rows: Sequence[Json], listed: Container[str]) -> Iterator[str]:
     """Of components that the site has no list for."""
     for row in rows:
         name, now = str(row["component"]), row["current_version"]
-        first, flashed = row.get("initial_version"), row.get("last_version_flashed")
-        if name in listed or (now is not None and now in (first, flashed)):
+        first = row.get("initial_version")
+        # `last_version_flashed` is every change that Ironic has read, whoever made it: it proves nothing.
+        if name in listed or (now is not None and now == first):
             continue
         told = f"is {now}" if now else "isn't known to Ironic any more"
         yield f"firmware of {name} {told}; it was {first or 'not known'} at the enrolment"

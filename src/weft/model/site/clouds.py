@@ -181,7 +181,7 @@ class Cloud(Document):
     firmware_unchanged: bool = Field(
         default=False,
         description="Bare metal: after cleaning, firmware that `firmware` doesn't list must have the version that "
-        "Ironic read at the machine's enrolment, or that Ironic itself has flashed since.",
+        "Ironic read at the machine's enrolment. After an upgrade, list the new version in `firmware`.",
     )
     bios_settings: dict[FirmwareComponent, str] = Field(
         default_factory=dict,
