@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,11 +18,12 @@ from weft.model.ids import format_guid
 from weft.model.problem import ProblemKind
 from weft.model.resources import Observed, Outcome, Resource, Status
 from weftlab.ufm import Dialect
-from weftlab.ufm.inventory import VirtualPort
+from weftlab.ufm.inventory import Inventory, VirtualPort
 from weftlab.ufm.pkeys import USER_EXT
 from weftlab.ufm.state import State
 
 KEY = 0x101
+Row = dict[str, Any]
 
 
 @pytest.fixture
@@ -716,3 +718,86 @@ def test_a_virtual_port_that_is_not_there_yet(rig: UfmRig) -> None:
     assert create(rig, wanted).error is None and seen(rig, wanted).status is Status.SETTLED
     items = rig.driver.clean(spec(wanted), rig.driver.snapshot()).items
     assert any(i.result == "not clean" and format_guid(0x1234) in i.subject for i in items)
+
+
+# -- bare-metal machines, without an agent -----------------------------------------------------------------------
+
+FLASHED = 0x0002C90300FFFF01
+
+
+def _down(rows: dict[int, Row], one: int, other: int) -> None:
+    rows[one].update(physical_state="Down", logical_state="Down", peer="N/A")
+
+
+def _coming_up(rows: dict[int, Row], one: int, other: int) -> None:
+    """It has a link, and the table that it had: its subnet manager doesn't sweep."""
+    rows[one].update(logical_state="Initialize")
+
+
+def _dropped(rows: dict[int, Row], one: int, other: int) -> None:
+    del rows[one]
+
+
+def _flashed(rows: dict[int, Row], one: int, other: int) -> None:
+    theirs = {
+        **rows[one],
+        "guid": f"{FLASHED:016x}",
+        "systemID": f"{FLASHED:016x}",
+        "name": f"{FLASHED:016x}_1",
+    }
+    _down(rows, one, other)
+    rows[FLASHED] = theirs
+
+
+def _swapped(rows: dict[int, Row], one: int, other: int) -> None:
+    rows[one]["peer"], rows[other]["peer"] = rows[other]["peer"], rows[one]["peer"]
+
+
+@pytest.mark.parametrize(
+    ("change", "port", "place", "told"),
+    [
+        (None, "clean", "clean", "where the site has it"),
+        (_down, "clean", "clean", "its port is down"),
+        (_coming_up, "unknown", "clean", "UFM shows it as Initialize, Link Up"),
+        (_dropped, "unknown", "unknown", "UFM doesn't list it"),
+        (_flashed, "clean", "not clean", f"{format_guid(FLASHED)} is seen at"),
+        (_swapped, "clean", "not clean", "the site has it at"),
+    ],
+)
+def test_of_a_machine_that_is_off_ufms_word_is_proof_if_no_other_adapter_is_at_its_place(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[dict[int, Row], int, int], None] | None,
+    port: str,
+    place: str,
+    told: str,
+) -> None:
+    rig = UfmRig(tmp_path, agents=False)
+    machine = {"machine": "12345678-0000-4000-8000-000000000001"}
+    nodes = [n.model_copy(update=machine) if n.role == "compute" else n for n in rig.site.nodes]
+    rig.site = rig.site.model_copy(update={"nodes": tuple(nodes)})
+    driver = rig.another_driver()
+    one, other = [n.hcas[0].port_guid for n in nodes if n.role == "compute"][:2]
+    listed = Inventory.ports
+
+    def changed(self: Inventory, query: Mapping[str, str]) -> list[Row]:
+        rows = {int(row["guid"], 16): row for row in listed(self, query)}
+        if change is not None:
+            change(rows, one, other)
+        return list(rows.values())
+
+    monkeypatch.setattr(Inventory, "ports", changed)
+    former = spec(segment(KEY, [format_guid(one), format_guid(other)]))
+    items = driver.clean(former, driver.snapshot()).items
+    mine = {i.plane: (i.result, i.seen) for i in items if format_guid(one) in i.subject}
+    assert mine["ufm port"][0] == port and mine["adapter"][0] == place
+    assert told in " ".join(seen for _, seen in mine.values())
+    assert "UFM's inventory: " in mine["adapter"][1]
+
+
+def test_of_hosts_of_virtual_machines_no_place_is_in_the_receipt(tmp_path: Path) -> None:
+    rig = UfmRig(tmp_path, agents=False)
+    rig.blind(rig.ports()[0])
+    items = rig.driver.clean(spec(segment(KEY, rig.ports()[:2])), rig.driver.snapshot()).items
+    assert [i.result for i in items if i.plane == "ufm port"] == ["unknown", "clean"]
+    assert not [i for i in items if i.plane == "adapter"]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from weft.drivers.ufm.functions import still_up
 from weft.drivers.ufm.partitions import members_of
 from weft.drivers.ufm.snapshot import UfmSnapshot
-from weft.drivers.wire.items import UNREAD_SHOWN, Plane, wire_items
+from weft.drivers.wire.items import UNREAD_SHOWN, Plane, identity_items, wire_items
 from weft.model.fabric import EvidenceItem
 from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, format_guid, format_pkey
@@ -81,6 +81,7 @@ def clean_items(segment: SegmentSpec, seen: UfmSnapshot, alone: str) -> Iterator
                 yield _member(guid, guid in listed, seen, up.get(guid, ()))
         return
     for guid in members:
+        yield from identity_items(seen.site, seen.where, guid, "UFM's inventory: ")
         yield _member(guid, guid in listed, seen, up.get(guid, ()))
     yield _elsewhere(number, members, seen)
 

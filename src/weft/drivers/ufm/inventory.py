@@ -28,6 +28,7 @@ class UfmPort:
         guid: of the port (a switch's ports have the switch's).
         node: GUID of the adapter or the switch.
         active: whether it can carry traffic now.
+        down: whether it has no link. One that is neither comes up, with the table that it has.
         state: UFM's own words.
     """
 
@@ -36,6 +37,7 @@ class UfmPort:
     number: int
     host: bool
     active: bool
+    down: bool
     state: str
     description: str
     peer: tuple[int, int] | None
@@ -193,6 +195,7 @@ def _port(row: dict[str, Any]) -> UfmPort:
         number=number,
         host=str(row.get("description") or "").startswith("Computer"),
         active=logical == "Active",
+        down=logical == "Down",
         state=f"{logical or 'no state'}, {row.get('physical_state') or 'no link state'}",
         description=str(row.get("node_description") or ""),
         peer=_peer(str(row.get("peer") or "")),

@@ -9,7 +9,7 @@ from weft.drivers.ufm.eyes import Looked
 from weft.drivers.ufm.inventory import UfmPort, VirtualPort
 from weft.drivers.ufm.partitions import Listing
 from weft.drivers.wire.items import port_seen
-from weft.drivers.wire.places import machine_places
+from weft.drivers.wire.places import LeafPort, Where, machine_places
 from weft.model.fabric import Configured, Place, PortSeen, Snapshot
 from weft.model.ids import format_guid
 from weft.model.mark import Mark
@@ -99,15 +99,28 @@ class UfmSnapshot(Snapshot):
     def down(self, guid: int) -> str:
         """Of a machine's port that nobody answers at: what says that it is down; empty: nothing does.
 
-        A machine that was cleaned is off. Without an agent that is UFM's word, as all else is.
+        A machine that was cleaned is off. Without an agent that is UFM's word, as all else is. A port that has a link
+        and isn't active comes up with the table that it has: such as while the subnet manager doesn't sweep.
         """
-        if guid not in machine_places(self.site, self.fabric):
-            return ""
         if self.looked:
             found = self.looked.wire.where.down(guid)
             return f"nothing is seen at its leaf port {found[0].text}" if found else ""
-        port = self.inventory.get(guid)
-        return f"UFM shows it as {port.state}" if port is not None and not port.active else ""
+        port = self.inventory.get(guid) if guid in machine_places(self.site, self.fabric) else None
+        return f"UFM shows it as {port.state}" if port is not None and port.down else ""
+
+    @cached_property
+    def where(self) -> Where:
+        """Where machines' adapters are, by UFM's inventory, which has leaves by their GUIDs alone, and says nothing of
+        a leaf's port: that one is idle whose adapter is down."""
+        machines = machine_places(self.site, self.fabric)
+        known = {guid: place for guid, place in machines.items() if place.guid is not None}
+        seen = {
+            port.guid: LeafPort(format_guid(port.peer[0]), *port.peer)
+            for port in self.inventory.values()
+            if port.peer is not None and not port.down and (port.guid in known or port.guid not in machines)
+        }
+        idle = {(p.guid or 0, p.port): frozenset[int]() for guid, p in known.items() if self.down(guid)}
+        return Where(machines, idle, seen)
 
     def named(self, guid: int) -> str:
         """For people: `node/adapter`, with `virtual port` for a VF's."""

@@ -95,7 +95,7 @@ def port_seen(site: Site, table: PortTable) -> PortSeen:
 def wire_items(reading: WireReading, pkey: int, members: Collection[int]) -> Iterator[EvidenceItem]:
     """Former members' ports and leaf ports individually, then all others together."""
     for guid in members:
-        yield from _identity(reading, guid)
+        yield from identity_items(reading.site, reading.where, guid)
         yield from _port(reading, guid, pkey)
     yield _elsewhere(reading, pkey, frozenset(members))
 
@@ -145,14 +145,18 @@ def _port_that_is_down(
     )
 
 
-def _identity(reading: WireReading, guid: int) -> Iterator[EvidenceItem]:
-    """That a machine's adapter has the GUID that the site has: whoever had root on it may have given it another."""
-    if (found := reading.where.identity(guid)) is None:
+def identity_items(site: Site, where: Where, guid: int, by: str = "") -> Iterator[EvidenceItem]:
+    """That a machine's adapter has the GUID that the site has: whoever had root on it may have given it another.
+
+    Args:
+        by: who says so, if it wasn't read from the fabric itself.
+    """
+    if (found := where.identity(guid)) is None:
         return
     good, seen = found
-    subject = f"{port_name(reading.site, guid)} {format_guid(guid)}"
+    subject = f"{port_name(site, guid)} {format_guid(guid)}"
     result = "unknown" if good is None else "clean" if good else "not clean"
-    yield EvidenceItem(Plane.ADAPTER, subject, result, seen, nodes_of_port(reading.site, guid))
+    yield EvidenceItem(Plane.ADAPTER, subject, result, by + seen, nodes_of_port(site, guid))
 
 
 def _elsewhere(reading: WireReading, pkey: int, members: frozenset[int]) -> EvidenceItem:
