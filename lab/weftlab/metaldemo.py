@@ -97,6 +97,19 @@ class MetalDemo(Demo):
         if set(tags.values()) != {str(PARKING)}:
             raise SystemExit("weft demo: ports of free machines must be parked")
 
+    def records(self) -> None:
+        """What the receipt says of the machines; the demo fails unless each was cleaned, and its adapter seen."""
+        items = json.loads((self.folder / "receipt.json").read_text())["receipt"]["items"]
+        for item in (i for i in items if i["plane"] in ("machine", "adapter")):
+            print(f"{item['result']}: {item['subject']}: {item['seen']}", flush=True)
+        places = [i for i in items if (i["plane"], i["result"]) == ("adapter", "clean")]
+        for node in machines(self.lab.site):
+            cleaned = [i for i in items if i["plane"] == "machine" and str(node.machine) in i["subject"]]
+            if [i["result"] for i in cleaned] != ["clean"] or "disks erased" not in cleaned[0]["seen"]:
+                raise SystemExit(f"weft demo: the receipt lacks the cleaning of {node.name}")
+        if len(places) != len(machines(self.lab.site)):
+            raise SystemExit("weft demo: the receipt doesn't say of each machine where its adapter is")
+
     def run(self) -> None:
         key = make_key(self.folder)
         pod = POD.format(flavor=FLAVOR, image=NAME, key=key.with_suffix(".pub").read_text().strip())
@@ -124,10 +137,7 @@ class MetalDemo(Demo):
         self.weft("pod", "release", "demo", "--wait")
         self.weft("pod", "receipt", "demo", "--json", save="receipt.json")
         self.weft("receipt", "verify", "receipt.json")
-        items = json.loads((self.folder / "receipt.json").read_text())["receipt"]["items"]
-        for item in items:
-            if item["plane"] == "machine":
-                print(f"{item['result']}: {item['subject']}: {item['seen']}", flush=True)
+        self.records()
         self.ironic()
         self.disks(used=False)
         self.switch()

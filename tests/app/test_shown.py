@@ -53,6 +53,15 @@ def test_a_field_that_is_added_is_hidden(model: type[BaseModel]) -> None:
     assert [getattr(told, name) for name in new] == ["(hidden)", "", None]
 
 
+def test_no_id_says_which_machine_it_is() -> None:
+    """Nova names hypervisors to no tenant; the driver's ids of a machine, and of a server without Nova, have it."""
+    one = next(r for r in _POD.resources if r.kind == "server")
+    ids = {"server": "an-instance@a-node", "machine": "a-node@a-pod", "port": "a-port"}
+    told = {kind: shown(one.model_copy(update={"kind": kind, "id": id_})).id for kind, id_ in ids.items()}
+    assert told == {"server": "an-instance", "machine": "(hidden)", "port": "a-port"}
+    assert shown(one.model_copy(update={"kind": "machine", "id": ""})).id == ""
+
+
 def _within(value: object) -> Iterator[BaseModel]:
     """A document and all those in it."""
     if isinstance(value, BaseModel):

@@ -153,7 +153,10 @@ class Enroller:
         try:
             return self._look(self._given.site.node_by_name[name], self._given.listed.of(name))
         except WeftError as error:
-            made, going = tuple(self._made[name]), isinstance(error, TemporaryError)
+            made = tuple(self._made[name])
+            going = (
+                isinstance(error, TemporaryError) and not error.alarming
+            )  # a person's: such as missing rights
             return Inspected(machine=name, state="", made=made, differences=(str(error),)), going
 
     def _look(self, node: Node, listed: ListedMachine) -> tuple[Inspected, bool]:

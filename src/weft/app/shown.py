@@ -168,6 +168,12 @@ def _is_told(resource: ResourceView) -> bool:
     return kind is not None and kind.row.shown is not None
 
 
+def _id(resource: ResourceView) -> str:
+    """As the tenant's own cloud would show it: not which machine it is, nor of a server on which."""
+    kind, told = kind_named(resource.kind), resource.id or ""
+    return HIDDEN if told and kind is not None and kind.row.cleaned else told.partition("@")[0]
+
+
 def _applied_change(applied: Applied) -> PodChange | None:
     there = {r.key for r in applied.pod.resources if _is_told(r)}
     return applied.change and _change(applied.change, there)
@@ -276,7 +282,8 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
         _row(ServerView, "name node management_address rdma_addresses floating_ip"),
         _row(
             ResourceView,
-            "key kind name where state id started_at finished_at differences",
+            "key kind name where state started_at finished_at differences",
+            id=_id,
             reason=lambda one: sayings.step(one.reason, at_rest=one.state in ("settled", "absent")),
         ),
         _row(

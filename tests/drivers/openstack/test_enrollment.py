@@ -275,6 +275,17 @@ def test_an_answer_that_is_none_makes_nothing_available(rig: Rig, lie: Reply, wh
     assert rig.ironic.nodes.get(rig.ids[0], {}).get("provision_state") in (None, "enroll")
 
 
+@pytest.mark.parametrize("line", ["POST /baremetal/v1/nodes", "GET /baremetal/v1/nodes/.*"])
+def test_who_lacks_the_rights_is_told_at_once(rig: Rig, line: str) -> None:
+    """Asking again for an hour would give nobody a role."""
+    rig.ironic.lies = [(line, LIES["forbidden"])]
+    told = rig.enroll(patience=3600.0)
+    assert [m.state for m in told.machines] == ["", ""]
+    assert all("HTTP 403 Access was denied" in " ".join(m.differences) for m in told.machines)
+    assert len([a for a in rig.ironic.asked if a.startswith(line[:4]) and "/baremetal/" in a]) == 2
+    assert not rig.ironic.nodes
+
+
 def test_a_secret_that_others_may_read_and_every_other_mistake_is_named(rig: Rig) -> None:
     secret = rig.list.parent / "secret"
     secret.chmod(0o644)

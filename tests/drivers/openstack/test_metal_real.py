@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ class Rig:
         assert self.give_back() is None
 
     @property
-    def node(self) -> dict[str, object]:
+    def node(self) -> dict[str, Any]:
         return self.ironic.ask("GET", f"nodes/{self.ironic.node}")
 
 
@@ -84,12 +85,16 @@ class Rig:
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("ironic")
     with real_ironic(folder) as ironic, tiny_cloud() as (cloud, text):
-        cloud.things["images"] = [{"id": IMAGE, "name": "tiny", "status": "active"}]
+        image = {"id": IMAGE, "status": "active"}
+        cloud.things["images"] = [
+            {**image, "name": "tiny", "trait:CUSTOM_NVME": "required"},
+            {**image, "name": "picky", "trait:CUSTOM_TPM": "required"},
+        ]
         file = folder / "clouds.yaml"
         own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
         file.write_text("\n".join([*own, f"    baremetal_endpoint_override: {ironic.url}"]) + "\n")
         sessions = Sessions("weft", [file])
-        given = read_input(ironic.layout.site_path, list_of(ironic))
+        given = read_input(ironic.layout.site_path, list_of(ironic, traits=["CUSTOM_NVME"]))
         (seen,) = (
             Enroller(given, Enrollment(sessions), False, False, lambda line: None).run(PATIENCE).machines
         )
@@ -123,6 +128,8 @@ def test_from_a_free_machine_to_a_server_and_back(rig: Rig) -> None:
     server = rig.create()
     assert isinstance(server, str) and server.endswith(f"@{rig.ironic.node}")
     assert rig.create() == server, "asked twice"
+    told = rig.node
+    assert (told["traits"], told["instance_info"]["traits"]) == (["CUSTOM_NVME"], ["CUSTOM_NVME"])
     seen = rig.wait(server, Status.SETTLED)
     assert (seen.facts["status"], seen.facts["host"]) == ("ACTIVE", rig.ironic.node)
     assert (rig.ironic.disk / "image").read_text() == IMAGE
@@ -132,7 +139,7 @@ def test_from_a_free_machine_to_a_server_and_back(rig: Rig) -> None:
     assert in_iso(drive, "/openstack/latest/user_data") == "#!/bin/sh"
     (one,) = rig.facts.on_hosts([rig.ironic.node])[rig.ironic.node].occupants
     assert (one.id, one.runs) == (server, True)
-    assert server in rig.facts.built(before)
+    assert server in rig.facts.built(before, lambda: [server])
     assert rig.facts.endings(PROJECT, [server])[server].how is Ended.NOT_DESTROYED
     assert isinstance(rig.give_back(), NotYetError), "it has its server"
     assert rig.delete(server) is None
@@ -142,6 +149,18 @@ def test_from_a_free_machine_to_a_server_and_back(rig: Rig) -> None:
     rig.leave(server)
     assert list(rig.ironic.disk.iterdir()) == []
     assert rig.node["extra"] == {}
+
+
+def test_an_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) -> None:
+    """Ironic compares them, too: the machine is given, and stays free of it."""
+    rig.take()
+    spec = rig.server.spec.model_copy(update={"image": "picky"})
+    picky = rig.server.model_copy(update={"spec": spec})
+    error = rig.driver.create(SCOPE, [picky], {})[picky.key].error
+    assert isinstance(error, TemporaryError) and error.alarming and "CUSTOM_TPM" in str(error)
+    given = rig.see()
+    assert [d.field for d in given.differences] == ["deployed"] and rig.node["provision_state"] == "available"
+    rig.leave(given.id)
 
 
 def test_whoever_is_quicker_has_the_machine(rig: Rig) -> None:
@@ -205,12 +224,13 @@ def test_what_a_tenant_asks_of_its_server(rig: Rig) -> None:
     server = rig.create()
     assert isinstance(server, str)
     rig.wait(server, Status.SETTLED)
-    rig.facts.act(PROJECT, server, Action.RESET)
-    end = time.monotonic() + PATIENCE
-    while rig.node["reservation"] or rig.node["target_power_state"]:
-        assert time.monotonic() < end
-        time.sleep(0.5)
-    assert rig.wait(server, Status.SETTLED).facts["status"] == "ACTIVE"
+    for action in (Action.RESET, Action.REBOOT):
+        rig.facts.act(PROJECT, server, action)
+        end = time.monotonic() + PATIENCE
+        while rig.node["reservation"] or rig.node["target_power_state"]:
+            assert time.monotonic() < end
+            time.sleep(0.5)
+        assert rig.wait(server, Status.SETTLED).facts["status"] == "ACTIVE"
     password = rig.facts.act(PROJECT, server, Action.RESCUE)
     assert password
     rig.ironic.await_state("rescue")

@@ -49,6 +49,7 @@ class TinyIronic(TinyCloud):
         inspections: node -> what its last inspection has found.
         hardware: `firmware` and `bios` of every node.
         attached: node -> ids of the Neutron ports that are attached.
+        at: Neutron port that is attached -> port of Ironic's: the one that was asked for, or the first that was free.
         provisioned: what was sent with each change of a provision state.
         max_limit: rows of a page of nodes at most.
         asides: (pattern of method and path, what happens right before it is answered), each once.
@@ -64,6 +65,7 @@ class TinyIronic(TinyCloud):
     inspections: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     hardware: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     attached: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    at: dict[str, str] = field(default_factory=dict[str, str])
     provisioned: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     max_limit: int = 1000
     asides: list[tuple[str, Callable[[], None]]] = field(default_factory=list[tuple[str, Callable[[], None]]])
@@ -95,7 +97,7 @@ class TinyIronic(TinyCloud):
         self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
         self.conductors = [{"hostname": "ironic1", "alive": True}]
         self.max_limit, self.asides, self.stuck = 1000, [], False
-        self.attached, self.provisioned, self.losing = {}, [], []
+        self.attached, self.at, self.provisioned, self.losing = {}, {}, [], []
         self.ports, self.findings, self.inspections, self.hardware = [], {}, {}, {}
 
     def clean(self, node: str, at: str) -> None:
@@ -179,10 +181,16 @@ class TinyIronic(TinyCloud):
             return Reply(200, {"vifs": [{"id": one} for one in held]})
         if method == "POST" and body["id"] in held:
             return Reply(409, {"error_message": f"VIF {body['id']} is already attached"})
-        if method == "POST":
-            held.append(body["id"])
-        else:
+        if method == "DELETE":
             held.remove(vif[0])
+            self.at.pop(vif[0], None)
+            return Reply(204)
+        mine = [p["uuid"] for p in self.ports if p["node_uuid"] == node]
+        free = [p for p in mine if p not in self.at.values() and p == body.get("port_uuid", p)]
+        if mine and not free:
+            return Reply(400, {"error_message": f"No free port for VIF {body['id']}"})
+        held.append(body["id"])
+        self.at |= {body["id"]: free[0]} if free else {}
         return Reply(204)
 
     @staticmethod
@@ -252,11 +260,12 @@ class TinyIronic(TinyCloud):
             instance_info={},
             provision_updated_at="2026-11-22T21:00:01+00:00",
         )
-        self.attached[node] = []
+        self.attached[node], self.at = [], {}
 
     def _page(self, query: dict[str, list[str]]) -> dict[str, Any]:
         """As Ironic pages: a full page has a next one, which may be empty."""
-        ids = list(self.nodes)
+        state = query.get("provision_state", [None])[0]
+        ids = [i for i, node in self.nodes.items() if state in (None, node["provision_state"])]
         start = ids.index(query["marker"][0]) + 1 if "marker" in query else 0
         shown = ids[start : start + self.max_limit]
         page: dict[str, Any] = {"nodes": [self.nodes[i] for i in shown]}

@@ -82,7 +82,8 @@ def provision(own: Project, asked: str, machine: str, body: Json) -> None:
 def refused(own: Project, asked: str, machine: str, why: str) -> TemporaryError:
     """`NotYetError` if Ironic works on it: it locks a node for moments, such as for its power state."""
     node = read_node(own, machine)
-    if node["provision_state"] in ON_ITS_WAY or node.get("reservation"):
+    # A lock may be over by the time the node is read.
+    if node["provision_state"] in ON_ITS_WAY or node.get("reservation") or "is locked" in why:
         said = f"its machine is {node['provision_state']}, and Ironic works on it"
         return NotYetError(asked, "Ironic", said)
     return TemporaryError(asked, "Ironic", why[:500], alarming=True)

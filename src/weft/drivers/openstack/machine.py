@@ -17,6 +17,7 @@ from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ou
 from weft.drivers.openstack.cleaning import Cleaning, last_cleaning
 from weft.drivers.openstack.console import console_hindrance, wait_for_console
 from weft.drivers.openstack.firmware import firmware_differences, firmware_text
+from weft.drivers.openstack.instances import patch_node
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
 from weft.drivers.openstack.nodes import (
     GONE,
@@ -115,14 +116,14 @@ class Machines(KindDriver):
                 raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
             text = call.text(resource.key)
             call.scope.fence()  # the readings took their time
-            made = _patch(call.own, asked, machine, {"op": "add", "path": f"/extra/{MARK}", "value": text})
-            return _row(made).id
+            change = {"op": "add", "path": f"/extra/{MARK}", "value": text}
+            return _row(patch_node(call.own, asked, machine, [change])).id
 
         return outcomes_of(call, wanted, one)
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         change = {"op": "add", "path": f"/extra/{MARK}", "value": call.text(resource.key)}
-        _patch(call.own, f"mark machine {resource.node}", str(row.raw["uuid"]), change)
+        patch_node(call.own, f"mark machine {resource.node}", str(row.raw["uuid"]), [change])
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         """Take the mark off, once the machine is proved clean.
@@ -143,7 +144,7 @@ class Machines(KindDriver):
         if row.mark is None:
             return
         _still_marked(project, asked, row, fence)
-        _patch(project, asked, machine, {"op": "remove", "path": f"/extra/{MARK}"})
+        patch_node(project, asked, machine, [{"op": "remove", "path": f"/extra/{MARK}"}])
 
 
 def _still_marked(own: Project, asked: str, row: Row, fence: Fence) -> Json:
@@ -218,14 +219,6 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
     if wrong := firmware_differences(own, machine, demands):
         return f"it was cleaned, but isn't as the site demands: {'; '.join(wrong)}"[:500]
     return replace(found, checked=firmware_text(demands))
-
-
-def _patch(own: Project, asked: str, machine: str, change: Mapping[str, str]) -> Json:
-    answer = own.baremetal.ask(asked, "PATCH", f"/v1/nodes/{machine}", json=[change], ok=(409,))
-    if not answer.fine:
-        # Locked by a conductor, which works on it.
-        raise TemporaryError(asked, "Ironic", answer.sentence())
-    return dict(answer.body)
 
 
 def _row(node: Json) -> Row:

@@ -246,18 +246,21 @@ class MetalServers(KindDriver):
 def _attach(call: Call, asked: str, node: Json, vifs: Sequence[str]) -> None:
     """Each Neutron port to the machine's port with its MAC address; one without such a port to any of its network's.
 
-    Ironic would choose any port of the physical network, and give the Neutron port that one's address.
+    Ironic would choose any port of the physical network, and give the Neutron port that one's address. So those with
+    such a port come first: it isn't another's by then.
     """
     machine = str(node["uuid"])
     params = {"node": machine, "detail": "true"}
     listed = call.own.baremetal.listing(f"list ports of machine {machine}", "/v1/ports", "ports", params)
     by_mac = {str(port["address"]).lower(): str(port["uuid"]) for port in listed}
+    pins: dict[str, str | None] = {}
     for vif in vifs:
         call.scope.fence()
         use = {"device_id": node["instance_uuid"], "device_owner": MACHINES}
         changed = call.project.network.ask(asked, "PUT", f"/ports/{vif}", json={"port": use})
         port = call.project.network.part(asked, changed, "port", reading=False)
-        pinned = by_mac.get(str(port.get("mac_address")).lower())
+        pins[vif] = by_mac.get(str(port.get("mac_address")).lower())
+    for vif, pinned in sorted(pins.items(), key=lambda one: one[1] is None):
         still_has(call.own, asked, server_id(node), call.scope.fence, "available")
         body = {"id": vif, **({"port_uuid": pinned} if pinned else {})}
         answer = call.own.baremetal.ask(asked, "POST", f"/v1/nodes/{machine}/vifs", json=body, ok=(400, 409))
