@@ -141,7 +141,7 @@ class LeanCloud(FakeCloud):
     def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:
         return {}
 
-    def built(self, since: datetime) -> Collection[str]:
+    def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
         with self._lock:
             at = self.clock.monotonic()
             from_ = at - (self.clock.now() - since).total_seconds()

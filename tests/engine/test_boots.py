@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +14,7 @@ from tests.engine.house import ORDER, QUICK, House
 from tests.engine.test_takes import sql
 from tests.helpers.explained import scanned
 from tests.helpers.waiting import wait_for
-from weft.engine import bootkeeper
+from weft.engine import asking
 from weft.engine.bootkeeper import BootKeeper
 from weft.engine.database import Database
 from weft.engine.held import Held
@@ -23,10 +23,13 @@ from weft.engine.reconciler import Reconciler
 from weft.engine.records import PodRecord
 from weft.engine.settings import LoopSettings
 from weft.engine.visitor import Look
+from weft.model.errors import NotYetError
 from weft.model.pod import PodState
-from weft.model.resources import Kind
+from weft.model.resources import Kind, Outcome, Resource
+from weft.ports.resources import Scope
 from weft.testing.cloud import FakeCloud, Fault
 
+Awaited = Callable[[], Collection[str]]
 SLOW = replace(QUICK, first_poll_servers=600.0, last_poll_servers=600.0, patience_servers=3600.0)
 """Looks at what boots are ten minutes apart."""
 
@@ -85,6 +88,25 @@ def test_a_pod_whose_servers_have_booted_is_ready_without_its_turn(house: House)
     assert (state(house, pod), state(house, other)) == (PodState.READY, PodState.BOOTING)
 
 
+def test_what_could_not_be_asked_for_yet_is_asked_for_soon(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service is busy for a moment: a look at what boots wouldn't show that it no longer is."""
+    create, left = house.cloud.create, [1]
+
+    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+        if wanted[0].kind is Kind.SERVER and left:
+            left.pop()
+            busy = NotYetError("create a server", "Ironic", "a conductor works on its machine")
+            return {r.key: Outcome(error=busy) for r in wanted}
+        return create(scope, wanted, ids)
+
+    monkeypatch.setattr(house.cloud, "create", told)
+    pod = house.order()
+    wait_for(lambda: not house.worker.run_once() and len(house.cloud.servers) == 2, seconds=10)
+    assert not left and not [e for e in house.store.events(pod.id, 0) if e.type == "error"]
+
+
 def test_it_is_woken_once_for_what_it_has_not_seen(house: House) -> None:
     """Two keepers look, and what one of the servers became is written down: nothing is left to be told."""
     pod = booting(house)
@@ -134,12 +156,12 @@ def test_a_cloud_that_hangs_keeps_no_other_from_being_looked_at(
     boot(house, pod)
     answer = house.cloud.built
 
-    def hanging(since: datetime) -> Collection[str]:
+    def hanging(since: datetime, awaited: Awaited) -> Collection[str]:
         asked.append(since)
         assert goes_on.wait(60)
-        return answer(since)
+        return answer(since, awaited)
 
-    monkeypatch.setattr(bootkeeper, "PATIENCE", 0.05)
+    monkeypatch.setattr(asking, "PATIENCE", 0.05)
     monkeypatch.setattr(house.cloud, "built", hanging)
     for _ in range(3):
         boots.look()
@@ -182,7 +204,7 @@ def test_what_was_asked_last_is_known_to_the_next_worker(
     """It asks for what changed since then; what was not answered is asked again."""
     booting(house)
     answer, since = house.cloud.built, list[datetime]()
-    monkeypatch.setattr(house.cloud, "built", lambda at: since.append(at) or answer(at))
+    monkeypatch.setattr(house.cloud, "built", lambda at, awaited: since.append(at) or answer(at, awaited))
     keeper(house).look()
     house.cloud.plant(Fault.UNREACHABLE, verb="built")
     for _ in range(3):
@@ -194,8 +216,8 @@ def test_what_was_asked_last_is_known_to_the_next_worker(
 def test_if_who_asks_dies_another_one_does(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     pod, goes_on, answer = booting(house), threading.Event(), house.cloud.built
     boot(house, pod)
-    monkeypatch.setattr(bootkeeper, "PATIENCE", 0.05)
-    monkeypatch.setattr(house.cloud, "built", lambda at: goes_on.wait(60) and answer(at))
+    monkeypatch.setattr(asking, "PATIENCE", 0.05)
+    monkeypatch.setattr(house.cloud, "built", lambda at, awaited: goes_on.wait(60) and answer(at, awaited))
     keeper(house).look()
     monkeypatch.setattr(house.cloud, "built", answer)
     other = keeper(house)
@@ -263,12 +285,12 @@ def test_an_answer_that_comes_late_ends_nobody_elses_turn(
     booting(house)
     answer, goes_on, asked = house.cloud.built, threading.Event(), list[datetime]()
 
-    def slow(since: datetime) -> Collection[str]:
+    def slow(since: datetime, awaited: Awaited) -> Collection[str]:
         asked.append(since)
         assert goes_on.wait(60)
-        return answer(since)
+        return answer(since, awaited)
 
-    monkeypatch.setattr(bootkeeper, "PATIENCE", 0.05)
+    monkeypatch.setattr(asking, "PATIENCE", 0.05)
     monkeypatch.setattr(house.cloud, "built", slow)
     keeper(house).look()
     over(house)

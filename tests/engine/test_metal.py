@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.house import House, impatient
+from tests.engine.house import QUICK, House, impatient
 from tests.engine.test_killed import FateOfRequests, killed_at
 from weft.app.shown import shown
+from weft.engine import asking
+from weft.engine.bootkeeper import BootKeeper
 from weft.engine.database import Database
 from weft.engine.machinekeeper import MachineKeeper
 from weft.engine.pulse import Pulse
@@ -114,6 +117,39 @@ def test_no_machine_is_a_member_before_all_are_deployed(house: House) -> None:
         server.stuck = ""
     pod = house.run(pod, PodState.READY)
     assert members(house, pod) == ports(house, pod.nodes)
+
+
+def test_nobody_looks_at_every_machine_as_each_of_them_is_deployed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every server that boots comes a visit: its looks would grow with the square of their number. There is one
+    before the adapters are members."""
+    house.worker = house.new_worker("calm", replace(QUICK, watch_every=3600.0))
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=3)
+    pod = visit(house, house.order(sized(3)))
+    looks: list[set[int]] = []
+    on_hosts = house.cloud.on_hosts
+    monkeypatch.setattr(
+        house.cloud, "on_hosts", lambda hosts: looks.append(members(house, pod)) or on_hosts(hosts)
+    )
+    for server in house.cloud.servers:
+        assert pod.state is PodState.BOOTING and not looks
+        server.stuck = ""
+        pod = visit(house, pod, 1)
+    pod = house.run(pod, PodState.READY)
+    assert looks and looks[0] == set() and members(house, pod) == ports(house, pod.nodes)
+
+
+def test_it_is_known_which_servers_are_awaited(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ironic can't be asked what changed, and isn't asked of all its machines."""
+    asked: list[set[str]] = []
+    monkeypatch.setattr(house.cloud, "built", lambda since, awaited: asked.append(set(awaited())) or ())
+    visit(house, house.order(ORDER), 3)
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=None)
+    before = {s.id for s in house.cloud.servers}
+    visit(house, house.order(ORDER.model_copy(update={"name": "second"})))
+    BootKeeper(house.database, lambda: house.world, every=0.0).look()
+    assert asked == [{s.id for s in house.cloud.servers} - before] and len(before) == 2
 
 
 def test_members_leave_before_a_machine_is_cleaned(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +399,8 @@ def test_a_machine_that_its_tenant_has_deployed_again_is_out_meanwhile(house: Ho
 
 def test_a_pod_is_looked_at_at_once_when_its_machine_is_deployed_again(house: House) -> None:
     """READY pods have their turn once a minute; by then an agent may have booted."""
-    pod, keeper = house.ready(ORDER), MachineKeeper(house.database, lambda: house.world, lambda: house.site)
+    pod = house.ready(ORDER)
+    keeper = MachineKeeper(house.database, lambda: house.world, lambda: house.site, every=0.0)
     keeper.look()
     assert not house.worker.run_once()
     house.cloud.offers.busy[house.site.node_by_name[pod.nodes[0]].machine or ""] = "Ironic has it deploying"
@@ -375,7 +412,10 @@ def test_a_pod_is_looked_at_at_once_when_its_machine_is_deployed_again(house: Ho
     assert not due, "it is known by now"
 
 
-def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(house: House) -> None:
+@pytest.mark.parametrize("how", ["refuses", "hangs"])
+def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(
+    house: House, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     """Nor is weft unwell because of it: an Ironic is down for an upgrade, and nothing else is."""
     pod, pulse = house.ready(ORDER), Pulse()
     silent = FakeCloud(seed=2, name="aaa", latency=0.0)
@@ -386,9 +426,28 @@ def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(house
     found = house.site.model_copy(update={"nodes": (other.model_copy(update={"cloud": "aaa"}), mine)})
     house.cloud.offers.busy[mine.machine or ""] = "Ironic has it deploying"
     keeper = MachineKeeper(house.database, lambda: world, lambda: found, pulse)
+    goes_on = threading.Event()
+    if how == "hangs":
+        monkeypatch.setattr(asking, "PATIENCE", 0.05)
+        monkeypatch.setattr(silent, "busy", lambda: goes_on.wait(60) and {})
     keeper.look()
     assert house.worker.run_once() and members(house, pod) == ports(house, pod.nodes[1:])
     assert not [said for said in pulse.checks().values() if said != "ok"]
+    goes_on.set()
+
+
+def test_of_many_workers_one_lists_the_machines_and_none_without_pods(house: House) -> None:
+    def keeper(every: float) -> MachineKeeper:
+        return MachineKeeper(house.database, lambda: house.world, lambda: house.site, every=every)
+
+    before = house.cloud.calls["occupants"]
+    keeper(0.0).look()
+    assert house.cloud.calls["occupants"] == before, "nobody has one"
+    house.ready(ORDER)
+    before = house.cloud.calls["occupants"]
+    for worker in [keeper(3600.0) for _ in range(3)]:
+        worker.look()
+    assert house.cloud.calls["occupants"] == before + 1
 
 
 def test_a_machine_deployed_again_while_ironic_does_not_answer_stays_as_it_was(house: House) -> None:

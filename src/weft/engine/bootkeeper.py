@@ -10,12 +10,12 @@ then once a minute, and say themselves why nothing is known of it.
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
+from functools import partial
 
-from weft.engine.database import Database
+from weft.engine.asking import Asking
+from weft.engine.database import Database, Row
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.world import World
@@ -38,8 +38,6 @@ LATEST = timedelta(seconds=60)
 """What changed before has had a visit of its own since."""
 LONGEST = 900.0
 """Seconds after which a server that boots is left to its pod's visits: one that never does isn't asked for for ever."""
-PATIENCE = 5.0
-"""Seconds that a look waits for the clouds; who takes longer keeps no other waiting."""
 LIMIT = 300.0
 """Seconds without a look after which the thread counts as stuck."""
 
@@ -55,7 +53,7 @@ class BootKeeper(Periodic):
         every: float = EVERY,
     ) -> None:
         self._database, self._world, self._every = database, world, every
-        self._asking: dict[str, threading.Thread] = {}
+        self._asking = Asking("boots")
         self._silent: set[str] = set()
         super().__init__("boots", self._look, pulse or Pulse(), LIMIT, again=every)
 
@@ -66,33 +64,22 @@ class BootKeeper(Periodic):
     def look(self) -> None:
         """Ask every cloud in which servers boot and that nobody else asks, unless its last answer is still awaited."""
         world = self._world()
-        clouds = [cloud for cloud in sorted(world.clouds) if not self._is_asking(cloud)]
+        clouds = self._asking.free(world.clouds)
         with self._database.statement() as tx:
             rows = tx.rows("take_boot_looks", clouds=clouds, kinds=_kinds(), answer=ANSWER, longest=LONGEST)
-        asked: list[threading.Thread] = []
-        for row in rows:
-            values = (world.clouds[row["cloud"]], row["cloud"], row["at"], row["answered"])
-            self._asking[row["cloud"]] = threading.Thread(
-                target=self._ask, args=values, name="boots", daemon=True
-            )
-            asked.append(self._asking[row["cloud"]])
-            asked[-1].start()
-        deadline = time.monotonic() + PATIENCE
-        for thread in asked:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        self._asking.ask({row["cloud"]: partial(self._ask, world.clouds[row["cloud"]], row) for row in rows})
 
-    def _is_asking(self, cloud: str) -> bool:
-        return cloud in self._asking and self._asking[cloud].is_alive()
-
-    def _ask(self, facts: Servers, cloud: str, at: datetime, last: datetime | None) -> None:
+    def _ask(self, facts: Servers, row: Row) -> None:
         """What ends it early keeps others from asking for `ANSWER` seconds.
 
         Args:
-            at: when it is asked, by the database's clock.
-            last: when the last question was asked that was answered, by whichever worker.
+            row: of `take_boot_looks`.
         """
+        cloud: str = row["cloud"]
+        at: datetime = row["at"]
         try:
-            built = self._built(facts, cloud, max(last or at, at - LATEST) - OVERLAP)
+            since = max(row["answered"] or at, at - LATEST) - OVERLAP
+            built = self._built(facts, cloud, since)
             answered = None if built is None else at
             with self._database.statement() as tx:
                 if built:
@@ -109,7 +96,7 @@ class BootKeeper(Periodic):
         """None: no answer. That is no reason to call weft unwell: pods' own visits say what isn't known of them; and
         another worker may be answered, so it is said once."""
         try:
-            built = facts.built(since)
+            built = facts.built(since, partial(self._awaited, cloud))
         except WeftError as error:
             if cloud not in self._silent:
                 log.warning("cloud %s: which servers have booted is unknown: %s", cloud, error)
@@ -117,6 +104,11 @@ class BootKeeper(Periodic):
             return None
         self._silent.discard(cloud)
         return built
+
+    def _awaited(self, cloud: str) -> Collection[str]:
+        with self._database.statement() as tx:
+            rows = tx.rows("awaited_servers", cloud=cloud, kinds=_kinds(), longest=LONGEST)
+        return [row["id"] for row in rows]
 
 
 def _kinds() -> list[str]:

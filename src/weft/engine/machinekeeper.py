@@ -2,25 +2,33 @@
 
 A tenant's rebuild of its server deploys the machine again, an operator may have it cleaned or rescued: for as long what
 runs on it isn't the pod's server, and its adapters must be out of the pod's segment. Its pod is looked at at once, and
-not only when its turn comes; what is to be done, that look decides.
+not only when its turn comes; what is to be done, that look decides. Of all workers one asks, as of what boots
+(`weft.engine.bootkeeper`); each cloud for itself, since one whose Ironic hangs keeps no other's tenants apart.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from weft.engine.database import Database
+from weft.engine.asking import Asking
+from weft.engine.database import Database, Row
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.site import Site
+from weft.ports.occupants import Occupants
 
 log = logging.getLogger(__name__)
 
 EVERY = 5.0
 """Seconds between looks: one listing of each cloud. A machine takes longer to boot what it is deployed with."""
+SOONEST = 0.9
+"""Share of that after which anybody may ask again."""
+ANSWER = 15.0
+"""Seconds that a cloud has for its answer. Who has asked may have died: then another one does."""
 LIMIT = 300.0
 """Seconds without a look after which the thread counts as stuck."""
 
@@ -37,6 +45,7 @@ class MachineKeeper(Periodic):
         every: float = EVERY,
     ) -> None:
         self._database, self._world, self._site, self._every = database, world, site, every
+        self._asking = Asking("machines")
         super().__init__("machines", self._look, pulse or Pulse(), LIMIT, again=every)
 
     def _look(self) -> float:
@@ -44,19 +53,40 @@ class MachineKeeper(Periodic):
         return self._every
 
     def look(self) -> None:
-        """One look at every cloud with machines.
-
-        One that can't be asked is no reason to call weft unwell: the pods' own visits say what isn't known of them.
-        """
+        """One look at every cloud with machines of pods, if nobody else looks and the last answer isn't awaited."""
         world = self._world()
-        nodes = {n.machine: n for n in self._site().nodes if n.machine is not None}
-        for cloud in sorted({n.cloud for n in nodes.values() if n.cloud is not None} & world.clouds.keys()):
-            try:
-                busy = world.clouds[cloud].busy()
-            except WeftError as error:
-                log.warning("cloud %s: the state of its machines is unknown: %s", cloud, error)
-                continue
-            self._wake({nodes[m].name: why for m, why in busy.items() if m in nodes})
+        free = self._asking.free(world.clouds)
+        machines = {n.name: (n.machine, n.cloud) for n in self._site().nodes if n.machine and n.cloud in free}
+        if not machines:
+            return
+        names = {machine: name for name, (machine, _) in machines.items()}
+        clouds = [cloud for _, cloud in machines.values()]
+        with self._database.statement() as tx:
+            rows = tx.rows("take_machine_looks", nodes=list(machines), clouds=clouds, answer=ANSWER)
+        self._asking.ask(
+            {row["cloud"]: partial(self._ask, world.clouds[row["cloud"]], row, names) for row in rows}
+        )
+
+    def _ask(self, facts: Occupants, row: Row, names: Mapping[str, str]) -> None:
+        """Args: names: machine -> its node's name."""
+        cloud = row["cloud"]
+        try:
+            self._wake({names[m]: why for m, why in self._busy(facts, cloud).items() if m in names})
+            with self._database.statement() as tx:
+                values = {"asked": row["at"], "answer": ANSWER, "every": self._every * SOONEST}
+                tx.run("end_machine_look", cloud=cloud, **values)
+        except WeftError as error:
+            log.warning("cloud %s: what is done with its machines can't be written down: %s", cloud, error)
+        except Exception:
+            log.exception("cloud %s: defect in weft", cloud)
+
+    def _busy(self, facts: Occupants, cloud: str) -> Mapping[str, str]:
+        """One that can't be asked is no reason to call weft unwell: pods' own visits say what isn't known of them."""
+        try:
+            return facts.busy()
+        except WeftError as error:
+            log.warning("cloud %s: the state of its machines is unknown: %s", cloud, error)
+            return {}
 
     def _wake(self, busy: dict[str, str]) -> None:
         if not busy:

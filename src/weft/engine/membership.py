@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.engine.heldpod import HeldPod
+from weft.engine.notes import COMING
 from weft.engine.occupancy import whole_nodes
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord, ResourceRecord, RowState
@@ -83,7 +84,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
         else:
             why, detail = _judge(seen[node.nova_host], servers, own, coming)
         if not why and any(coming) and not deployed:
-            details[node.name] = "it is being deployed"
+            details[node.name] = COMING
         elif why:
             withheld[node.name], details[node.name] = why, detail
             foreign.update([node.name] if why is OTHERS else [])

@@ -263,8 +263,7 @@ class Moves:
             raise TemporaryError(
                 f"wait for {names}{more} {what}", left[0].resource.where, f"not yet ({reason})"
             )
-        # Of these the boot keeper sees when they have.
-        boots = end is RowState.SETTLED and all(r.kind.row.boots and r.kind.row.on_host for r in left)
+        boots = end is RowState.SETTLED and all(is_booting(r) for r in left)
         delay = self._settings.poll(min(self._age(r) for r in left), boots)
         return Wait(f"{names}{more}: {reason}", delay)
 
@@ -278,6 +277,12 @@ class Moves:
     def _late(self, record: ResourceRecord) -> bool:
         s = self._settings
         return self._age(record) >= (s.patience_servers if record.kind.row.boots else s.patience)
+
+
+def is_booting(record: ResourceRecord) -> bool:
+    """Whether the boot keeper sees when it has: not before everything was asked for."""
+    row = record.kind.row
+    return row.boots and row.on_host and record.state is RowState.PENDING and not record.differences
 
 
 def _stays(record: ResourceRecord) -> bool:

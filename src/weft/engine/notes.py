@@ -18,6 +18,9 @@ from weft.model.resources import Resource
 
 log = logging.getLogger(__name__)
 
+COMING = "it is being deployed"
+"""Why a node's adapters are out of the segment until its server is there: a step like others."""
+
 
 @dataclass
 class Notes:
@@ -93,7 +96,10 @@ class Notes:
     def tell(self, withheld: Iterable[str]) -> None:
         """Log, for operators, what is news of the nodes."""
         for node in withheld:
-            log.warning("%s: node %s: %s", self.about, node, (self.watched or {})[node])
+            why = (self.watched or {})[node]
+            log.log(
+                logging.INFO if why == COMING else logging.WARNING, "%s: node %s: %s", self.about, node, why
+            )
 
 
 def _row(change: Change) -> dict[str, object]:

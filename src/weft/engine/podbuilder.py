@@ -9,7 +9,7 @@ from functools import partial
 from weft.engine.heldnotes import News
 from weft.engine.heldpod import HeldPod
 from weft.engine.membership import Watched, has_followers, has_outsiders, watch_nodes
-from weft.engine.moves import Moves
+from weft.engine.moves import Moves, is_booting
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.seen import left_alone
 from weft.engine.traffic import tried, tried_first
@@ -35,13 +35,13 @@ class PodBuilder(Visitor[HeldPod]):
                 booting = News(Aspect.BOOTED, "false", Cause.UNDER_WAY)
                 held.become(News(Aspect.WIRED, "true", Cause.DONE), booting)
 
-        walker = self._walker(held, booting)
+        walker, later = self._walker(held, booting), _waiting(held)
         if self._wants_look(held, [r for r in walker.records.values() if r.wanted]):
             wait = self._before_building(held, arriving=True)
             if wait is not None:
                 return wait
-            walker = self._walker(held, booting)
-        wait = walker.build()
+            walker, later = self._walker(held, booting), frozenset[str]()
+        wait = walker.build(later)
         if wait is None and has_followers(walker.records.values()):
             # Now that its servers are there, who is a member is decided: not first by a verdict that it isn't right.
             self._watch_nodes(held, arriving=True)
@@ -97,7 +97,10 @@ class PodBuilder(Visitor[HeldPod]):
         return self._until_left(held) if has_followers(held.resources()) else None
 
     def _wants_look(self, held: HeldPod, records: Iterable[ResourceRecord]) -> bool:
-        return self._watch_is_due(held) or any(r.state not in _ON_ITS_WAY for r in records)
+        """Each server that has booted is a visit, and a look asks of every node: none for what waits for the others."""
+        waiting = _waiting(held)
+        to_ask = (r for r in records if r.state not in _ON_ITS_WAY and r.key not in waiting)
+        return self._watch_is_due(held) or any(to_ask)
 
     def _watch_is_due(self, held: HeldPod) -> bool:
         last = held.pod.watched_at
@@ -153,6 +156,14 @@ class PodBuilder(Visitor[HeldPod]):
         if error is not None:
             raise error
         return wait
+
+
+def _waiting(held: HeldPod) -> frozenset[str]:
+    """Keys of what isn't asked for before servers that boot have."""
+    records = held.resources()
+    booting = {r.key for r in records if is_booting(r)}
+    waiting = (r for r in records if r.state not in _ON_ITS_WAY and not booting.isdisjoint(r.resource.needs))
+    return frozenset(r.key for r in waiting)
 
 
 def _repaired_unasked(record: ResourceRecord) -> bool:

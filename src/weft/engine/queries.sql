@@ -692,6 +692,22 @@ WITH it AS MATERIALIZED (
 )
 SELECT id, node, pg_notify('weft_event', id::text) FROM it;
 
+-- name: take_machine_looks
+-- Clouds in which pods in use are members by what was last written down, with machines, and that nobody is asking, or has
+-- just asked: the caller asks them. And the time now.
+INSERT INTO machine_look AS l (cloud, until)
+SELECT DISTINCT m.cloud, now() + %(answer)s * interval '1 second'
+FROM unnest(%(nodes)s::text[], %(clouds)s::text[]) AS m (node, cloud) JOIN node_hold h ON h.node = m.node
+    JOIN owner o ON o.id = h.pod_id
+WHERE h.withheld = '' AND h.leaving IS NULL AND NOT h.spare AND o.wanted = 'present'
+    AND o.state IN ('READY', 'DEGRADED', 'VERIFYING', 'FAILED') ORDER BY 1
+ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE l.until <= now() RETURNING l.cloud, now() AS at;
+
+-- name: end_machine_look
+-- The next one may ask that long after this one did, unless another one is asking by now (`answer`: as it was taken).
+UPDATE machine_look SET until = %(asked)s::timestamptz + %(every)s * interval '1 second'
+WHERE cloud = %(cloud)s AND until = %(asked)s::timestamptz + %(answer)s * interval '1 second';
+
 -- name: take_boot_looks
 -- Of these clouds, those that nobody is asking, or has just asked, and in which servers are on their way: the caller asks
 -- them. When the last question was asked that was answered, and the time now.
@@ -711,6 +727,13 @@ SELECT turn.cloud, now() + %(answer)s * interval '1 second' FROM turn CROSS JOIN
 ) booting ORDER BY turn.cloud
 ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE b.until <= now()
 RETURNING b.cloud, b.answered, now() AS at;
+
+-- name: awaited_servers
+-- Ids of a cloud's servers that are on their way, for clouds that can't be asked for those that changed.
+SELECT r.outside_id AS id FROM pod p JOIN resource r ON r.owner_id = p.id
+WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
+    AND r.kind = ANY(%(kinds)s) AND r.state = 'pending' AND r.since > now() - %(longest)s * interval '1 second'
+    AND r.document ->> 'where' = %(cloud)s AND r.outside_id <> '';
 
 -- name: end_boot_look
 -- The next one may ask that long after this one did, unless another one is asking by now (`answer`: as it was taken);

@@ -7,7 +7,7 @@ what is about to be asked of the next ones, is one write; quick answers of sever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
@@ -24,7 +24,7 @@ from weft.model.errors import NotYetError, WeftError
 from weft.model.kindrow import Home
 
 AT_ONCE = Wait("what is wanted of it has changed", 0.0)
-"""What is wanted is another thing than a moment ago, or the worker is to let go."""
+"""What is wanted is another thing than a moment ago, or the worker is to let go, or what was left for later is due."""
 
 
 TOGETHER = 0.005
@@ -59,8 +59,12 @@ class Walker:
 
     # -- the two directions -------------------------------------------------------------------------------------
 
-    def build(self) -> Wait | None:
-        """None once everything is settled. Raises the worst error in the way, after the rest has gone on."""
+    def build(self, later: Collection[str] = ()) -> Wait | None:
+        """None once everything is settled. Raises the worst error in the way, after the rest has gone on.
+
+        Args:
+            later: keys of what isn't asked for in this walk, but in another one at once, when it is ready by then.
+        """
         settled = {key for key, r in self.records.items() if r.state is RowState.SETTLED or not r.wanted}
 
         def ready(record: ResourceRecord) -> bool:
@@ -69,7 +73,7 @@ class Walker:
         def advance(batch: Batch) -> Move:
             return self._boot(batch) if batch[0].kind.row.boots else self._moves.advance(batch)
 
-        return self._walk(settled, ready, advance, RowState.SETTLED, "present")
+        return self._walk(settled, ready, advance, RowState.SETTLED, "present", later)
 
     def _boot(self, batch: Batch) -> Move:
         if self._first is not None and any(r.state is RowState.WANTED for r in batch):
@@ -118,10 +122,11 @@ class Walker:
         work: Callable[[Batch], Move],
         end: RowState,
         wanted: str,
+        later: Collection[str] = (),
     ) -> Wait | None:
         """Hand out batches that are ready until all is done, or no other is ready now."""
         round_ = _Round(self._held, self._pool)
-        tried: set[str] = set()
+        tried = set(later)
         waits: list[Wait] = []
         errors: list[WeftError] = []
         with round_:
@@ -141,7 +146,7 @@ class Walker:
                     errors += [outcome] if isinstance(outcome, WeftError) else []
         if len(done) == len(self.records):
             return None
-        if not self._goes_on(wanted):
+        if not self._goes_on(wanted) or (not errors and any(ready(self.records[key]) for key in later)):
             return AT_ONCE
         if waits and not errors:
             return soonest(waits)

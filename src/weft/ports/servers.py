@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -36,10 +36,14 @@ class Servers(Protocol):
         """
         ...
 
-    def built(self, since: datetime) -> Collection[str]:
+    def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
         """Ids of weft's servers, of all projects, that changed since then and aren't being built any more.
 
         They run, failed or are gone: a hint to look, which may be missing. One question about all.
+
+        Args:
+            awaited: gives the ids of those that are, for a service that can't be asked what changed.
+
         Raises `UnknownError`.
         """
         ...

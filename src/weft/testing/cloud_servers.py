@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from weft.model.errors import ConflictError
@@ -37,7 +37,7 @@ class FakeServers(FakeExisting):
         mine = self._its(project_id, server)
         return ConsoleView(type=kind, url=f"https://cloud.example/{kind}?token={mine.id}")
 
-    def built(self, since: datetime) -> Collection[str]:
+    def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
         """All that aren't being built: the fake doesn't note when a server changed."""
         self._call("built", Kind.SERVER)
         now = self.clock.monotonic()

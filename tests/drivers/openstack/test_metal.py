@@ -11,6 +11,7 @@ import pytest
 
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
 from tests.drivers.openstack.tinyironic import NODE, TinyIronic
+from weft.app import sayings
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.networkdata import network_data
@@ -352,6 +353,16 @@ def test_ports_left_by_another_are_detached_before_it_is_deployed(rig: Rig) -> N
     assert rig.ironic.attached[NODE] == ["port-1", "port-2"]
 
 
+def test_a_port_without_an_adapter_of_its_own_takes_no_rails(rig: Rig) -> None:
+    """Management and rails may be on one physical network: Ironic takes the first that is free for a port without."""
+    rig.take()
+    rail, boot = rig.ironic.ports[1], {"uuid": "nic-boot", "node_uuid": NODE, "address": "02:00:00:00:b0:09"}
+    rig.ironic.ports = [rail, boot]
+    made = rig.create()
+    assert made.error is None, made.error
+    assert rig.ironic.at == {"port-1": "nic-boot", "port-2": rail["uuid"]}
+
+
 def test_a_deployment_that_failed_is_broken_with_irons_reason_and_can_be_removed(rig: Rig) -> None:
     rig.take()
     server = rig.create().id
@@ -559,13 +570,43 @@ def test_an_audit_sees_it_and_removes_it_by_its_mark(rig: Rig) -> None:
 def test_what_booted_is_told_by_ironic(rig: Rig) -> None:
     server = rig.running()
     early, late = datetime(2026, 11, 22, 19, 0, tzinfo=UTC), datetime(2026, 11, 22, 23, 0, tzinfo=UTC)
-    assert server in rig.facts.built(early) and server not in rig.facts.built(late)
-    rig.node["provision_state"] = "deploying"
-    assert server not in rig.facts.built(early)
-    rig.node["provision_state"] = "available"  # given to it after a cleaning, and not deployed yet
-    assert server not in rig.facts.built(early)
+
+    def built(since: datetime) -> set[str]:
+        return set(rig.facts.built(since, lambda: [server]))
+
+    assert built(early) == {server} and built(late) == set()
+    rig.node["provision_state"] = "deploy failed"
+    assert built(early) == {server}
+    for state in ("deploying", "rescue", "available"):  # the last: given to it, and not deployed yet
+        rig.node["provision_state"] = state
+        assert built(early) == set()
     rig.node.update(provision_state="active", provision_updated_at=None)
-    assert server not in rig.facts.built(early), "it would be asked for every second"
+    assert built(early) == set(), "it would be asked for every second"
+    rig.node.update(instance_uuid="another", provision_updated_at="2026-11-22T20:00:01+00:00")
+    assert built(early) == set()
+
+
+def test_what_booted_is_asked_of_ironic_only_where_it_is_awaited_and_not_of_all_machines(rig: Rig) -> None:
+    server = rig.running()
+    rig.ironic.nodes |= {f"other-{i}": {**rig.node, "uuid": f"other-{i}"} for i in range(50)}
+    rig.ironic.asked.clear()
+    assert rig.facts.built(datetime(2026, 11, 22, 19, 0, tzinfo=UTC), list) == set()
+    assert not [line for line in rig.ironic.asked if "baremetal" in line]
+    assert rig.facts.built(datetime(2026, 11, 22, 19, 0, tzinfo=UTC), lambda: [server]) == {server}
+    asked = [line for line in rig.ironic.asked if "baremetal" in line]
+    assert len(asked) == 4 and f"GET {AT}" in asked
+
+
+@pytest.mark.parametrize(("away", "left"), [("compute", True), ("baremetal", False)])
+def test_what_booted_is_told_of_one_service_while_the_other_is_away(rig: Rig, away: str, left: bool) -> None:
+    server, since = rig.running(), datetime(2026, 11, 22, 19, 0, tzinfo=UTC)
+    rig.ironic.things["servers"] = [{"id": "vm-1", "status": "ACTIVE"}]
+    assert rig.facts.built(since, lambda: [server]) == {server, "vm-1"}
+    rig.ironic.lies = [(f"GET /{away}/.*", Reply(503, {"error_message": "busy"}))]
+    assert rig.facts.built(since, lambda: [server]) == ({server} if left else {"vm-1"})
+    with pytest.raises(OutsideError, match="busy"):
+        rig.ironic.lies = [("GET .*", Reply(503, {"error_message": "busy"}))]
+        rig.facts.built(since, lambda: [server])
 
 
 def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) -> None:
@@ -575,10 +616,13 @@ def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) ->
     rig.ironic.torn_down(NODE)
     rig.ironic.asked.clear()
     for action in Action:
-        with pytest.raises(ConflictError, match="another instance or none"):
+        with pytest.raises(ConflictError, match="another instance or none") as refused:
             rig.facts.act(PROJECT, server, action)
-    with pytest.raises(ConflictError, match="another instance or none"):
+        told = sayings.conflict(str(refused.value))
+        assert told.startswith(f"the cloud refuses to {action} server {server.split('@')[0]} now"), told
+    with pytest.raises(ConflictError, match="another instance or none") as refused:
         rig.facts.console(PROJECT, server, serial=True)
+    assert NODE not in sayings.conflict(str(refused.value)), "no tenant is told which machine it is"
     assert rig.changes() == []
 
 

@@ -124,7 +124,7 @@ def test_servers_that_have_booted_are_asked_for_at_once(rig: tuple[Listening, Op
     cloud, facts = rig
     states = {"a": "ACTIVE", "b": "BUILD", "c": "ERROR", "d": "DELETED"}
     cloud.lies = [(LISTING, Reply(200, {"servers": [{"id": i, "status": s} for i, s in states.items()]}))]
-    assert facts.built(SINCE) == {"a", "c", "d"}
+    assert facts.built(SINCE, list) == {"a", "c", "d"}
     assert cloud.queries == [
         {"all_tenants": ["1"], "tags": ["weft"], "changes-since": ["2026-03-01T12:00:00+00:00"]}
     ]
@@ -135,4 +135,4 @@ def test_a_listing_that_is_none_is_told(rig: tuple[Listening, OpenStackFacts], l
     cloud, facts = rig
     cloud.lies = [(LISTING, lie)] * 5
     with pytest.raises(OutsideError):
-        facts.built(SINCE)
+        facts.built(SINCE, list)

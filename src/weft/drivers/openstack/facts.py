@@ -78,7 +78,7 @@ class OpenStackFacts(
         OpenStackNetworks.__init__(self, sessions)
         OpenStackTenantNetworks.__init__(self, sessions)
         OpenStackWitness.__init__(self, sessions)
-        OpenStackServers.__init__(self, sessions, machines if by_ironic else ())
+        OpenStackServers.__init__(self, sessions, bool(machines) and by_ironic)
         OpenStackExisting.__init__(self, sessions)
         OpenStackStorage.__init__(self, sessions)
         self._external = external_network

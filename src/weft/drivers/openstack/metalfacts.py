@@ -24,6 +24,7 @@ from weft.model.views import ConsoleView
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.servers import Action
 
+DEPLOYING = ("deploying", "wait call-back", "deploy hold")
 POWER = {Action.REBOOT: "soft rebooting", Action.RESET: "rebooting"}
 
 
@@ -92,25 +93,35 @@ def unfit_machines(own: Project, machines: Collection[str], needs: HostNeeds) ->
     return {machine: why for machine, why in reasons.items() if why}
 
 
-def booted(own: Project, machines: Collection[str], since: datetime) -> Collection[str]:
-    """Ids of servers whose machines changed since then, and on which nothing is done any more."""
-    params = {"fields": "uuid,provision_state,instance_uuid,provision_updated_at", "associated": "true"}
-    listed = own.baremetal.listing("list machines that changed", "/v1/nodes", "nodes", params)
-    return frozenset(
-        server_id(node)
-        for node in listed
-        if node.get("uuid") in machines
-        and node.get("instance_uuid")
-        and node.get("provision_state") not in (*ON_ITS_WAY, "available")  # given, and not deployed yet
-        and (changed := _moment(node.get("provision_updated_at"))) is not None
-        and changed >= since
-    )
+def booted(own: Project, servers: Collection[str], since: datetime) -> frozenset[str]:
+    """Those of these ids whose machines changed since then, and on which nothing is done any more.
+
+    Asked each second: not for all machines that are in use, but for the few that are being deployed, and then for those
+    of the servers that aren't among these.
+    """
+    busy: set[str] = set()
+    for state in DEPLOYING if servers else ():
+        params = {"fields": "uuid", "provision_state": state}
+        listed = own.baremetal.listing(f"list machines that are {state}", "/v1/nodes", "nodes", params)
+        busy |= {str(node.get("uuid")) for node in listed}
+    rest = (server for server in servers if server.partition("@")[2] not in busy)
+    return frozenset(server for server in rest if _is_over(own, server, since))
+
+
+def _is_over(own: Project, server: str, since: datetime) -> bool:
+    instance, _, machine = server.partition("@")
+    node = read_node(own, machine)
+    changed = _moment(node.get("provision_updated_at"))
+    given = (
+        instance_of(node) == instance and node["provision_state"] != "available"
+    )  # else it isn't deployed yet
+    return given and node["provision_state"] not in ON_ITS_WAY and changed is not None and changed >= since
 
 
 def act_on_machine(own: Project, server: str, action: Action) -> str | None:
     """See `Servers.act`."""
     instance, _, machine = server.partition("@")
-    asked, path = f"{action} server {server}", f"/v1/nodes/{machine}/states"
+    asked, path = f"{action} server {instance}", f"/v1/nodes/{machine}/states"
     _must_have(own, asked, machine, instance)
     if action in POWER:
         _change(own, asked, f"{path}/power", {"target": POWER[action]})
@@ -126,7 +137,7 @@ def act_on_machine(own: Project, server: str, action: Action) -> str | None:
 def console_of_machine(own: Project, server: str) -> ConsoleView:
     """Its console, if Ironic has one with a URL. Raises `ConflictError`, also while it is being started."""
     instance, _, machine = server.partition("@")
-    asked, path = f"open a console of server {server}", f"/v1/nodes/{machine}/states/console"
+    asked, path = f"open a console of server {instance}", f"/v1/nodes/{machine}/states/console"
     _must_have(own, asked, machine, instance)
     found = _console(own, asked, path)
     if found is None:

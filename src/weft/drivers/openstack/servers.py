@@ -6,14 +6,15 @@ an action", "Create Console".
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
+from functools import partial
 
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.metalfacts import act_on_machine, booted, console_of_machine
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
-from weft.model.errors import ConflictError, TemporaryError
+from weft.model.errors import ConflictError, OutsideError, TemporaryError
 from weft.model.views import ConsoleView
 from weft.ports.servers import Action
 
@@ -31,11 +32,11 @@ class OpenStackServers:
     """`Servers`. Thread-safe.
 
     Args:
-        by_ironic: machines of which Nova knows nothing (`weft.drivers.openstack.metalfacts`).
+        without_nova: the cloud has machines of which Nova knows nothing (`weft.drivers.openstack.metalfacts`).
     """
 
-    def __init__(self, sessions: Sessions, by_ironic: Collection[str] = ()) -> None:
-        self._sessions, self._by_ironic = sessions, frozenset(by_ironic)
+    def __init__(self, sessions: Sessions, without_nova: bool = False) -> None:
+        self._sessions, self._without_nova = sessions, without_nova
 
     def act(self, project_id: str, server: str, action: Action) -> str | None:
         if "@" in server:
@@ -60,14 +61,24 @@ class OpenStackServers:
             raise TemporaryError(asked, "Nova", f"a console without a URL: {answer.sentence()}"[:300])
         return ConsoleView(type=kind["type"], url=found["url"])
 
-    def built(self, since: datetime) -> Collection[str]:
+    def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
+        """Where one of both services doesn't answer, it is told what the other one says."""
+        machines = [one for one in awaited() if "@" in one] if self._without_nova else []
+        found, errors = set[str](), list[OutsideError]()
+        for ask in (self._built_by_nova, partial(booted, self._sessions.own(), machines)):
+            try:
+                found |= ask(since)
+            except OutsideError as error:
+                errors.append(error)
+        if errors and not found:
+            raise errors[0]
+        return found
+
+    def _built_by_nova(self, since: datetime) -> frozenset[str]:
         params = {"all_tenants": "1", "tags": "weft", "changes-since": since.isoformat()}
         compute = self._sessions.own().compute
         rows = compute.listing("list servers that changed", "/servers/detail", "servers", params)
-        found = frozenset(str(row.get("id")) for row in rows if row.get("status") != "BUILD")
-        if not self._by_ironic:
-            return found
-        return found | frozenset(booted(self._sessions.own(), self._by_ironic, since))
+        return frozenset(str(row.get("id")) for row in rows if row.get("status") != "BUILD")
 
 
 def _check(asked: str, answer: Answer) -> None:
