@@ -126,6 +126,19 @@ def test_a_pods_key_on_an_outsider_is_found(house: House) -> None:
     assert report.findings and all(f.repaired for f in report.findings)
 
 
+def test_many_numbers_that_nobody_holds_on_one_port_are_one_finding(house: House) -> None:
+    """As of a port that somebody made a trunk of every VLAN."""
+    segments = house.site.fabrics["ib0"].segments
+    for number in range(segments.first, segments.first + 5):
+        house.fabric.write_key(an_outsider(house), 0x8000 | number)
+    house.fabric.write_key(an_outsider(house), 0x8000 | (segments.first + 7))
+    found = [f for f in check(house).findings if f.kind == "membership"]
+    told = (
+        f"P_Keys {segments.first:#x} to {segments.first + 4:#x}, {segments.first + 7:#x}, within weft's range"
+    )
+    assert len(found) == 1 and told in found[0].what and found[0].category == "foreign"
+
+
 def test_somebody_elses_partition_is_foreign_and_its_key_is_not_given_out(house: House) -> None:
     """A partition inside our range that is not ours: reported, left alone, its P_Key never given out."""
     foreign = house.site.fabrics["ib0"].segments.first

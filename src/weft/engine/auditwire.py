@@ -66,16 +66,16 @@ class WireAudit:
 
     def _check_port(self, port: PortSeen) -> set[UUID]:
         fabric, sick = self.site.fabrics[self.fabric], set[UUID]()
+        nobodys: dict[str, list[int]] = {}
         for number in sorted(n for n in port.numbers if n in fabric.segments and n not in self.released):
             owner, members = self.owned.get(number, (None, frozenset[str]()))
             if port.port in members:
                 continue
             where = next(p.name for p in port.places if number in p.numbers)
-            segment, id_ = fabric.words.named(number), f"{port.port} {fabric.words.text(number)}"
             if owner is None:
-                text = f"{where} has {segment}, within weft's range, but no live pod holds that number"
-                self._add("foreign", "membership", port.name, text, id=id_, repair=_NOT_OURS)
+                nobodys.setdefault(where, []).append(number)
                 continue
+            segment, id_ = fabric.words.named(number), f"{port.port} {fabric.words.text(number)}"
             sick.add(owner.id)
             text, named = (
                 f"{where} has {segment} of {owner}, but is not a member",
@@ -90,6 +90,13 @@ class WireAudit:
                 **named,
                 repair="its loop repairs it" if self.repairs else _NOT_WEFTS,
             )
+        # One finding each: a port that is a trunk of all numbers has hundreds.
+        for where, numbers in nobodys.items():
+            told = fabric.words.listed(numbers)
+            text = f"{where} has {told}, within weft's range, but no live pod holds "
+            text += "that number" if len(numbers) == 1 else "those numbers"
+            id_ = f"{port.port} {told.partition(' ')[2]}"
+            self._add("foreign", "membership", port.name, text, id=id_, repair=_NOT_OURS)
         return sick
 
     def _add(self, category: str, kind: str, subject: str, what: str, **more: Any) -> None:

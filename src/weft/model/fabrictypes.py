@@ -7,7 +7,7 @@ Sources: InfiniBand Architecture Specification 1.4 §10.9.1 (P_Key); IEEE 802.1Q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
@@ -63,6 +63,18 @@ class FabricType:
     def named(self, number: int) -> str:
         """Word and number, such as `P_Key 0x65`, `VLAN 101`."""
         return f"{self.word} {self.text(number)}"
+
+    def listed(self, numbers: Iterable[int]) -> str:
+        """One: as `named`; several: by ranges, such as `VLANs 101, 103 to 105`."""
+        ranges: list[tuple[int, int]] = []
+        for number in sorted(numbers):
+            if ranges and ranges[-1][1] == number - 1:
+                ranges[-1] = (ranges[-1][0], number)
+            else:
+                ranges.append((number, number))
+        texts = [self.text(a) if a == b else f"{self.text(a)} to {self.text(b)}" for a, b in ranges]
+        one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+        return f"{self.word if one else self.words} {', '.join(texts)}"
 
 
 class AnyFabricKind(StrEnum):
