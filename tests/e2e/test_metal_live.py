@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Generator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,12 +17,14 @@ import pytest
 from tests.e2e.people import People, Person, assert_clean, connection, wait_for
 from tests.helpers.cloudinit import read_by_cloud_init
 from tests.helpers.ownlab import own_lab
+from weft.drivers.opensm import OpenSm
 from weft.model.site import Node
 from weft.planning.fabric.addressing import IPoIBAddress, mac_of_guid
+from weft.ports.ledger import NoLedger
 from weftlab.hypervisor.image import NAME
 from weftlab.hypervisor.login import Door, guests_of, make_key
 from weftlab.lab import Lab
-from weftlab.metal.enroll import system
+from weftlab.metal.enroll import list_path, system
 from weftlab.metal.machines import FLAVOR, mac, machines
 from weftlab.metaldemo import SECRET, disk_of
 from weftlab.switches.front import PARKING
@@ -63,6 +67,77 @@ def hardware(lab: Lab, node: Node) -> dict[str, str]:
     return {"eno1": mac(machines(lab.site).index(node)), "ib0": long}
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A machine at one moment.
+
+    Attributes:
+        state: Ironic's, before and after.
+        member: of another partition than the default one.
+    """
+
+    node: str
+    state: str
+    member: bool
+
+
+@contextmanager
+def watched(lab: Lab) -> Generator[list[Sample]]:
+    """What is seen of each machine meanwhile, by Ironic and in its port's own table; only while its state stays."""
+    seen, stop, ports = (
+        list[Sample](),
+        threading.Event(),
+        {n.name: n.hcas[0].port_guid for n in machines(lab.site)},
+    )
+    fabric = OpenSm(lab.site, "ib0", NoLedger())
+
+    def look() -> None:
+        while not stop.wait(0.2):
+            before = {name: node.provision_state for name, node in nodes(lab).items()}
+            keys = {name: {k & 0x7FFF for k in fabric.tables()[port].keys} for name, port in ports.items()}
+            after = {name: node.provision_state for name, node in nodes(lab).items()}
+            same = (name for name, was in before.items() if was == after[name])
+            seen.extend(Sample(name, before[name], bool(keys[name] - {0x7FFF})) for name in same)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        thread.join()
+        fabric.close()
+    assert seen, "nothing was seen"
+
+
+def assert_members_only_when_active(seen: list[Sample], *states: str) -> None:
+    """And that machines were seen in these states."""
+    assert not [s for s in seen if s.member and s.state != "active"]
+    assert {s.state for s in seen} >= {*states}
+    assert {s.node for s in seen if s.member} == {s.node for s in seen}
+
+
+def rebuilt(lab: Lab, tenant: Person, one: str) -> None:
+    """The tenant has Nova deploy its server again: until the tenant's runs on it, the machine is no member."""
+    compute: Any = connection(lab, "team-a").compute
+    pod = tenant.weft("pod", "show", "metal", "--json").json
+    server = next(r["id"] for r in pod["resources"] if r["key"] == f"server/{one}")
+    images: Any = connection(lab, "team-a").image
+    image = images.find_image(NAME, ignore_missing=False).id
+    with watched(lab) as seen:
+        answer = compute.post(f"/servers/{server}/action", json={"rebuild": {"imageRef": image}})
+        assert answer.status_code == 202, answer.text
+        wait_for(lambda: state(tenant) == "DEGRADED", PATIENCE)
+        reason = tenant.weft("pod", "show", "metal", "--json").json["reason"]
+        assert "doesn't run the pod's server now" in reason, reason
+        wait_for(lambda: state(tenant) == "READY", PATIENCE)
+    mine = [s for s in seen if s.node == one]
+    *_, last = (s for s in mine if s.state == "deploying")
+    assert not last.member and mine[-1] == Sample(one, "active", True)
+    assert all(s.member for s in seen if s.node != one), "the other one is left alone"
+    assert compute.get_server(server).status == "ACTIVE"
+
+
 def seen_on(serial: socket.socket) -> bytes:
     """What a machine says while it boots."""
     said = b""
@@ -75,10 +150,15 @@ def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(
     lab: Lab, people: People, tmp_path: Path
 ) -> None:
     tenant, operator = people("team-a"), people("operator")
+    lists = str(lab.layout.site_path), str(list_path(lab.layout))
+    refused = tenant.weft("site", "enroll", *lists)
+    assert refused.code == 1 and refused.out.count("HTTP 403") == 2, refused.out + refused.err
     key = make_key(tmp_path)
     (tenant.folder / "metal.yaml").write_text(POD % key.with_suffix(".pub").read_text().strip())
-    made = tenant.weft("pod", "create", "-f", str(tenant.folder / "metal.yaml"), "--wait", timeout=500)
-    assert made.code == 0, made.err
+    with watched(lab) as seen:
+        made = tenant.weft("pod", "create", "-f", str(tenant.folder / "metal.yaml"), "--wait", timeout=500)
+        assert made.code == 0, made.err
+    assert_members_only_when_active(seen, "available", "deploying", "active")
     by_nova = lab.site.clouds["lab"].machines_by == "nova"
     assert len(list(connection(lab, "team-a").compute.servers())) == (2 if by_nova else 0)
 
@@ -100,12 +180,15 @@ def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(
         assert not door.reaches(first)
 
     one = machines(lab.site)[0].name
-    with door.into(guests):
-        door.awaited(guests.addresses[one], "touch /run/before")
-    assert tenant.weft("pod", "reboot", "metal", one, "--hard").code == 0
-    wait_for(lambda: nodes(lab)[one].power_state == "power on" and state(tenant) == "READY", PATIENCE)
-    with door.into(guests):
-        wait_for(lambda: door.run(guests.addresses[one], "test ! -e /run/before").returncode == 0, PATIENCE)
+    for how in (["--hard"], []):
+        with door.into(guests):
+            door.awaited(guests.addresses[one], "touch /run/before", PATIENCE)
+        assert tenant.weft("pod", "reboot", "metal", one, *how).code == 0
+        wait_for(lambda: nodes(lab)[one].power_state == "power on" and state(tenant) == "READY", PATIENCE)
+        with door.into(guests):
+            wait_for(
+                lambda: door.run(guests.addresses[one], "test ! -e /run/before").returncode == 0, PATIENCE
+            )
     rescued = tenant.weft("pod", "rescue", "metal", one)
     assert rescued.code == 0, rescued.err
     wait_for(lambda: nodes(lab)[one].provision_state == "rescue", PATIENCE)
@@ -113,6 +196,8 @@ def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(
     ended = wait_for(lambda: tenant.weft("pod", "unrescue", "metal", one), PATIENCE)
     assert ended.code == 0, ended.err
     wait_for(lambda: state(tenant) == "READY", PATIENCE)
+    if by_nova:
+        rebuilt(lab, tenant, one)
     console = tenant.weft("pod", "console", "metal", one)
     assert (console.code == 0) is not by_nova, "this Nova has no serial proxy"
     if not by_nova:
