@@ -131,9 +131,10 @@ class _Simulated(EthernetFabric):
         own: Sequence[SegmentSpec] = (),
         only: Collection[str] | None = None,
         recent: bool = False,
+        save: Collection[str] = (),
     ) -> None:
         try:
-            super()._everywhere(batch, about, own, only, recent)
+            super()._everywhere(batch, about, own, only, recent, save)
         finally:
             self.lose_answer = False
 

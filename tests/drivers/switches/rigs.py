@@ -22,6 +22,7 @@ from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
 from weftlab.switches.bridge import Vlans
 from weftlab.switches.eapi import Eapi, Port, Vlan
+from weftlab.switches.front import PARKING
 from weftlab.switches.fronts import Fronts
 from weftlab.switches.nvue import BRIDGE, Nvue
 from weftlab.switches.plan import Speaks
@@ -157,6 +158,32 @@ class RealSwitches:
                     del members[key]
                 front.running["vlans"].add(f"Vlan{number}")
                 members[f"Vlan{number}", name] = "untagged"
+            front.follow()
+
+    def tag(self, port: str, number: int) -> None:
+        """Another hand: the VLAN with its tag, beside what the port has."""
+        switch, _, name = port.partition("/")
+        untagged = self.fabric.snapshot().ends[port].untagged
+        front = self.fronts.by_name.get(switch)
+        if front is None:
+            bridge = self.fronts.bridges[switch]
+            bridge.forget()
+            bridge.apply({bridge.plan.by_name()[name]: Vlans(untagged, frozenset({number}))})
+            return
+        with front.lock:
+            if isinstance(front, Eapi):
+                native = untagged or PARKING
+                front.running.vlans.setdefault(number, Vlan(f"net-{number}"))
+                front.running.ports[name] = Port("trunk", 1, native, frozenset({native, number}))
+            elif isinstance(front, Nvue):
+                listed = {str(n): {} for n in {number, untagged} - {None}}
+                front.running["bridge"]["domain"][BRIDGE]["vlan"].setdefault(str(number), {})
+                mine = {"untagged": untagged or "none", "vlan": listed}
+                front.running["interface"][name]["bridge"] = {"domain": {BRIDGE: mine}}
+            else:
+                assert isinstance(front, Restconf)
+                front.running["vlans"].add(f"Vlan{number}")
+                front.running["members"][f"Vlan{number}", name] = "tagged"
             front.follow()
 
     def define(self, number: int) -> None:

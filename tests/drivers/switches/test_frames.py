@@ -9,6 +9,7 @@ import pytest
 from tests.drivers.switches.rigs import ALONE_AT_NIGHT, RealSwitches, scope, vlan
 from weft.drivers.switches import open_fabric
 from weft.model.fabrictypes import Mode
+from weft.model.problem import ProblemKind
 from weft.model.resources import Resource, SegmentSpec, Status
 from weft.model.site import Site
 from weftlab.site import FABRIC
@@ -205,6 +206,26 @@ def test_nothing_that_is_not_wefts_is_touched(rig: RealSwitches) -> None:
     ]
     assert refused.error is not None and "VLAN 50, which isn't weft's" in str(refused.error)
     assert rig.fabric.snapshot().ends[rig.port("host8")].untagged == 50
+
+
+def test_a_whole_adapters_port_has_no_vlan_of_another_hand(rig: RealSwitches) -> None:
+    """With a tag it is as good as without: root on the machine has tags, too. A host that pods share keeps its own."""
+    for host in ("host4", "host8"):
+        rig.tag(rig.port(host), 50)
+        refused = rig.driver.create(scope(), [vlan(FIRST, [rig.port(host)])], {})["partition"]
+        assert refused.error is not None
+        assert f"{rig.port(host)} is in VLAN 50, which isn't weft's" in str(refused.error)
+        assert rig.fabric.snapshot().ends[rig.port(host)].numbers == {50}
+    wanted = made(rig, 1, FIRST, ["host1", "host5"])
+    shared = vlan(SECOND, [rig.port("host4"), rig.port("host8")], Mode.TRUNK)
+    assert rig.driver.create(scope(2), [shared], {})["partition"].error is None
+    assert rig.fabric.check(spec(shared), rig.fabric.snapshot()).problems == ()
+    for host in ("host1", "host5"):
+        rig.tag(rig.port(host), 50)
+        problems = rig.fabric.check(spec(wanted), rig.fabric.snapshot()).problems
+        assert [(p.kind, p.id) for p in problems] == [(ProblemKind.OTHER_SEGMENTS, rig.port(host))]
+        assert problems[0].text().endswith("VLAN 50")
+        rig.add(rig.port(host), FIRST)
 
 
 def test_two_workers_change_one_fabric_at_once(rig: RealSwitches) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,6 +117,92 @@ def test_what_was_not_saved_is_said_and_saved_with_the_next_call(one: One) -> No
     assert not one.session.read().unsaved
     one.front.restart()
     assert one.untagged(0) == VLAN
+
+
+def test_what_another_process_has_not_saved_is_saved_before_it_is_gone(one: One) -> None:
+    """Killed between the change and its save, or the switch's memory was full: the switch shows nothing of it."""
+    members = (Membership(port=f"leaf1/{one.ports[0]}", mode=Mode.ACCESS),)
+    spec = SegmentSpec(number=VLAN, fabric_type=FabricKind.ETHERNET, members=members)
+    wanted = Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
+    assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
+    one.front.faults.refuse_save = True
+    with pytest.raises(UnknownError):
+        one.fabric.delete(scope(), [wanted], {})
+    other = open_fabric(one.fabric._site, FABRIC, NoLedger())  # pyright: ignore[reportPrivateUsage]
+    try:
+        with pytest.raises(UnknownError):
+            other.delete(scope(), [wanted], {})
+        assert "not saved" in other.find(scope(), [wanted], {})["partition"].reason
+        assert "not clean" in {i.result for i in other.clean(spec, other.snapshot()).items}
+        one.front.faults.refuse_save = False
+        assert other.delete(scope(), [wanted], {})["partition"].error is None
+        assert {i.result for i in other.clean(spec, other.snapshot()).items} == {"clean"}
+        one.front.restart()
+        assert one.untagged(0) is None
+    finally:
+        other.close()
+
+
+def test_a_process_saves_with_its_first_change_whatever_it_changes(one: One) -> None:
+    """Only whoever depends on it hears that it fails."""
+    one.front.faults.refuse_save = True
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    other = open_fabric(one.fabric._site, FABRIC, NoLedger())  # pyright: ignore[reportPrivateUsage]
+    try:
+        session = other.session("leaf1")
+        session.change(lambda state: Batch())
+        assert session.read().unsaved
+        one.front.faults.refuse_save = False
+        session.change(lambda state: Batch())
+        assert not session.read().unsaved
+        one.front.restart()
+        assert one.untagged(0) == VLAN
+    finally:
+        other.close()
+
+
+def test_a_change_under_way_keeps_nobody_from_reading(one: One) -> None:
+    """Other pods' verifications and receipts read the switch meanwhile; neither is it unread, nor unsaved."""
+    one.session.read()
+    one.front.faults.slow_commit = 0.4
+    worker = threading.Thread(target=one.put, args=(0, VLAN))
+    worker.start()
+    seen = [one.session.read()]
+    while worker.is_alive():
+        seen.append(one.session.read())
+    worker.join()
+    assert len(seen) > 2 and not any(state.unsaved for state in seen)
+    assert one.untagged(0) == VLAN
+
+
+def test_what_may_land_yet_is_taken_away_though_it_does_not_show(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what became of a change: whoever takes it away says so to the switch."""
+    members = (Membership(port=f"leaf1/{one.ports[0]}", mode=Mode.ACCESS),)
+    spec = SegmentSpec(number=VLAN, fabric_type=FabricKind.ETHERNET, members=members)
+    wanted = Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
+    sent: list[Batch] = []
+    real = one.session._send  # pyright: ignore[reportPrivateUsage]
+
+    def lost(batch: Batch, *rest: SwitchState) -> float:
+        raise UnknownError("change VLANs", "switch leaf1", "no answer")
+
+    def noted(batch: Batch, *rest: SwitchState) -> float:
+        sent.append(batch)
+        return real(batch, *rest)
+
+    monkeypatch.setattr(one.session, "_send", lost)
+    with pytest.raises(UnknownError):
+        one.fabric.create(scope(), [wanted], {})
+    with pytest.raises(UnknownError, match="may not show"):
+        one.session.read()
+    monkeypatch.setattr(one.session, "_send", noted)
+    assert one.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    [batch] = sent
+    assert (batch.forget, batch.ports[one.ports[0]].untagged) == ({VLAN}, PARK)
+    assert {i.result for i in one.fabric.clean(spec, one.fabric.snapshot()).items} == {"clean"}
 
 
 def test_a_batch_that_fails_in_the_middle_leaves_nothing(one: One) -> None:

@@ -9,6 +9,7 @@ from weft.drivers.switches.cabling import switch_of
 from weft.drivers.switches.looks import SettingsSeen, Silent
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.snapshot import EthernetSnapshot
+from weft.drivers.switches.vlans import ranges
 from weft.model.fabric import Check, Clean, EvidenceItem
 from weft.model.fabrictypes import Mode
 from weft.model.mark import Mark
@@ -32,7 +33,7 @@ def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observe
         if blind:
             why = f"can't be proved absent: {', '.join(blind)} can't be read"
             return Observed(segment.text, Status.PENDING, why)
-        if unsaved := _unsaved(seen):
+        if unsaved := _unsaved(segment, seen):
             why = f"gone, and {', '.join(unsaved)} would bring it back after a restart: not saved yet"
             return Observed(segment.text, Status.PENDING, why)
         return Observed.absent(f"on none of {len(told)} switches and none of their ports")
@@ -69,7 +70,7 @@ def _differences(segment: SegmentSpec, seen: EthernetSnapshot, mine: set[str]) -
         yield Difference(field=f"switch {switch}", wanted=segment.named, observed=why)
     for switch in sorted(mine - needed.keys()):
         yield Difference(field=f"switch {switch}", wanted=f"no {segment.named}", observed="with it")
-    for switch in _unsaved(seen):
+    for switch in _unsaved(segment, seen):
         yield Difference(field=f"switch {switch}", wanted="saved", observed="not saved for its next start")
     for member in segment.members:
         how = seen.mode(member, number)
@@ -84,9 +85,8 @@ def _differences(segment: SegmentSpec, seen: EthernetSnapshot, mine: set[str]) -
 
 
 def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
-    """Exactly the members, each as desired and in no other VLAN of weft's range; every link on a path carries it."""
+    """Exactly the members, each as desired and in no other VLAN; every link on a path carries it."""
     problems: list[Problem] = []
-    mine = seen.site.fabrics[seen.fabric].segments
     for member in segment.members:
         port, how = member.port, seen.mode(member, segment.number)
         if why := seen.why_unread(port):
@@ -95,8 +95,8 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
         if how != member.mode:
             detail = {"segment": segment.named, "mode": str(member.mode), "limited": f": it is {how}"}
             problems.append(_problem(ProblemKind.NOT_MEMBER, port, seen, **detail))
-        if others := sorted(n for n in seen.beside(member, segment.number) if n in mine):
-            listed = ", ".join(f"VLAN {n}" for n in others)
+        if others := seen.beside(member, segment.number):
+            listed = f"VLAN {ranges(others)}"
             problems.append(_problem(ProblemKind.OTHER_SEGMENTS, port, seen, segments=listed))
     problems += [
         _problem(ProblemKind.SEGMENT_LEFT, port, seen, segment=segment.named)
@@ -204,9 +204,10 @@ def _held(seen: EthernetSnapshot) -> tuple[str, ...]:
     return (*unread, *(f"{s} can't be read back" for s in sorted(seen.told)))
 
 
-def _unsaved(seen: EthernetSnapshot) -> list[str]:
-    """Switches that would lose weft's last change in a restart."""
-    return sorted(s for s, state in seen.states.items() if state.unsaved)
+def _unsaved(segment: SegmentSpec, seen: EthernetSnapshot) -> list[str]:
+    """Switches on the way between its ports that would lose weft's last change in a restart."""
+    unsaved = {s for s, state in seen.states.items() if state.unsaved}
+    return sorted(unsaved & seen.cabling.spread(segment.ports).keys()) if unsaved else []
 
 
 def _switches(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
@@ -220,7 +221,7 @@ def _switches(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
         if there
         else f"on none of {', '.join(sorted(seen.states))}"
     )
-    if unsaved := _unsaved(seen):
+    if unsaved := _unsaved(segment, seen):
         told += f"; what was changed on {', '.join(unsaved)} isn't saved for the next start"
     result = "not clean" if there or unsaved else "clean"
     return EvidenceItem("switch", segment.named, result, told, unread=_held(seen), whole=True)

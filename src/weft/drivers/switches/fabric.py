@@ -229,9 +229,10 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         about: SegmentSpec | None = None,
         own: Sequence[SegmentSpec] = (),
         only: Collection[str] | None = None,
+        save: Collection[str] = (),
     ) -> None:
         try:
-            self._everywhere(batch, about, own, only)
+            self._everywhere(batch, about, own, only, save=save)
         finally:
             self._reading.changed()  # also without an answer: it may have been done
 
@@ -264,6 +265,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self._everywhere(
             _fenced(scope, lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine)),
             segment_of(resource),
+            save=self.cabling.spread(segment_of(resource).ports),
         )
 
     def _take_marked(self, thing: Marked) -> None:
@@ -287,17 +289,25 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         own: Sequence[SegmentSpec] = (),
         only: Collection[str] | None = None,
         recent: bool = False,
+        save: Collection[str] = (),
     ) -> None:
         """On every switch at once, or only on some. One without an answer makes the outcome unknown; a refusal is
         reported first, and before it whatever the fence said.
 
         Args:
             recent: what was read of the switches a moment ago will do to begin with.
+            save: switches that save even if nothing is to be changed there.
         """
 
         def one(session: Switch) -> Exception | None:
             try:
-                session.change(lambda state: batch(session.name, state), about, own, recent=recent)
+                session.change(
+                    lambda state: batch(session.name, state),
+                    about,
+                    own,
+                    recent=recent,
+                    save=session.name in save,
+                )
             except Exception as error:  # raised below, once none of the others is under way any more
                 return error
             return None

@@ -129,6 +129,7 @@ class Generic:
         own: Sequence[SegmentSpec] = (),
         *,
         recent: bool = False,
+        save: bool = False,
     ) -> SwitchState:
         """Send all that a VLAN must have here, and take it off every port that weft had put it on.
 

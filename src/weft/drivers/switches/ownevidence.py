@@ -48,7 +48,7 @@ def observe_own(own: Own, seen: EthernetSnapshot, leaving: bool) -> Observed:
     elif own.ours:
         having |= {s for s in foreign if any(switch_of(end) == s for end in inside)}
     if not having and (not inside or foreign):
-        if unsaved := _unsaved(seen):
+        if unsaved := _unsaved(own, seen):
             why = f"gone, and {', '.join(unsaved)} would bring it back after a restart: not saved yet"
             return Observed(own.spec.text, Status.PENDING, why)
         return Observed.absent(f"on none of {len(told)} switches, and none of its ports is in it")
@@ -72,7 +72,7 @@ def _differences(own: Own, seen: EthernetSnapshot, having: set[str]) -> Iterator
     for end in (e for s in sorted(spread) for e in needless_links(s, own, seen.cabling)):
         if (now := seen.ends.get(end)) is not None and own.number in now.numbers:
             yield Difference(field=f"link {end}", wanted="without it", observed="the VLAN")
-    for switch in _unsaved(seen):
+    for switch in _unsaved(own, seen):
         yield Difference(field=f"switch {switch}", wanted="saved", observed="not saved for its next start")
     for member in own.spec.members:
         now = seen.ends.get(member.port)
@@ -121,7 +121,7 @@ def _on_switches(own: Own, seen: EthernetSnapshot) -> EvidenceItem:
     told = seen.configured.read
     left = sorted(s for s, vlans in told.items() if is_sites(vlans.get(own.number, ""), seen.site.name))
     left += sorted(s for s in ever if told.get(s, {}).get(own.number) == "" and s not in left)
-    unsaved = _unsaved(seen)
+    unsaved = _unsaved(own, seen)
     said = f"{own.spec.named} is on {', '.join(left)}" if left else f"on none of {', '.join(sorted(told))}"
     if unsaved:
         said += f"; what was changed on {', '.join(unsaved)} isn't saved for the next start"
@@ -161,5 +161,7 @@ def _on_links(own: Own, seen: EthernetSnapshot) -> EvidenceItem:
     )
 
 
-def _unsaved(seen: EthernetSnapshot) -> list[str]:
-    return sorted(s for s, state in seen.states.items() if state.unsaved)
+def _unsaved(own: Own, seen: EthernetSnapshot) -> list[str]:
+    """Switches where weft has put it that would lose weft's last change in a restart."""
+    unsaved = {s for s, state in seen.states.items() if state.unsaved}
+    return sorted(unsaved & {*own.ever(seen.cabling), *map(switch_of, own.ends)}) if unsaved else []

@@ -31,7 +31,7 @@ _NOBODY = Owner("site", str(UUID(int=0)))
 
 class Everywhere(Protocol):
     """Changes switches, all at once; `own`: whose VLANs and ports may be changed besides those for pods; `only`: on
-    these."""
+    these; `save`: on these even if nothing is to be changed."""
 
     def __call__(
         self,
@@ -39,6 +39,7 @@ class Everywhere(Protocol):
         about: SegmentSpec | None = None,
         own: Sequence[SegmentSpec] = (),
         only: Collection[str] | None = None,
+        save: Collection[str] = (),
     ) -> None: ...
 
 
@@ -184,7 +185,7 @@ class OwnSegments:
         specs = tuple(one.spec for one in own.values())
         only = {switch for one in own.values() for switch in concerned(one, seen)}
         try:
-            self._everywhere(together, own=specs, only=only)
+            self._everywhere(together, own=specs, only=only, save=only if edits is removal_of_own else ())
         except PermanentError as error:
             if len(own) == 1:
                 return {key: Outcome(error=error) for key in own}

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.looks import SettingsSeen
-from weft.drivers.switches.vlans import PortVlans, SwitchState
+from weft.drivers.switches.vlans import DEFAULT, PortVlans, SwitchState
 from weft.model.fabric import Configured, Membership, Place, PortSeen, Snapshot
 from weft.model.fabrictypes import Mode
 from weft.model.resources import SegmentSpec
@@ -104,13 +104,13 @@ class EthernetSnapshot(Snapshot):
         return found.pop() if len(found) == 1 else "a member at some of its ends"
 
     def beside(self, member: Membership, number: int) -> frozenset[int]:
-        """VLANs that a member's port is in and must not be. On a port that pods share, each has its tag, and the
-        host keeps its virtual functions apart by them."""
+        """VLANs that a member's port is in and must not be, whoever they are. On a port that pods share, each has its
+        tag, and the host keeps its virtual functions apart by them; others of its own may have theirs."""
         others = self.numbers(member.port) - {number}
         if member.mode is not Mode.TRUNK:
             return others
         untagged = {self.ends[e].untagged for e in self.cabling.ends(member.port) if e in self.ends}
-        return others & untagged
+        return (others & untagged) - {DEFAULT}
 
     def numbers(self, port: str) -> frozenset[int]:
         """VLANs of a port at any of its ends."""

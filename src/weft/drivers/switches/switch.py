@@ -10,10 +10,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from weft.drivers.switches.vlans import Batch, SwitchState, inverse
+from weft.drivers.switches.vlans import Batch, SwitchState, inverse, joined
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
 from weft.model.ranges import Range
 from weft.model.resources import SegmentSpec
@@ -60,6 +61,7 @@ class Switch(Protocol):
         own: Sequence[SegmentSpec] = (),
         *,
         recent: bool = False,
+        save: bool = False,
     ) -> SwitchState:
         """Make what `edit` says, read it back and save it; an empty batch changes nothing.
 
@@ -67,6 +69,7 @@ class Switch(Protocol):
             about: the segment that it is about, for switches that can't be read back.
             own: segments of the site's own, whose VLANs and ports may be changed besides those for pods.
             recent: a reading of the last `RECENT_SECONDS` will do to begin with.
+            save: also if nothing is to be changed: what was changed may be another process's, which never saved it.
         """
         ...
 
@@ -134,10 +137,10 @@ class Session(ABC):
         self._changing = threading.Lock()
         self._lock = threading.Lock()
         self._floor: tuple[float, float] = (float("-inf"), float("-inf"))
-        self._doubt: tuple[Batch, float] | None = None
+        self._doubts: list[tuple[Batch, float]] = []
         self._latest: tuple[SwitchState, float] | None = None
         self._changes = 0
-        self._unsaved = False
+        self._unsaved = self._kept = False
 
     @abstractmethod
     def _read(self) -> SwitchState:
@@ -172,13 +175,9 @@ class Session(ABC):
     def read(self) -> SwitchState:
         began, changes = self._monotonic(), self._changes
         state = self._fresh()
-        doubt = self._doubt
-        if doubt is not None:
-            batch, until = doubt
-            if not batch.done(state) and self._monotonic() < until:
-                said = "it may not show weft's last change yet"
-                raise UnknownError("read the configuration", f"switch {self.name}", said)
-            self._doubt = None
+        if self._doubted(state):
+            said = "it may not show weft's last change yet"
+            raise UnknownError("read the configuration", f"switch {self.name}", said)
         with self._lock:
             if changes == self._changes:
                 self._latest = (state, began)
@@ -193,14 +192,13 @@ class Session(ABC):
         recent: bool = False,
         save: bool = False,
     ) -> SwitchState:
-        """As `Switch.change`. Args: save: also if nothing is to be changed."""
         with self._changing:
             known = self._recent() if recent else None
             before = known or self._fresh()
-            batch = edit(before)
+            batch = self._edited(edit, before)
             if known is not None and _replaces(batch, known):
                 before = self._fresh()
-                batch = edit(before)
+                batch = self._edited(edit, before)
             if batch:
                 self.limits.check(batch, self.name, own)
                 self._outdate()
@@ -208,33 +206,65 @@ class Session(ABC):
                     before = self._made(batch, before)
                 finally:
                     self._outdate()  # also what was read meanwhile
-            if batch or save or self._unsaved:
-                self._keep()
-                self._unsaved = False
+            if batch or save:
+                self._save()
+            elif self._unsaved or not self._kept:
+                # Another process may have changed it, and have ended before it was saved. A reading says that it
+                # isn't; whoever has nothing to change here doesn't depend on it.
+                with suppress(OutsideError):
+                    self._save()
             return before
+
+    def _save(self) -> None:
+        try:
+            self._keep()
+        except BaseException:
+            self._unsaved = True
+            raise
+        self._unsaved, self._kept = False, True
+
+    def _edited(self, edit: Edit, state: SwitchState) -> Batch:
+        """What an edit comes to, also if a change lands yet of which nobody knows what became."""
+        batch = edit(state)
+        for doubted in self._doubted(state):
+            if doubted.ports.keys() <= state.ports.keys():
+                batch = joined(edit(doubted.on(state)), batch)
+        return batch
+
+    def _doubted(self, state: SwitchState) -> list[Batch]:
+        """Changes of which nobody knows what became, and which a reading doesn't show."""
+        now = self._monotonic()
+        with self._lock:
+            self._doubts = [(b, until) for b, until in self._doubts if now < until and not b.done(state)]
+            return [b for b, _ in self._doubts]
 
     def _made(self, batch: Batch, before: SwitchState) -> SwitchState:
         """Send it and wait until it is read back."""
-        wanted = batch.on(before)
-        self._doubt = (batch, self._monotonic() + DOUBT_SECONDS)
-        unsaved, self._unsaved = self._unsaved, True
+        wanted, unsure = batch.on(before), True
         try:
-            self._raise_floor(self._send(batch, before, wanted))
-        except (PermanentError, UndoneError):
-            self._doubt, self._unsaved = None, unsaved
-            raise
-        seen = self._await(batch)
-        if seen is not None:
-            self._doubt = None
-            return seen
-        try:
-            self._undo(batch, before)
-        except OutsideError as error:
-            said = f"it isn't read back as it was made, and can't be taken back: {error.answer}"
-        else:
-            self._doubt = None
-            said = "it isn't read back as it was made, and was taken back"
-        raise UnknownError("change VLANs", f"switch {self.name}", said)
+            try:
+                self._raise_floor(self._send(batch, before, wanted))
+            except (PermanentError, UndoneError):
+                unsure = False
+                raise
+            if (seen := self._await(batch)) is not None:
+                unsure = False
+                with self._lock:
+                    self._doubts = []  # what was sent before it has landed by now, or never will
+                return seen
+            try:
+                self._undo(batch, before)
+            except OutsideError as error:
+                said = f"it isn't read back as it was made, and can't be taken back: {error.answer}"
+            else:
+                unsure, self._unsaved = False, True
+                said = "it isn't read back as it was made, and was taken back"
+            raise UnknownError("change VLANs", f"switch {self.name}", said)
+        finally:
+            if unsure:
+                self._unsaved = True
+                with self._lock:
+                    self._doubts.append((batch, self._monotonic() + DOUBT_SECONDS))
 
     def _await(self, batch: Batch) -> SwitchState | None:
         end = self._monotonic() + self._confirm_seconds
@@ -261,19 +291,22 @@ class Session(ABC):
             self._latest = None
 
     def _fresh(self) -> SwitchState:
-        """A reading that is no older than an earlier one."""
-        state = self._read()
+        """A reading that is no older than an earlier one; than one of meanwhile it may be."""
         with self._lock:
             floor, when = self._floor
-            if state.serial < floor and self._monotonic() - when < FLOOR_SECONDS:
-                said = "the answer is older than one before it"
-                raise UnknownError("read the configuration", f"switch {self.name}", said)
+        state = self._read()
+        if state.serial < floor and self._monotonic() - when < FLOOR_SECONDS:
+            said = "the answer is older than one before it"
+            raise UnknownError("read the configuration", f"switch {self.name}", said)
         self._raise_floor(state.serial)
         return state
 
     def _raise_floor(self, serial: float) -> None:
+        now = self._monotonic()
         with self._lock:
-            self._floor = (serial, self._monotonic())
+            floor, when = self._floor
+            if serial >= floor or now - when >= FLOOR_SECONDS:
+                self._floor = (serial, now)
 
     def refused(self, answer: str, then: str = "see the switch's own log") -> PermanentError:
         return PermanentError("change VLANs", f"switch {self.name}", answer, then)

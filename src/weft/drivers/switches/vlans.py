@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 EVERY = frozenset(range(1, 4095))
 """What a trunk without a list carries."""
 
+DEFAULT = 1
+"""VLAN that ports are in as they come from the factory."""
+
 KEEP, PARK = -1, 0
 """Instead of a VLAN without a tag: leave it as it is; put the port into none."""
 

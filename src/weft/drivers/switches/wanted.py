@@ -8,14 +8,21 @@ from dataclasses import dataclass
 from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.names import read_name
 from weft.drivers.switches.snapshot import EthernetSnapshot
-from weft.drivers.switches.vlans import EVERY, KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
+from weft.drivers.switches.vlans import (
+    DEFAULT,
+    EVERY,
+    KEEP,
+    PARK,
+    Batch,
+    PortEdit,
+    PortVlans,
+    SwitchState,
+    ranges,
+)
 from weft.model.errors import PermanentError
 from weft.model.fabrictypes import Mode
 from weft.model.ranges import Range
 from weft.model.resources import SegmentSpec
-
-DEFAULT = 1
-"""VLAN that ports are in as they come from the factory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +52,20 @@ def refusal(order: Order, seen: EthernetSnapshot, site: str) -> str:
             return f"{why} (switch {switch})"
     for member in order.spec.members:
         for end in seen.cabling.ends(member.port):
-            now = seen.ends.get(end)
-            foreign = now.untagged if now else None
-            if foreign not in (None, DEFAULT) and foreign not in order.range:
-                return f"{end} is in VLAN {foreign}, which isn't weft's: take it out of it"
+            foreign = _foreign(seen.ends.get(end, PortVlans()), member.mode, order.range)
+            if foreign:
+                return f"{end} is in VLAN {ranges(foreign)}, which isn't weft's: take it out of it"
     return ""
+
+
+def _foreign(now: PortVlans, mode: Mode, ours: Range) -> frozenset[int]:
+    """VLANs of a port by another hand that keep it from becoming a member.
+
+    A trunk of every VLAN is none that anybody has chosen. A host that pods share may have others with their tags.
+    """
+    tagged = now.tagged if mode is Mode.ACCESS and now.tagged != EVERY else frozenset[int]()
+    untagged = {now.untagged} - {None, DEFAULT}
+    return frozenset(n for n in (*tagged, *untagged) if n is not None and n not in ours)
 
 
 def _others(name: str, mine: str, site: str) -> str:
