@@ -62,7 +62,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab() -> Iterator[Lab]:
     """The lab, 16 nodes and four on Ethernet: `lab.site_path`, `lab.clouds_yaml`, `lab.layout`, `lab.status()`."""
     from tests.helpers.ownlab import own_lab
     from weftlab.lab import Lab
@@ -74,7 +74,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         )
         yield running
         return
-    with own_lab(tmp_path_factory.mktemp("lab"), fabric="both", tenant_networks=True) as ours:
+    with own_lab(fabric="both", tenant_networks=True) as ours:
         yield ours
 
 

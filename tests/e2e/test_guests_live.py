@@ -43,9 +43,9 @@ CLOUD_CONFIG = "#cloud-config\\nwrite_files: [{path: /etc/told, content: told}]\
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
+def lab() -> Generator[Lab]:
     asked = {"nodes": 4, "leaves": 2, "ipus": 0, "guests": True, "storage": True}
-    with own_lab(tmp_path_factory.mktemp("guests"), **asked) as lab:
+    with own_lab(**asked) as lab:
         yield lab
 
 

@@ -46,9 +46,8 @@ PATIENCE = 240.0
 
 
 @pytest.fixture(scope="module", params=["ironic", "nova"])
-def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    folder = tmp_path_factory.mktemp(f"metal-{request.param}")
-    with own_lab(folder, nodes=4, computes=1, ipus=0, metal=2, guests=True, machines_by=request.param) as lab:
+def lab(request: pytest.FixtureRequest) -> Generator[Lab]:
+    with own_lab(nodes=4, computes=1, ipus=0, metal=2, guests=True, machines_by=request.param) as lab:
         yield lab
 
 

@@ -23,8 +23,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    with own_lab(tmp_path_factory.mktemp("ufm"), fabric_manager="ufm", tenant_networks=True, ipus=0) as lab:
+def lab() -> Generator[Lab]:
+    with own_lab(fabric_manager="ufm", tenant_networks=True, ipus=0) as lab:
         yield lab
 
 

@@ -13,9 +13,9 @@ from weftlab.lab import Lab
 
 
 @pytest.fixture(scope="session")
-def storage_lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
+def storage_lab() -> Generator[Lab]:
     if state := os.environ.get("WEFT_TEST_STORAGE_LAB"):
         yield Lab(Path(state))
         return
-    with own_lab(tmp_path_factory.mktemp("storage-lab"), nodes=4, computes=4, ipus=0, storage=True) as ours:
+    with own_lab(nodes=4, computes=4, ipus=0, storage=True) as ours:
         yield ours
