@@ -115,7 +115,7 @@ class _Simulated(EthernetFabric):
 
         self.switches = {name: switch(name) for name in cabling.switches}
         super().__init__(site, fabric, cabling, tuple(self.switches.values()), ledger or NoLedger())
-        self._settings = QosReading(tuple(self.switches.values()), self._pool, seconds=0.0)
+        self._settings = QosReading(tuple(self.switches.values()), self._readers, seconds=0.0)
 
     def put(self, port: str, number: int | None, mode: Mode = Mode.ACCESS) -> None:
         """Put a port into a VLAN as somebody else, or (None) take it out of all."""

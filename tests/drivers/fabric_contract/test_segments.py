@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from tests.drivers.fabric_contract.rigs import FIRST, Ethernet, InfiniBand, Segm
 from tests.drivers.opensm.rigs import FakeRig, scope, until
 from tests.drivers.switches.rigs import KINDS
 from tests.drivers.ufm.rigs import UfmRig
+from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
@@ -208,6 +211,31 @@ def test_a_port_is_a_trunk_of_two_segments(rig: SegmentRig) -> None:
     assert {i.result for i in clean.items} == {"clean"}
     assert seen(rig, other, 2).status is Status.SETTLED and not kinds(rig, other)
     assert rig.driver.snapshot().ports_in[FIRST + 1] == frozenset(ports[1:3])
+
+
+def test_a_reading_does_not_wait_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of them wait for a slow switch."""
+    monkeypatch.setattr("weft.drivers.switches.fabric.AT_ONCE", 1)
+    rig = Ethernet()
+    wanted = segment(rig, FIRST, rig.ports()[:1])
+    slow = rig.fake.switches[rig.ports()[0].partition("/")[0]]
+    begun, go_on, send = threading.Event(), threading.Event(), slow._send  # pyright: ignore[reportPrivateUsage]
+
+    def slowly(batch: Batch, before: SwitchState, after: SwitchState) -> float:
+        begun.set()
+        assert go_on.wait(20)
+        return send(batch, before, after)
+
+    monkeypatch.setattr(slow, "_send", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        change = pool.submit(rig.driver.create, scope(), [wanted], {})
+        assert begun.wait(20)
+        reading = pool.submit(rig.driver.snapshot)
+        try:
+            assert FIRST not in reading.result(10).segments
+        finally:
+            go_on.set()
+        assert change.result(20)["partition"].error is None
 
 
 def test_a_lost_answer_and_an_old_one_are_unknown() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 
 import pytest
 
 from tests.drivers.switches.rigs import ALONE_AT_NIGHT, RealSwitches, scope, vlan
 from weft.drivers.switches import open_fabric
+from weft.model.errors import PermanentError
 from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
 from weft.model.resources import Resource, SegmentSpec, Status
@@ -226,6 +228,41 @@ def test_a_whole_adapters_port_has_no_vlan_of_another_hand(rig: RealSwitches) ->
         assert [(p.kind, p.id) for p in problems] == [(ProblemKind.OTHER_SEGMENTS, rig.port(host))]
         assert problems[0].text().endswith("VLAN 50")
         rig.add(rig.port(host), FIRST)
+
+
+@pytest.mark.parametrize("rig", ["mixed"], indirect=True)
+def test_a_switch_that_starts_with_an_old_configuration_is_mended(rig: RealSwitches) -> None:
+    """It gives the VLAN to a pod that is over, whose port is in it: the pod that has it now throws both out, and so
+    does the audit, which shows both."""
+    leaf = rig.fronts.by_name["leaf1"]
+    one = made(rig, 1, FIRST, ["host1", "host5"])
+    old = deepcopy(leaf.running)
+    assert rig.driver.delete(scope(1), [one], {})["partition"].error is None
+    live = made(rig, 2, FIRST, ["host2", "host6"])
+
+    def start() -> None:
+        with leaf.lock:
+            leaf.running = deepcopy(old)
+            leaf.follow()
+        assert rig.port("host1") in rig.fabric.snapshot().ports_in[FIRST]
+
+    start()
+    assert rig.fabric.find(scope(2), [live], {})["partition"].differences
+    third = rig.fabric.create(scope(3), [live], {})["partition"].error
+    assert isinstance(third, PermanentError) and "taken" in str(third), (
+        "whom the records don't know takes nothing"
+    )
+    made(rig, 2, FIRST, ["host2", "host6"])
+    assert rig.fabric.snapshot().ports_in[FIRST] == {rig.port("host2"), rig.port("host6")}
+    start()
+    found = {t.owner: t for t in rig.fabric.marked("lab", ())}
+    assert set(found) == {scope(1).owner, scope(2).owner}
+    assert rig.fabric.remove_marked([found[scope(1).owner]])[str(FIRST)].error is None
+    assert rig.fabric.snapshot().ports_in[FIRST] == {rig.port("host6")}
+    [mine] = rig.fabric.marked("lab", ())
+    assert mine.owner == scope(2).owner
+    made(rig, 2, FIRST, ["host2", "host6"])
+    rig.hosts.await_reach({("host2", "host6")}, seconds=40)
 
 
 def test_two_workers_change_one_fabric_at_once(rig: RealSwitches) -> None:

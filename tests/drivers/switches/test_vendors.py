@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from nvueschema.models import v5_9
 from tests.drivers.switches.rigs import scope
 from weft.drivers.switches import EthernetFabric, access, open_fabric, switch
 from weft.drivers.switches.access import credentials_for
+from weft.drivers.switches.nvue import Nvue as NvueSession
 from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.model.errors import OutsideError, PermanentError, UnknownError
@@ -203,6 +205,27 @@ def test_what_may_land_yet_is_taken_away_though_it_does_not_show(
     [batch] = sent
     assert (batch.forget, batch.ports[one.ports[0]].untagged) == ({VLAN}, PARK)
     assert {i.result for i in one.fabric.clean(spec, one.fabric.snapshot()).items} == {"clean"}
+
+
+def test_a_revision_that_takes_longer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVUE goes on applying it: until it has ended nobody knows what the switch has, whoever asks."""
+    monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
+    one = One(tmp_path, "nvue")
+    try:
+        assert isinstance(one.session, NvueSession)
+        one.session._apply_seconds = 0.2  # pyright: ignore[reportPrivateUsage]
+        one.front.faults.slow_commit = 1.0
+        with pytest.raises(UnknownError, match="still apply"):
+            one.put(0, VLAN)
+        with pytest.raises(UnknownError, match="still being applied"):
+            one.session.read()
+        with pytest.raises(UnknownError, match="still being applied"):
+            one.session.change(lambda state: Batch())
+        one.front.faults.slow_commit = 0.0
+        time.sleep(1.0)
+        assert one.untagged(0) == VLAN
+    finally:
+        one.close()
 
 
 def test_a_batch_that_fails_in_the_middle_leaves_nothing(one: One) -> None:

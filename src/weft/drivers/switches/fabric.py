@@ -66,12 +66,15 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self.capabilities = capabilities_of(site, fabric)
         self._nameless = any(not s.keeps_names for s in switches)
         self._told = {s.name: s for s in switches if isinstance(s, Generic)}
+        # Changes may take as long as a slow switch does: nobody's reading waits for them.
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
-        self._settings = QosReading(tuple(switches), self._pool)
+        self._readers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"readings-{fabric}")
+        self._settings = QosReading(tuple(switches), self._readers)
         self._sites = OwnSegments(site.name, fabric, cabling, ledger, self.snapshot, self._change_own)
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._readers):
+            pool.shutdown(wait=False, cancel_futures=True)
         for session in self._sessions.values():
             session.close()
 
@@ -81,7 +84,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def heard(self) -> Heard:
         """The fabric's cables as its switches hear them by LLDP."""
-        return listen(self._site, self._fabric, self.cabling, self._sessions, self._pool)
+        return listen(self._site, self._fabric, self.cabling, self._sessions, self._readers)
 
     # -- FabricDriver ------------------------------------------------------------------------------------------
 
@@ -173,13 +176,17 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     # -- ResourceDriver ----------------------------------------------------------------------------------------
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """VLANs with weft's names, and VLANs of its range that ports are in although no switch has them defined."""
+        """VLANs with weft's names, and VLANs of its range that ports are in although no switch has them defined.
+
+        Two of one number, if a switch has started with an old configuration.
+        """
         snapshot = self.snapshot()
         found: list[Marked] = []
-        segments = snapshot.segments
-        for number in sorted(segments.keys() | {n for n in snapshot.ports_in if n in self._range}):
-            named = read_name(segments.get(number, ""), site)
-            if (named is None and segments.get(number)) or (named is not None and not named.ours):
+        numbers = snapshot.segments.keys() | {n for n in snapshot.ports_in if n in self._range}
+        names = [(n, name) for n in sorted(numbers) for name in sorted(snapshot.given(n)) or [""]]
+        for number, text in names:
+            named = read_name(text, site)
+            if (named is None and text) or (named is not None and not named.ours):
                 continue  # somebody else's VLAN
             if named is None and number not in self._range:
                 continue
@@ -241,11 +248,20 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     def _put(self, scope: Scope, resource: Resource) -> None:
         spec, mark = segment_of(resource), scope.mark(resource.key)
         self._check_possible(spec)
-        order = Order(spec, vlan_name(mark), self.cabling.spread(spec.ports), self._range)
-        if why := refusal(order, self.snapshot(), self._site.name):
+        seen, name = self.snapshot(), vlan_name(mark)
+        over = self._over(spec.number, name, seen)
+        order = Order(spec, name, self.cabling.spread(spec.ports), self._range, over)
+        if why := refusal(order, seen, self._site.name):
             raise self._taken(spec.number, why)
         edits = _fenced(scope, lambda s, state: edit_for(s, state, order, self.cabling))
         self._everywhere(edits, spec, recent=True)
+
+    def _over(self, number: int, name: str, seen: EthernetSnapshot) -> frozenset[str]:
+        """Names of other pods of this site that switches give a number which is another's, by weft's records: they
+        have started with an old configuration."""
+        found = {n: read_name(n, self._site.name) for n in seen.given(number) - {name}}
+        pods = {n for n, named in found.items() if named and named.ours and named.owner.kind != "site"}
+        return frozenset(pods) if pods and self._names().get(number) == name else frozenset()
 
     def _check_possible(self, spec: SegmentSpec) -> None:
         """Raises `PermanentError` for a VLAN or a port that no change could ever be about."""
@@ -269,18 +285,22 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         )
 
     def _take_marked(self, thing: Marked) -> None:
-        """A VLAN that meanwhile has another owner's name is left alone."""
+        """A VLAN that meanwhile has another owner's name is left alone, on the switches where it has."""
         number = int(thing.id)
-        names = {n for told in self.configured().read.values() if (n := told.get(number))}
-        for name in names:
-            named = read_name(name, self._site.name)
-            if named is None or not named.ours or named.owner != thing.owner:
-                raise self._taken(number, "it is somebody else's by now")
+        given = self.snapshot().given(number)
+        names = frozenset(n for n in given if self._is_of(n, thing))
+        if given and not names:
+            raise self._taken(number, "it is somebody else's by now")
         if thing.owner is not None and thing.owner.kind == "site":
             for name in sorted(names):
                 self._sites.take_left(thing, name)
             return
-        self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling))
+        alone = names == given
+        self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling, alone))
+
+    def _is_of(self, name: str, thing: Marked) -> bool:
+        named = read_name(name, self._site.name)
+        return named is not None and named.ours and named.owner == thing.owner
 
     def _everywhere(
         self,
@@ -328,7 +348,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             except OutsideError as error:
                 return error
 
-        answers = dict(zip(self._sessions, self._pool.map(one, self._sessions.values()), strict=True))
+        answers = dict(zip(self._sessions, self._readers.map(one, self._sessions.values()), strict=True))
         states = {s: a for s, a in answers.items() if isinstance(a, SwitchState)}
         unread = {s: a.answer for s, a in answers.items() if isinstance(a, OutsideError)}
         if not states:

@@ -15,6 +15,7 @@ from weft.drivers.switches.access import Api, Reply
 from weft.drivers.switches.nvueqos import nvue_qos
 from weft.drivers.switches.switch import CONFIRM_SECONDS, PAUSE, Limits, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges
+from weft.model.errors import PermanentError, UnknownError
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour, neighbour
 
@@ -23,7 +24,9 @@ ROOT = "/nvue_v1"
 ROOTS = frozenset({"bridge", "interface", "platform", "router", "system", "vrf"})
 """What the tree of a switch has, some of it also of one that nobody has set up: without it, it is another answer."""
 YES = {"auto-prompt": {"ays": "ays_yes"}}
+APPLIED = ("applied", "saved", "applied_and_saved")
 FAILED = ("invalid", "ays_fail", "apply_fail", "verify_error", "apply_error", "ays_no")
+NOT_BEGUN = ("pending", "inactive")
 APPLY_SECONDS = 60.0
 
 
@@ -42,11 +45,17 @@ class Nvue(Session):
     ) -> None:
         super().__init__(name, limits, confirm)
         self._api, self._apply_seconds = api, apply
+        self._unfinished: str | None = None
 
     def close(self) -> None:
         self._api.close()
 
     def _read(self) -> SwitchState:
+        if self._unfinished is not None:
+            self._unfinished = self._still_under_way(self._unfinished)
+        if self._unfinished is not None:
+            said = f"{self._unfinished.removeprefix('/')} is still being applied"
+            raise self.unknown("read the configuration", said)
         reply = self._ask("GET", "/?rev=applied", None, "read the configuration")
         try:
             tree = reply.body
@@ -120,14 +129,25 @@ class Nvue(Session):
             "PATCH", f"/?rev={quote(revision, safe='')}", self._tree(batch, before, after), "change VLANs"
         )
         self._ask("PATCH", where, {"state": "apply", **YES}, "apply a revision")
-        return self._applied(where)
+        try:
+            return self._applied(where)
+        except UnknownError:
+            self._unfinished = where
+            raise
+
+    def _still_under_way(self, where: str) -> str | None:
+        try:
+            state = str(self._ask("GET", where, None, "watch a revision").body.get("state"))
+        except PermanentError:
+            return None  # gone, as after a restart
+        return None if state in (*APPLIED, *FAILED, *NOT_BEGUN) else where
 
     def _applied(self, where: str) -> float:
         end = self._monotonic() + self._apply_seconds
         while True:
             reply = self._ask("GET", where, None, "watch a revision")
             state = str(reply.body.get("state"))
-            if state in ("applied", "saved", "applied_and_saved"):
+            if state in APPLIED:
                 return reply.date
             if state in FAILED:
                 raise self.refused(f"revision {state}: {_issues(reply.body)}")

@@ -61,6 +61,10 @@ class EthernetSnapshot(Snapshot):
                 found[number] = found.get(number) or name
         return found
 
+    def given(self, number: int) -> frozenset[str]:
+        """Names that switches give a VLAN, or weft's records do."""
+        return frozenset(n for told in self.configured.read.values() if (n := told.get(number)))
+
     @cached_property
     def ends(self) -> Mapping[str, PortVlans]:
         """Every port of every switch that was read."""

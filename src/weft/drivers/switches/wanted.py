@@ -33,12 +33,15 @@ class Order:
         name: of the VLAN on switches.
         spread: switch that needs it -> ends of links there that carry it.
         range: weft's VLANs.
+        over: names that a switch may give it still and that are overwritten: of this site's pods that had the number
+            before, back with an old configuration.
     """
 
     spec: SegmentSpec
     name: str
     spread: Mapping[str, frozenset[str]]
     range: Range
+    over: frozenset[str] = frozenset()
 
     @property
     def number(self) -> int:
@@ -48,7 +51,7 @@ class Order:
 def refusal(order: Order, seen: EthernetSnapshot, site: str) -> str:
     """Why the VLAN can't be created, by a reading of all switches; empty: it can."""
     for switch, told in seen.configured.read.items():
-        if why := _others(told.get(order.number, ""), order.name, site):
+        if why := _others(told.get(order.number, ""), order, site):
             return f"{why} (switch {switch})"
     for member in order.spec.members:
         for end in seen.cabling.ends(member.port):
@@ -68,8 +71,8 @@ def _foreign(now: PortVlans, mode: Mode, ours: Range) -> frozenset[int]:
     return frozenset(n for n in (*tagged, *untagged) if n is not None and n not in ours)
 
 
-def _others(name: str, mine: str, site: str) -> str:
-    if name in ("", mine):
+def _others(name: str, order: Order, site: str) -> str:
+    if name in ("", order.name) or name in order.over:
         return ""
     named = read_name(name, site)
     return f"taken: it is {named.owner}'s" if named else f"defined by somebody else, as {name!r}"
@@ -78,7 +81,7 @@ def _others(name: str, mine: str, site: str) -> str:
 def edit_for(switch: str, state: SwitchState, order: Order, cabling: Cabling) -> Batch:
     """Changes on one switch, if any. Raises `PermanentError` if the VLAN or a port can't be used."""
     number, there = order.number, state.vlans.get(order.number)
-    if why := _others(there or "", order.name, ""):
+    if why := _others(there or "", order, ""):
         raise _refused(switch, number, why)
     modes = {m.port: m.mode for m in order.spec.members}
     edits: dict[str, PortEdit] = {}
