@@ -251,3 +251,24 @@ def test_what_is_wrong_with_it_is_said(
     change(document)
     found = [allowed for _, _, allowed in check_site(Site.model_validate(document))]
     assert any(sentence in allowed for allowed in found), found
+
+
+def widened(document: dict[str, Any]) -> None:
+    document["fabrics"][FABRIC]["segments"]["last"] += 1
+
+
+def moved(document: dict[str, Any]) -> None:
+    first, last = document["fabrics"][FABRIC]["segments"].values()
+    document["fabrics"][FABRIC]["segments"] = {"first": last + 1, "last": last + 1 + last - first}
+
+
+def test_what_carries_a_pods_number_stays_in_the_site(house: SwitchedHouse) -> None:
+    """weft leaves numbers outside of the range alone: a moved range would leave the pod's for ever."""
+    pod = house.booted()
+    document = house.site.model_dump(mode="json")
+    moved(document)
+    with pytest.raises(ConflictError, match=rf"{FABRIC}.segments .*{segment(pod).number} is held"):
+        house.service.activate_site(house.operator, document)
+    document = house.site.model_dump(mode="json")
+    widened(document)
+    house.service.activate_site(house.operator, document)

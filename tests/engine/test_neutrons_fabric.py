@@ -11,7 +11,7 @@ from tests.engine.house import ORDER, House
 from tests.engine.test_ethernet_life import ethernet, ports, released, stranger, visits
 from weft.engine.database import Database
 from weft.engine.ledger import FabricLedger
-from weft.model.errors import RefusedError
+from weft.model.errors import ConflictError, RefusedError
 from weft.model.fabric import Clean, Snapshot
 from weft.model.order import Order
 from weft.model.pod import PodState
@@ -193,3 +193,12 @@ def test_virtual_functions_are_refused_with_the_reason(house: NeutronsHouse) -> 
     document["fabric"] |= {"hcas": "shared"}
     with pytest.raises(RefusedError, match="ML2 driver sets the VLANs"):
         house.service.plan_pod(house.request(), Order.model_validate(document))
+
+
+def test_who_sets_the_vlans_stays_while_a_pod_is_in_one(house: NeutronsHouse) -> None:
+    """What one hand has set the other doesn't take off."""
+    pod = house.ready()
+    document = house.site.model_dump(mode="json")
+    document["fabrics"]["ib0"]["manager"]["switching"]["configured_by"] = "weft"
+    with pytest.raises(ConflictError, match=f"configured_by .*{pod.plan.segment} is held"):
+        house.service.activate_site(house.operator, document)

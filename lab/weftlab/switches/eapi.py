@@ -48,7 +48,10 @@ class Eapi(Front):
         found: dict[int, Vlans] = {}
         for name, number in self.plan.by_name().items():
             port = config.ports[name]
-            if port.mode == "access":
+            if port.routed or port.mode in ("tap", "tool"):
+                found[number] = Vlans()
+                continue
+            if port.mode in ("access", "dot1q-tunnel"):
                 found[number] = Vlans(port.access if port.access in active else None)
                 continue
             allowed = port.allowed & active

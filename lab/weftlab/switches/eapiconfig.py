@@ -19,6 +19,7 @@ class Port:
     native: int = 1
     allowed: frozenset[int] = EVERY
     member: bool = False  # of an aggregation: what is set on that counts
+    routed: bool = False
     qos: PortQos = field(default_factory=PortQos)
 
 
@@ -91,7 +92,7 @@ def _apply_vlan(vlan: Vlan, line: str) -> None:
 
 
 def _apply_port(port: Port, line: str) -> None:
-    if match := re.fullmatch(r"switchport mode (access|trunk)", line):
+    if match := re.fullmatch(r"switchport mode (access|trunk|dot1q-tunnel|tap|tool)", line):
         port.mode = match[1]
     elif match := re.fullmatch(r"switchport access vlan (\d+)", line):
         port.access = _number(match[1])
@@ -103,7 +104,9 @@ def _apply_port(port: Port, line: str) -> None:
         r"switchport trunk allowed vlan (?:(add|remove|except) )?([\d,-]+|all|none)", line
     ):
         port.allowed = _allowed(port.allowed, match[1], match[2])
-    elif line not in ("switchport", "no shutdown"):
+    elif line in ("switchport", "no switchport"):
+        port.routed = line != "switchport"
+    elif line != "no shutdown":
         raise CommandError(1002, "invalid command", "Invalid input")
 
 

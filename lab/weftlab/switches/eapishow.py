@@ -37,7 +37,9 @@ def show_switchports(config: Config) -> dict[str, Any]:
             "tpid": "0x8100",
         }
 
-    rows = {n: {"enabled": True, "switchportInfo": info(p)} for n, p in config.ports.items() if not p.member}
+    rows = {
+        n: {"enabled": not p.routed, "switchportInfo": info(p)} for n, p in config.ports.items() if not p.member
+    }
     return {"switchports": rows}
 
 
@@ -70,6 +72,6 @@ def config_text(config: Config) -> str:
         lines += [f"   switchport trunk native vlan {port.native}"]
         listed = "1-4094" if port.allowed == EVERY else ranges(port.allowed) or "none"
         lines += [f"   switchport trunk allowed vlan {listed}", f"   switchport mode {port.mode}"]
-        lines += ["   switchport", *port.qos.lines(), "!"]
+        lines += ["   no switchport" if port.routed else "   switchport", *port.qos.lines(), "!"]
     lines += [f"qos map dscp {value} to traffic-class {tc}" for value, tc in sorted(config.dscp.items())]
     return "\n".join([*lines, "end", ""])

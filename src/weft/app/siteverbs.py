@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
 from weft.app.desk import Desk
@@ -14,7 +14,7 @@ from weft.engine.epoch import accept_database
 from weft.engine.ownerstore import live_owners
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.resources import Resource, SegmentSpec
-from weft.model.site import Site
+from weft.model.site import Fabric, Site
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
 from weft.planning.fabric.diff import adopt_links, fabric_differences
@@ -156,7 +156,7 @@ class SiteVerbs(Desk):
         # A place on a shared host is `host/<node>/<number>`.
         hosts = {row["node"].split("/")[1]: row for row in capacity.places}
         holds = {**hosts, **{row["node"]: row for row in capacity.shared}, **capacity.holds}
-        before = self._store.site().site if holds else site
+        before = self._store.site().site if holds or capacity.used.segments else site
         for node, row in sorted(holds.items()):
             if node not in site.units:
                 raise ConflictError(
@@ -172,6 +172,9 @@ class SiteVerbs(Desk):
                     f"clouds: machines_by of the cloud of {node} is {was}, and pod {row['pod']} was built so: "
                     "release the pod first"
                 )
+        for name, numbers in sorted(capacity.used.segments.items()):
+            if name in before.fabrics and name in site.fabrics:
+                _check_numbers(name, before.fabrics[name], site.fabrics[name], numbers)
         self._check_applied(site)
         for home in self._store.homes():
             for kind, name, known in (
@@ -234,6 +237,20 @@ class SiteVerbs(Desk):
     def _node(self, node: str) -> NodeView:
         views = node_views(self._store.site().site, self._store.capacity())
         return next(v for v in views if v.name == node)
+
+
+def _check_numbers(name: str, before: Fabric, now: Fabric, held: Collection[int]) -> None:
+    """Numbers outside of a fabric's range are left alone, and what one hand has set the other doesn't take off."""
+    if before.is_neutrons != now.is_neutrons:
+        field, lost = "manager.switching.configured_by", sorted(held)
+    else:
+        field, lost = "segments", sorted(n for n in held if n in before.segments and n not in now.segments)
+    if lost:
+        listed = ", ".join(map(str, lost[:5])) + (" …" if len(lost) > 5 else "")
+        raise ConflictError(
+            f"fabrics.{name}.{field} can't change so while {listed} is held: release what has it, and wait until it was "
+            "seen free (weft audit)"
+        )
 
 
 def _readable_switches(site: Site) -> set[tuple[str, str]]:

@@ -183,6 +183,11 @@ def test_all_ends_of_a_bond_are_set_together(rig: RealSwitches) -> None:
     assert "some of its ends" in found.reason
     made(rig, 1, FIRST, ["host1", "bonded"])
     assert all(FIRST in rig.fabric.snapshot().ends[e].numbers for e in bundle.ports)
+    document = rig.site.model_dump(mode="json")
+    document["fabrics"]["ib0"]["manager"]["switching"]["bundles"][0]["ports"][1] += "0"
+    changed = Site.model_validate(document)
+    assert changed.wiring("bonded") != rig.site.wiring("bonded"), "no site may leave an end behind"
+    assert changed.wiring("host1") == rig.site.wiring("host1")
 
 
 def test_another_hands_port_in_a_pods_vlan_is_found_and_thrown_out(rig: RealSwitches) -> None:

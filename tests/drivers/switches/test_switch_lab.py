@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.switches.switchlab import SwitchLab
+from weft.drivers.switches.ovs import Ovs as OvsSession
+from weft.drivers.switches.ovs import OvsDatabase
+from weft.drivers.switches.switch import Limits
+from weft.drivers.switches.vlans import PARK, Batch, PortEdit
+from weft.model.ranges import Range
 from weftlab.layout import LabError
 from weftlab.switches import leaf_spine
 from weftlab.switches.bridge import Vlans
@@ -190,3 +195,18 @@ def test_a_vswitchd_that_was_killed_comes_back_with_the_same_vlans() -> None:
 def test_a_path_too_deep_for_a_socket_is_said_at_once() -> None:
     with pytest.raises(LabError, match="shorter --state"):
         Ovs(Path("/tmp") / ("x" * 100)).make()
+
+
+def test_a_parked_port_without_protection_reaches_others(switches: SwitchLab) -> None:
+    """An operator who puts it into the parking VLAN, as weft says, must protect it, too; weft's own change does."""
+    bridge, end = switches.bridges["leaf1"], switches.port("host1")
+    port = bridge.plan.interface(end.number)
+    limits = Limits(Range(first=257, last=260), frozenset({port}), 4000)
+    session = OvsSession("leaf1", OvsDatabase(f"unix:{switches.ovs.socket}"), limits)
+    switches.ovs.vsctl("set", "port", port, "tag=4000", "protected=false", "vlan_mode=access")
+    bridge.forget()
+    state = session.read()
+    assert state.exposed == {port} and state.ports[port].numbers == set()
+    session.change(lambda state: Batch({}, frozenset(), {port: PortEdit(257)}))
+    session.change(lambda state: Batch({}, frozenset(), {port: PortEdit(PARK)}))
+    assert session.read().exposed == set()

@@ -22,11 +22,13 @@ from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, 
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
-from weft.model.resources import Resource, SegmentSpec
+from weft.model.problem import ProblemKind
+from weft.model.resources import Resource, SegmentSpec, Status
 from weft.ports.ledger import NoLedger
 from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
-from weftlab.switches.front import PASSWORD, USER, Front
+from weftlab.switches.eapi import Eapi, Port
+from weftlab.switches.front import PARKING, PASSWORD, USER, Front
 from weftlab.switches.fronts import Fronts
 from weftlab.switches.nvue import Nvue, schema_check
 from weftlab.switches.plan import NAMES, Speaks
@@ -483,6 +485,82 @@ def test_aristas_own_client_sees_what_weft_did(eos: One) -> None:
     assert refused.value.error_code == 1002
     assert node.api("switchports").set_access_vlan(eos.ports[2], str(OTHER))
     assert eos.untagged(2) == OTHER
+
+
+def eapi(one: One) -> Eapi:
+    assert isinstance(one.front, Eapi)
+    return one.front
+
+
+def ordered(one: One, *ports: int) -> tuple[SegmentSpec, Resource]:
+    members = tuple(Membership(port=f"leaf1/{one.ports[p]}", mode=Mode.ACCESS) for p in ports)
+    spec = SegmentSpec(number=VLAN, fabric_type=FabricKind.ETHERNET, members=members)
+    return spec, Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
+
+
+def test_a_suspended_vlan_carries_nothing_and_is_made_active(eos: One) -> None:
+    """It is defined, and its members are in it: still no frame passes."""
+    spec, wanted = ordered(eos, 0, 1)
+    eos.fabric.create(scope(), [wanted], {})
+    assert eos.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    eapi(eos).running.vlans[VLAN].state = "suspend"
+    assert eos.fabric.find(scope(), [wanted], {})["partition"].status is Status.PENDING
+    problems = eos.fabric.check(spec, eos.fabric.snapshot()).problems
+    assert {p.kind for p in problems} == {ProblemKind.NOT_MEMBER} and "suspended" in str(problems[0])
+    assert eos.fabric.update(scope(), [wanted], {})["partition"].error is None
+    assert eapi(eos).running.vlans[VLAN].state == "active"
+    assert eos.fabric.check(spec, eos.fabric.snapshot()).problems == ()
+    assert eos.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+
+
+def test_a_parking_vlan_that_forwards_isolates_nobody(eos: One) -> None:
+    """Made by hand, or made active again: parked hosts reach each other, and former members are among them."""
+    eapi(eos).running.vlans[PARKING].state = "active"
+    [told] = [p for m in eos.fabric.status().managers if m.name == "leaf1" for p in m.problems if "Ethernet1 " in p]
+    assert "is in the parking VLAN, and reaches others in it" in told
+    spec, wanted = ordered(eos, 0)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    assert eapi(eos).running.vlans[PARKING].state == "suspend", "each change suspends it"
+    assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    assert {i.result for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items} == {"clean"}
+    eapi(eos).running.vlans[PARKING].state = "active"
+    left = [i for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items if i.result != "clean"]
+    assert [i.plane for i in left] == ["switch port"] and "reaches others" in left[0].seen
+    del eapi(eos).running.vlans[PARKING]
+    assert {i.result for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items} == {"clean"}, "it isn't defined"
+
+
+@pytest.mark.parametrize("mode", ["tap", "tool", "dot1q-tunnel"])
+def test_a_port_in_another_mode_does_not_hide_the_switch(eos: One, mode: str) -> None:
+    """Whether the site names it or not: of all others everything is known."""
+    stranger = Port(access=VLAN, mode=mode)
+    eapi(eos).running.ports["Ethernet60"] = stranger
+    state = eos.session.read()
+    assert state.ports["Ethernet60"].numbers == {VLAN}, "as if it were in it"
+    eapi(eos).running.ports[eos.ports[2]].mode = mode
+    spec, wanted = ordered(eos, 0)
+    del eapi(eos).running.ports["Ethernet60"]
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    assert eos.fabric.check(spec, eos.fabric.snapshot()).problems == ()
+    seen = eos.fabric.snapshot().ports[f"leaf1/{eos.ports[2]}"]
+    if mode == "dot1q-tunnel":
+        assert seen.unread == ""
+        return
+    assert f"in switchport mode {mode}" in seen.unread
+    spec, wanted = ordered(eos, 0, 2)
+    error = eos.fabric.update(scope(), [wanted], {})["partition"].error
+    assert f"it has port {eos.ports[2]} in switchport mode {mode}" in str(error)
+
+
+def test_a_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:
+    spec, wanted = ordered(eos, 0, 1)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    eapi(eos).running.ports[eos.ports[1]].routed = True
+    error = eos.fabric.update(scope(), [wanted], {})["partition"].error
+    assert f"it has port {eos.ports[1]} as a routed one" in str(error)
+    assert any(f"leaf1 has port {eos.ports[1]} as a routed one" in p for p in eos.fabric.live_check().problems)
+    assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    assert {i.result for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items} == {"clean"}
 
 
 def test_nvue_is_sent_nothing_that_its_schema_does_not_know() -> None:

@@ -22,6 +22,8 @@ from weft.planning.site.neighbours import Neighbour, neighbour
 
 INVALID = (1002, 1004)
 """eAPI: invalid command, incompatible command; other errors don't say what was done."""
+MODES = frozenset({"access", "trunk", "dot1q-tunnel", "dot1qTunnel"})
+"""Modes of switchports that say which VLANs a port is in; a tunnel's is its access VLAN. Mirrors (tap, tool) don't."""
 
 
 class Eos(Session):
@@ -37,23 +39,46 @@ class Eos(Session):
     def _read(self) -> SwitchState:
         vlans, ports, version = self._run(["show vlan", "show interfaces switchport", "show version"])
         try:
+            defined = {int(n): row for n, row in vlans["vlans"].items()}
+            suspended = frozenset(n for n, row in defined.items() if row["status"] != "active")
+            there, unfit = self._ports(ports["switchports"])
+            open_parking = self.limits.parking in defined.keys() - suspended
+            parked = frozenset(p for p, vlans in there.items() if vlans == PortVlans() and p not in unfit)
             return SwitchState(
-                {int(n): _name(int(n), row["name"]) for n, row in vlans["vlans"].items()},
-                {
-                    p: self._port(row["switchportInfo"])
-                    for p, row in ports["switchports"].items()
-                    if row["enabled"]
-                },
+                {n: _name(n, row["name"]) for n, row in defined.items()},
+                there,
                 float(version["bootupTimestamp"]) + float(version["uptime"]),
+                suspended=suspended,
+                exposed=parked if open_parking else frozenset(),
+                unfit=unfit,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
 
+    def _ports(self, rows: dict[str, Any]) -> tuple[dict[str, PortVlans], dict[str, str]]:
+        """Ports, and those named by the site that can't be put into a VLAN, with the reason.
+
+        Of a mode that isn't known nothing is said where the site names the port: it may be in any VLAN. Elsewhere it
+        counts as in the VLAN that EOS reports, so that one port doesn't make the whole switch unreadable.
+        """
+        there: dict[str, PortVlans] = {}
+        unfit: dict[str, str] = {}
+        for port, row in rows.items():
+            named = port in self.limits.ports
+            if not row["enabled"]:
+                if named:
+                    there[port], unfit[port] = PortVlans(), "as a routed one"
+                continue
+            mode = str(row["switchportInfo"]["mode"])
+            if named and mode not in MODES:
+                unfit[port] = f"in switchport mode {mode[:40]}, which weft doesn't know"
+                continue
+            there[port] = self._port(row["switchportInfo"])
+        return there, unfit
+
     def _port(self, row: dict[str, Any]) -> PortVlans:
-        if row["mode"] == "access":
+        if not str(row["mode"]).startswith("trunk"):
             return PortVlans(self._forwards(row["accessVlanId"]))
-        if row["mode"] != "trunk":
-            raise ValueError(f"switchport mode {row['mode']}")
         text = row["trunkAllowedVlans"]
         tagged = EVERY if text == "ALL" else frozenset[int]() if text == "NONE" else from_ranges(text)
         native = row["trunkingNativeVlanId"]

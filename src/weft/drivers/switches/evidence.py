@@ -240,7 +240,9 @@ def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -
         numbers = seen.numbers(member.port)
         listed = ", ".join(map(str, sorted(numbers))) if len(numbers) < 100 else f"{len(numbers)} VLANs"
         told = f"read from its switch: {listed or 'no VLAN'}"
-        result = "not clean" if segment.number in numbers else "clean"
+        exposed = seen.exposed(member.port)
+        told += "; it is in the parking VLAN, and reaches others in it" if exposed else ""
+        result = "not clean" if exposed or segment.number in numbers else "clean"
         yield EvidenceItem("switch port", subject, result, told, nodes)
 
 

@@ -156,9 +156,10 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         except UnknownError:
             return ()  # the status says so
         return tuple(
-            f"switch {switch} has no port {port}, which the site names"
+            f"switch {switch} {why}, which the site names"
             for switch, state in sorted(snapshot.states.items())
-            for port in sorted(self.cabling.ports(switch) - state.ports.keys())
+            for port in sorted(self.cabling.ports(switch))
+            if (why := state.lacks(port))
         )
 
     def _qos_check(self) -> LiveCheck:
@@ -274,8 +275,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def _take(self, scope: Scope, resource: Resource) -> None:
         number, name = segment_of(resource).number, vlan_name(scope.mark(resource.key))
-        if number not in self._range:
-            return
+        if error := self._outside_range(number):
+            raise error
         # A switch without names can't say who owns a VLAN; weft's records can.
         mine = not self._nameless or self._names().get(number, name) == name
         self._everywhere(

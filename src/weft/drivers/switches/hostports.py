@@ -10,6 +10,7 @@ from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import EVERY
 from weft.model.site import Site
 
+ISOLATE = "suspend the VLAN, or on Open vSwitch set the port's column protected"
 FIXED = frozenset({"bmc", "gateway", "infrastructure"})
 """Roles of networks whose interfaces stay in them: a machine's boot port is in several, one after the other."""
 
@@ -26,9 +27,12 @@ def _open(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
     Of all ports that the site says something is cabled to, adapters, boot ports and BMCs alike.
     """
     named = seen.cabling.member.keys() | seen.cabling.others
+    exposed = seen.states[switch].exposed
     for end in sorted(named & seen.ends.keys()):
         if switch_of(end) == switch and seen.ends[end].tagged == EVERY:
             yield f"host port {end} is a trunk of every VLAN: put it into the parking VLAN"
+        if switch_of(end) == switch and end.partition("/")[2] in exposed:
+            yield f"host port {end} is in the parking VLAN, and reaches others in it: {ISOLATE}"
 
 
 def _misplaced(switch: str, seen: EthernetSnapshot) -> Iterator[str]:

@@ -27,7 +27,7 @@ NOTHING = 4095
 NAME = "weft-vlan-"
 """Key of a VLAN's name among the bridge's external_ids: Open vSwitch has no table of VLANs."""
 TABLES = ("bridge", "port", "open_vswitch")
-COLUMNS = ("name,ports,external_ids", "_uuid,name,vlan_mode,tag,trunks", "cur_cfg,next_cfg")
+COLUMNS = ("name,ports,external_ids", "_uuid,name,vlan_mode,tag,trunks,protected", "cur_cfg,next_cfg")
 
 
 class OvsDatabase:
@@ -121,7 +121,9 @@ class Ovs(Session):
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self.unknown(READ, f"its answer can't be read: {error!r}") from None
         self._lists = lists
-        return SwitchState(vlans, found, float(done)), done >= asked
+        parked = (n for n in found if rows[n][3] == self.limits.parking and not rows[n][5])
+        exposed = frozenset(n for n in parked if found[n] == PortVlans())
+        return SwitchState(vlans, found, float(done), exposed=exposed), done >= asked
 
     def _port(self, mode: object, tag: object, listed: frozenset[int]) -> PortVlans:
         """What the columns mean; an empty optional column is an empty set."""

@@ -18,8 +18,8 @@ def edit_for_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) ->
     for end in sorted(e for e in own.ends if switch_of(e) == switch):
         port, mode = end.partition("/")[2], modes.get(end)
         now = state.ports.get(port)
-        if now is None and mode is not None:
-            raise _refused(switch, own, f"it has no port {port}")
+        if mode is not None and (why := state.lacks(port)):
+            raise _refused(switch, own, f"it {why}")
         if now is not None and (edit := port_edit(now, mode, number)):
             edits[port] = edit
     if switch not in spread:
@@ -32,8 +32,8 @@ def edit_for_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) ->
     for end in sorted(spread[switch]):
         port = end.partition("/")[2]
         now = state.ports.get(port)
-        if now is None:
-            raise _refused(switch, own, f"it has no port {port}")
+        if now is None or state.lacks(port):
+            raise _refused(switch, own, f"it {state.lacks(port)}")
         if number not in now.tagged or now.untagged == number:
             untagged = PARK if now.untagged == number else KEEP
             edits[port] = PortEdit(untagged, add=frozenset({number}), trunk=True)
@@ -42,7 +42,7 @@ def edit_for_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) ->
         if port in state.ports and number in state.ports[port].numbers:
             edits[port] = _off(state.ports[port], number)
     named = there == own.name or (there == "" and not any(state.vlans.values()))
-    return Batch({} if named else {number: own.name}, frozenset(), edits)
+    return Batch({} if named and state.forwards(number) else {number: own.name}, frozenset(), edits)
 
 
 def removal_of_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) -> Batch:

@@ -97,14 +97,17 @@ class EthernetSnapshot(Snapshot):
             if switch in self.unread:
                 return self.unread[switch]
             if end not in self.ends:
-                return f"{switch} has no port {end.partition('/')[2]}"
+                return f"{switch} {self.states[switch].lacks(end.partition('/')[2])}"
         return ""
 
     def mode(self, member: Membership, number: int) -> str:
         """Mode of a port in a VLAN, the same at all of its ends; if they differ, it is no member."""
         if self.why_unread(member.port):
             return "not readable"
-        found = {_mode(self.ends[end], number) for end in self.cabling.ends(member.port)}
+        ends = self.cabling.ends(member.port)
+        if any(number in self.states[switch_of(end)].suspended for end in ends):
+            return "suspended with its VLAN"
+        found = {_mode(self.ends[end], number) for end in ends}
         return found.pop() if len(found) == 1 else "a member at some of its ends"
 
     def beside(self, member: Membership, number: int) -> frozenset[int]:
@@ -120,6 +123,11 @@ class EthernetSnapshot(Snapshot):
         """VLANs of a port at any of its ends."""
         read = (self.ends[e].numbers for e in self.cabling.ends(port) if e in self.ends)
         return frozenset().union(*read)
+
+    def exposed(self, port: str) -> bool:
+        """Whether a port is parked where hosts reach each other, at any of its ends that could be read."""
+        ends = (end.partition("/")[::2] for end in self.cabling.ends(port))
+        return any(p in self.states[s].exposed for s, p in ends if s in self.states)
 
     def _ports(self) -> Mapping[str, PortSeen]:
         known = (*self.site.port_by_id, *self.site.machine_by_port)
@@ -155,11 +163,12 @@ class EthernetSnapshot(Snapshot):
         return sorted(self.carriers.get(segment.number, frozenset()) - wanted)
 
     def lacking(self, segment: SegmentSpec) -> list[str]:
-        """Ends of links that must carry the VLAN and, as far as they could be read, don't."""
+        """Ends of links that must carry the VLAN and, as far as they could be read, don't: also where it is suspended."""
         needed = self.cabling.spread(segment.ports)
-        carry = self.carriers.get(segment.number, frozenset())
-        wanted = {end for ends in needed.values() for end in ends}
-        return sorted(end for end in wanted - carry if switch_of(end) not in self.unread)
+        wanted = {end for ends in needed.values() for end in ends if switch_of(end) not in self.unread}
+        suspended = {s for s, state in self.states.items() if segment.number in state.suspended}
+        carry = {e for e in self.carriers.get(segment.number, ()) if switch_of(e) not in suspended}
+        return sorted(wanted - carry)
 
 
 def _mode(vlans: PortVlans, number: int) -> str:

@@ -44,12 +44,28 @@ class SwitchState:
         serial: the switch's own clock or change counter: a lower one than before means an old
             answer.
         unsaved: whether weft's last change may not survive a restart of the switch.
+        suspended: VLANs that are defined and forward nothing.
+        exposed: ports in the parking VLAN where it isn't isolated: their hosts reach each other.
+        unfit: port -> why it can't be put into a VLAN; one that isn't among `ports` can't be read.
     """
 
     vlans: Mapping[int, str]
     ports: Mapping[str, PortVlans]
     serial: float = 0.0
     unsaved: bool = False
+    suspended: frozenset[int] = frozenset()
+    exposed: frozenset[str] = frozenset()
+    unfit: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def forwards(self, number: int) -> bool:
+        """Whether a VLAN is defined, and active."""
+        return number in self.vlans and number not in self.suspended
+
+    def lacks(self, port: str) -> str:
+        """Why a port can't be put into VLANs: "has no port …"; empty: it is there and can."""
+        if port in self.unfit:
+            return f"has port {port} {self.unfit[port]}"
+        return "" if port in self.ports else f"has no port {port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +121,16 @@ class Batch:
         """The switch's state afterwards."""
         vlans = {n: name for n, name in state.vlans.items() if n not in self.forget} | dict(self.define)
         ports = dict(state.ports) | {p: e.on(state.ports[p]) for p, e in self.ports.items()}
-        return replace(state, vlans=vlans, ports=ports)
+        return replace(state, vlans=vlans, ports=ports, suspended=state.suspended - {*self.define, *self.forget})
 
     def done(self, state: SwitchState) -> bool:
         """Whether all of it is already so. Anything else on the ports may be another worker's."""
         for number, name in self.define.items():
-            if number not in state.vlans or state.vlans[number] not in ("", name):
+            if not state.forwards(number) or state.vlans[number] not in ("", name):
                 return False
         if any(number in state.vlans for number in self.forget):
+            return False
+        if any(e.untagged == PARK and p in state.exposed for p, e in self.ports.items()):
             return False
         return all(p in state.ports and e.done(state.ports[p]) for p, e in self.ports.items())
 

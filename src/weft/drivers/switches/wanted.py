@@ -87,21 +87,21 @@ def edit_for(switch: str, state: SwitchState, order: Order, cabling: Cabling) ->
     edits: dict[str, PortEdit] = {}
     for end, port in _mine(switch, cabling.member.items()):
         now, mode = state.ports.get(end), modes.get(port)
-        if now is None and mode is not None:
-            raise _refused(switch, number, f"it has no port {end}")
+        if mode is not None and (why := state.lacks(end)):
+            raise _refused(switch, number, f"it {why}")
         edit = None if now is None else _host_edit(now, mode, number, order.range)
         if edit is not None:
             edits[end] = edit
     carry = {e.partition("/")[2] for e in order.spread.get(switch, ())}
     for end in sorted(e.partition("/")[2] for e in cabling.uplinks if switch_of(e) == switch):
         now = state.ports.get(end)
-        if now is None and end in carry:
-            raise _refused(switch, number, f"it has no port {end}")
+        if end in carry and (why := state.lacks(end)):
+            raise _refused(switch, number, f"it {why}")
         if now is not None and (edit := _link_edit(now, end in carry, number)):
             edits[end] = edit
     if switch not in order.spread:
         return Batch({}, frozenset({number} if there is not None else ()), edits)
-    named = there is not None and there in ("", order.name)
+    named = state.forwards(number) and there in ("", order.name)
     keeps = named and not (there == "" and _keeps_names(state))
     return Batch({} if keeps else {number: order.name}, frozenset(), edits)
 

@@ -58,6 +58,7 @@ class Site(Document):
             "node_by_name",
             "units",
             "switch_by_name",
+            "_bond",
             "hca_by_port_guid",
             "port_by_id",
             "machine_by_name",
@@ -90,7 +91,21 @@ class Site(Document):
             pod = self.ipu_pods.get(found.ipu_pod)
             wired = (found.rnic_mac, found.rnic_switch, found.rnic_switch_port)
             return found.ipu_pod, pod and pod.data.fabric, *wired
-        return found and (found.nova_host, [(h.name, h.fabric, h.guid, h.port_id) for h in found.hcas])
+        return found and (
+            found.nova_host,
+            [(h.name, h.fabric, h.guid, h.port_id, self._bond.get((h.fabric, h.port_id))) for h in found.hcas],
+        )
+
+    @cached_property
+    def _bond(self) -> dict[tuple[str, str], frozenset[str]]:
+        """Fabric and end of a bond -> all of its ends."""
+        switching = {n: s for n, f in self.fabrics.items() if (s := f.manager.switching) is not None}
+        return {
+            (fabric, end): frozenset(bundle.ports)
+            for fabric, one in switching.items()
+            for bundle in one.bundles
+            for end in bundle.ports
+        }
 
     def is_bound(self, unit: str) -> bool:
         """Whether a unit is bound to the pod that holds it, so that it can't be had is no fault then."""
