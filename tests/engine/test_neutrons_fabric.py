@@ -199,6 +199,12 @@ def test_who_sets_the_vlans_stays_while_a_pod_is_in_one(house: NeutronsHouse) ->
     """What one hand has set the other doesn't take off."""
     pod = house.ready()
     document = house.site.model_dump(mode="json")
-    document["fabrics"]["ib0"]["manager"]["switching"]["configured_by"] = "weft"
+    switches = {s["name"] for s in document["switches"]}
+    links = [
+        {"a": f"{k['a']}/Ethernet{k['a_port']}", "b": f"{k['b']}/Ethernet{k['b_port']}"}
+        for k in document.pop("links")
+        if {k["a"], k["b"]} <= switches
+    ]
+    document["fabrics"]["ib0"]["manager"]["switching"] |= {"configured_by": "weft", "links": links}
     with pytest.raises(ConflictError, match=f"configured_by .*{pod.plan.segment} is held"):
         house.service.activate_site(house.operator, document)

@@ -24,6 +24,9 @@ from weftlab.switches.eapishow import (
 )
 from weftlab.switches.front import PARKING, Answer, Front
 
+MAX_PENDING = 5
+"""Sessions that are open at a time, unless `service configuration session max pending` says otherwise."""
+
 
 class Eapi(Front):
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -138,6 +141,9 @@ class Eapi(Front):
             if verb == "commit":
                 self.take(self._replayed(commands))
         else:
+            if name not in self._sessions and len(self._sessions) >= MAX_PENDING:
+                said = "Maximum number of pending sessions has been reached. Please commit or abort previous sessions"
+                raise CommandError(1000, "could not run command", said)
             self._sessions.setdefault(name, [])
             where.mode, where.session, where.vlan, where.port = "config", name, None, None
         return {}
@@ -193,6 +199,11 @@ class Eapi(Front):
             "show vlan": lambda: show_vlans(config),
             "show interfaces switchport": lambda: show_switchports(config),
             "show version": self._version,
+            "show configuration sessions": lambda: {
+                "maxSavedSessions": 1,
+                "maxOpenSessions": MAX_PENDING,
+                "sessions": {n: {"state": "pending", "instances": {}} for n in self._sessions},
+            },
             "show interfaces": lambda: show_interfaces(config, self.plan.members()),
             "show lldp neighbors detail": lambda: show_neighbours(self.heard),
         }

@@ -38,7 +38,9 @@ def show_switchports(config: Config) -> dict[str, Any]:
         }
 
     rows = {
-        n: {"enabled": not p.routed, "switchportInfo": info(p)} for n, p in config.ports.items() if not p.member
+        n: {"enabled": not p.routed, "switchportInfo": info(p)}
+        for n, p in config.ports.items()
+        if not p.member
     }
     return {"switchports": rows}
 

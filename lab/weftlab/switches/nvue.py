@@ -29,6 +29,7 @@ class Nvue(Front):
         self._patches: dict[str, list[Tree]] = {}
         self._applying: dict[str, tuple[float, Tree]] = {}
         self._number = 1
+        self._applied = "applied"
         self._check = schema_check(VERSION)
         super().__init__(*arguments, **named)
 
@@ -96,8 +97,9 @@ class Nvue(Front):
         name = parts[0]
         if name == "applied":
             if method == "PATCH" and (body or {}).get("state") == "save":
-                return Answer(200, _state("save" if self.save() else "save_error", "no space left on device"))
-            return Answer(200, _state("applied"))
+                self._applied = "applied_and_saved" if self.save() else "save_error"
+                return Answer(200, _state("save"))
+            return Answer(200, _state(self._applied, "no space left on device"))
         if name not in self._revisions:
             return _missing(f"revision {name}")
         if method == "PATCH" and (body or {}).get("state") == "apply":
@@ -131,11 +133,11 @@ class Nvue(Front):
                 del self._applying[name]
                 self.take(candidate)
                 self._revisions[name] = _state("applied")
+                self._applied = "applied"
 
     def _wrong(self, tree: Tree) -> str:
         """What NVUE finds wrong only when it applies."""
-        there = {*self.plan.by_name(), *self.plan.members().values()}
-        unknown = sorted(tree.get("interface", {}).keys() - there)
+        unknown = sorted(tree.get("interface", {}).keys() - self._there())
         if unknown:
             return f"interface {unknown[0]} does not exist"
         for name, row in tree.get("interface", {}).items():
@@ -143,6 +145,9 @@ class Nvue(Front):
             if "access" in mine and ("vlan" in mine or "untagged" in mine):
                 return f"interface {name}: access and vlan or untagged can not be set together"
         return ""
+
+    def _there(self) -> set[str]:
+        return {*self.plan.by_name(), *self.plan.members().values()}
 
     def _get(self, parts: list[str], rev: str) -> Answer:
         if rev not in ("applied", "operational", "startup"):
@@ -152,6 +157,8 @@ class Nvue(Front):
         if len(parts) == 4 and parts[0] == "interface" and parts[2:] == ["lldp", "neighbor"]:
             return self._neighbour(parts[1])
         tree: Any = self.saved if rev == "startup" else self.reading()
+        if rev == "operational":  # every interface is there, configured or not
+            tree = tree | {"interface": {n: {} for n in self._there()} | tree["interface"]}
         for part in parts:
             if not isinstance(tree, dict) or part not in tree:
                 return _missing("/".join(parts))

@@ -172,10 +172,10 @@ class SiteVerbs(Desk):
                     f"clouds: machines_by of the cloud of {node} is {was}, and pod {row['pod']} was built so: "
                     "release the pod first"
                 )
+        self._check_applied(site)
         for name, numbers in sorted(capacity.used.segments.items()):
             if name in before.fabrics and name in site.fabrics:
                 _check_numbers(name, before.fabrics[name], site.fabrics[name], numbers)
-        self._check_applied(site)
         for home in self._store.homes():
             for kind, name, known in (
                 ("fabrics", home["fabric"], {*site.fabrics, *site.managers, NO_FABRIC}),
@@ -248,8 +248,8 @@ def _check_numbers(name: str, before: Fabric, now: Fabric, held: Collection[int]
     if lost:
         listed = ", ".join(map(str, lost[:5])) + (" …" if len(lost) > 5 else "")
         raise ConflictError(
-            f"fabrics.{name}.{field} can't change so while {listed} is held: release what has it, and wait until it was "
-            "seen free (weft audit)"
+            f"fabrics.{name}.{field} can't change so while {listed} is held: release what has it, and wait until it "
+            "was seen free (weft audit)"
         )
 
 

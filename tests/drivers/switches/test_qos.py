@@ -377,6 +377,21 @@ def test_nvues_ecn_is_of_a_priority_only_if_its_queue_marks() -> None:
     assert (nvue_port(mapping=elsewhere).dscp or {})[26] == 4
 
 
+def test_what_nvue_leaves_out_does_not_hide_the_switch() -> None:
+    """A DSCP value without a priority keeps its own, `null` is the default; a profile that isn't there isn't none."""
+    port = nvue_port(
+        mapping={"default-global": {"dscp": {"26": {}, "27": None, "28": {"switch-priority": 5}}}}
+    )
+    assert port.dscp is not None and (port.dscp[26], port.dscp[27], port.dscp[28]) == (3, 3, 5)
+    named = {"link": {"mtu": None}, "qos": {"pfc": {"profile": "mine"}}}
+    tree: dict[str, Any] = {"qos": {"roce": {"enable": "on"}}, "interface": {"swp1": named}}
+    port = nvue_qos(tree).ports["swp1"]
+    assert port.mtu == 9216 and port.unsure == ("its pfc profile mine isn't there",)
+    tree["qos"]["pfc"] = {"mine": {"switch-priority": {"4": {}}}}
+    port = nvue_qos(tree).ports["swp1"]
+    assert port.pfc == {4} and port.unsure == ()
+
+
 @pytest.mark.parametrize("mode", ["lossy-multi-tc", "dci-1", "dci-custom", "x" * 999])
 def test_a_mode_of_roce_with_maps_of_its_own_is_not_known(mode: str) -> None:
     with pytest.raises(ValueError, match="isn't known"):

@@ -15,6 +15,7 @@ from nvueschema.models import v5_9
 
 from tests.drivers.switches.rigs import scope
 from weft.drivers.switches import EthernetFabric, access, open_fabric, switch
+from weft.drivers.switches import eos as driver
 from weft.drivers.switches.access import credentials_for
 from weft.drivers.switches.nvue import Nvue as NvueSession
 from weft.drivers.switches.switch import Session
@@ -516,7 +517,9 @@ def test_a_suspended_vlan_carries_nothing_and_is_made_active(eos: One) -> None:
 def test_a_parking_vlan_that_forwards_isolates_nobody(eos: One) -> None:
     """Made by hand, or made active again: parked hosts reach each other, and former members are among them."""
     eapi(eos).running.vlans[PARKING].state = "active"
-    [told] = [p for m in eos.fabric.status().managers if m.name == "leaf1" for p in m.problems if "Ethernet1 " in p]
+    [told] = [
+        p for m in eos.fabric.status().managers if m.name == "leaf1" for p in m.problems if "Ethernet1 " in p
+    ]
     assert "is in the parking VLAN, and reaches others in it" in told
     spec, wanted = ordered(eos, 0)
     assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
@@ -527,7 +530,9 @@ def test_a_parking_vlan_that_forwards_isolates_nobody(eos: One) -> None:
     left = [i for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items if i.result != "clean"]
     assert [i.plane for i in left] == ["switch port"] and "reaches others" in left[0].seen
     del eapi(eos).running.vlans[PARKING]
-    assert {i.result for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items} == {"clean"}, "it isn't defined"
+    assert {i.result for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items} == {"clean"}, (
+        "it isn't defined"
+    )
 
 
 @pytest.mark.parametrize("mode", ["tap", "tool", "dot1q-tunnel"])
@@ -558,9 +563,90 @@ def test_a_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:
     eapi(eos).running.ports[eos.ports[1]].routed = True
     error = eos.fabric.update(scope(), [wanted], {})["partition"].error
     assert f"it has port {eos.ports[1]} as a routed one" in str(error)
-    assert any(f"leaf1 has port {eos.ports[1]} as a routed one" in p for p in eos.fabric.live_check().problems)
+    assert any(
+        f"leaf1 has port {eos.ports[1]} as a routed one" in p for p in eos.fabric.live_check().problems
+    )
     assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
     assert {i.result for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items} == {"clean"}
+
+
+def test_a_port_as_it_comes_from_the_factory_is_parked_after_its_first_pod(eos: One) -> None:
+    """Also if it was a trunk meanwhile: its untagged frames reached every port that nobody has set."""
+    name = eos.ports[0]
+    eapi(eos).running.ports[name] = Port(access=1)
+    members = (Membership(port=f"leaf1/{name}", mode=Mode.TRUNK),)
+    spec = SegmentSpec(number=VLAN, fabric_type=FabricKind.ETHERNET, members=members)
+    wanted = Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    assert eos.session.read().ports[name] == PortVlans(None, frozenset({VLAN}), True)
+    assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    assert eos.session.read().ports[name] == PortVlans()
+
+
+def test_sessions_that_no_abort_has_reached_are_aborted_later(
+    eos: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link fails after a command that failed; EOS takes five sessions, and then none. Others' stay."""
+    ask = access.Api.ask
+
+    def cut(self: access.Api, method: str, path: str, body: object = None, *rest: object) -> access.Reply:
+        if "abort" in str(body):
+            raise UnknownError("abort a session", "switch leaf1", "no answer")
+        return ask(self, method, path, body, *rest)  # type: ignore[arg-type]
+
+    sessions = eapi(eos)._sessions  # pyright: ignore[reportPrivateUsage]
+    sessions["operators"] = []
+    for _ in range(4):
+        eos.front.faults.fail_after = 4
+        with monkeypatch.context() as patched:
+            patched.setattr(access.Api, "ask", cut)
+            with pytest.raises(UnknownError, match="internal error"):
+                eos.put(0, VLAN)
+    with pytest.raises(UnknownError, match="Maximum number of pending sessions"):
+        eos.put(0, VLAN)
+    assert len(sessions) == 5, "they may be another worker's, under way"
+    monkeypatch.setattr(driver, "LEFT_SECONDS", -1.0)
+    with pytest.raises(UnknownError, match="Maximum number of pending sessions"):
+        eos.put(0, VLAN)
+    assert list(sessions) == ["operators"]
+    eos.put(0, VLAN)
+    assert eos.untagged(0) == VLAN
+
+
+@pytest.fixture
+def nvue(tmp_path: Path) -> Iterator[One]:
+    made = One(tmp_path, "nvue")
+    yield made
+    made.close()
+
+
+def test_a_port_that_nvue_does_not_have_is_none(nvue: One) -> None:
+    """One without configuration isn't in the applied revision, like one with another name."""
+    assert nvue.untagged(2) is None
+    limits = nvue.session.limits
+    nvue.session.limits = type(limits)(limits.vlans, limits.ports | {"swp99"}, limits.parking)
+    assert "swp99" not in nvue.session.read().ports
+    assert nvue.session.read().lacks("swp99") == "has no port swp99"
+
+
+def test_a_save_of_nvue_is_followed_to_its_end(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is accepted before it is made."""
+    ask = access.Api.ask
+    states = ["save", "save", "save_error"]
+
+    def slow(self: access.Api, method: str, path: str, *rest: object) -> access.Reply:
+        reply = ask(self, method, path, *rest)  # type: ignore[arg-type]
+        if path.endswith("/revision/applied"):
+            return access.Reply(200, {"state": states.pop(0)}, reply.date)
+        return reply
+
+    monkeypatch.setattr(access.Api, "ask", slow)
+    with pytest.raises(UnknownError, match="save_error"):
+        nvue.put(0, VLAN)
+    assert nvue.session.read().unsaved and not states
+    states += ["save", "applied_and_saved"]
+    nvue.session.change(lambda state: Batch())
+    assert not nvue.session.read().unsaved and not states
 
 
 def test_nvue_is_sent_nothing_that_its_schema_does_not_know() -> None:

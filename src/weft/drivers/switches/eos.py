@@ -8,7 +8,9 @@ Sources: Arista eAPI guide (runCmds, error codes 1000 to 1005); EOS manual, "Con
 
 from __future__ import annotations
 
+import re
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,12 +18,15 @@ from weft.drivers.switches.access import Api
 from weft.drivers.switches.eosqos import eos_qos
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session, UndoneError
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
-from weft.model.errors import PermanentError, UnknownError
+from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour, neighbour
 
 INVALID = (1002, 1004)
 """eAPI: invalid command, incompatible command; other errors don't say what was done."""
+SESSION = re.compile(r"weft-([0-9a-f]{8})-[0-9a-f]{6}")
+LEFT_SECONDS = 600.0
+"""Age from which nobody is in a session of weft's any more."""
 MODES = frozenset({"access", "trunk", "dot1q-tunnel", "dot1qTunnel"})
 """Modes of switchports that say which VLANs a port is in; a tunnel's is its access VLAN. Mirrors (tap, tool) don't."""
 
@@ -110,17 +115,40 @@ class Eos(Session):
         return None if number == self.limits.parking else number
 
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
-        session = f"weft-{secrets.token_hex(6)}"
+        session = f"weft-{int(time.time()):x}-{secrets.token_hex(3)}"
         commands = ["enable", f"configure session {session}", *self._commands(batch, before, after)]
         try:
             self._run([*commands, "commit"], "change VLANs")
         except (PermanentError, UnknownError) as error:
-            # A session that can still be aborted was not committed.
-            self._run(["enable", f"configure session {session} abort"], "abort a session")
+            if not self._aborted(session):
+                self._tidy()
+                raise
             if isinstance(error, PermanentError):
                 raise
             raise UndoneError(error.asked, error.of, f"{error.answer}; the session was aborted") from error
         return float("-inf")
+
+    def _aborted(self, session: str) -> bool:
+        """A session that can still be aborted was not committed."""
+        try:
+            self._run(["enable", f"configure session {session} abort"], "abort a session")
+        except OutsideError:
+            return False
+        return True
+
+    def _tidy(self) -> None:
+        """Abort weft's sessions of a while ago that no abort has reached: EOS takes few, by default five, and no more.
+
+        Younger ones may be another worker's, under way."""
+        try:
+            _, listed = self._run(["enable", "show configuration sessions"], "list sessions")
+            for name, one in listed["sessions"].items():
+                began = SESSION.fullmatch(name)
+                left = began is not None and time.time() - int(began[1], 16) > LEFT_SECONDS
+                if left and one["state"] == "pending":
+                    self._aborted(name)
+        except (OutsideError, KeyError, TypeError, AttributeError):
+            return  # what has failed before this is told
 
     def _keep(self) -> None:
         self._run(["enable", "copy running-config startup-config"], "save the configuration")

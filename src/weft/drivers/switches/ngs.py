@@ -88,7 +88,9 @@ class WeftSwitch(devices.GenericSwitchDevice):
         def edit(state: SwitchState) -> Batch:
             ports = self._on_trunks(state, lambda now: number not in now.tagged, add=frozenset({number}))
             missing = self._do_vlan_management() and not state.forwards(number)
-            return Batch({number: state.vlans.get(number) or _name(network_id)} if missing else {}, frozenset(), ports)
+            return Batch(
+                {number: state.vlans.get(number) or _name(network_id)} if missing else {}, frozenset(), ports
+            )
 
         self._change(number, (), edit)
 
@@ -120,7 +122,9 @@ class WeftSwitch(devices.GenericSwitchDevice):
             define = self._do_vlan_management() and not state.forwards(number)
             wanted = PortEdit(number, remove=now.tagged)
             ports = {} if wanted.done(now) and not now.tagged else {port_id: wanted}
-            return Batch({number: state.vlans.get(number) or _own_name(number)} if define else {}, frozenset(), ports)
+            return Batch(
+                {number: state.vlans.get(number) or _own_name(number)} if define else {}, frozenset(), ports
+            )
 
         self._change(number, (port_id,), edit)
 

@@ -28,6 +28,8 @@ APPLIED = ("applied", "saved", "applied_and_saved")
 FAILED = ("invalid", "ays_fail", "apply_fail", "verify_error", "apply_error", "ays_no")
 NOT_BEGUN = ("pending", "inactive")
 APPLY_SECONDS = 60.0
+PORTS_SECONDS = 60.0
+"""How long it is known which interfaces there are."""
 
 
 class Nvue(Session):
@@ -46,6 +48,7 @@ class Nvue(Session):
         super().__init__(name, limits, confirm)
         self._api, self._apply_seconds = api, apply
         self._unfinished: str | None = None
+        self._there: tuple[frozenset[str], float] | None = None
 
     def close(self) -> None:
         self._api.close()
@@ -69,8 +72,17 @@ class Nvue(Session):
             }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
-        # An interface without configuration isn't in the tree.
-        return SwitchState(vlans, {p: PortVlans() for p in self.limits.ports} | there, reply.date)
+        if bare := self.limits.ports - there.keys():  # an interface without configuration isn't in the tree
+            there |= dict.fromkeys(bare & self._interfaces(), PortVlans())
+        return SwitchState(vlans, there, reply.date)
+
+    def _interfaces(self) -> frozenset[str]:
+        """Every interface that the switch has."""
+        known = self._there
+        if known is None or self._monotonic() - known[1] > PORTS_SECONDS:
+            found = self._ask("GET", "/interface?rev=operational", None, "read the interfaces").body
+            self._there = known = frozenset(found), self._monotonic()
+        return known[0]
 
     def qos(self) -> SwitchQos:
         asked = "read the settings for RoCE"
@@ -156,11 +168,15 @@ class Nvue(Session):
             self._sleep(PAUSE)
 
     def _keep(self) -> None:
-        state = self._ask("PATCH", "/revision/applied", {"state": "save", **YES}, "save the configuration")
-        if state.body.get("state") not in ("save", "saved", "applied", "applied_and_saved"):
-            raise self.unknown(
-                "save the configuration", f"revision {state.body.get('state')}: {_issues(state.body)}"
-            )
+        asked, end = "save the configuration", self._monotonic() + self._apply_seconds
+        reply = self._ask("PATCH", "/revision/applied", {"state": "save", **YES}, asked)
+        while (state := reply.body.get("state")) == "save":  # it goes on after the answer
+            if self._monotonic() >= end:
+                raise self.unknown(asked, f"still {state} after {self._apply_seconds:.0f} s")
+            reply = self._ask("GET", "/revision/applied", None, asked)
+            self._sleep(PAUSE if reply.body.get("state") == "save" else 0)
+        if state not in APPLIED:
+            raise self.unknown(asked, f"revision {state}: {_issues(reply.body)}")
 
     def _tree(self, batch: Batch, before: SwitchState, after: SwitchState) -> dict[str, Any]:
         """The patch; `null` removes."""

@@ -9,7 +9,7 @@ ECN in classes 0 and 3, flow control for 3, priorities other than 3 and 6 lead t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weft.planning.fabric.qos import PortQos, SwitchQos, numbers
@@ -29,7 +29,7 @@ def nvue_qos(tree: Tree) -> SwitchQos:
     ports: dict[str, PortQos] = {}
     members: dict[str, tuple[str, ...]] = {}
     for name, row in interfaces.items():
-        mtu = int(((row or {}).get("link") or {}).get("mtu", MTU))
+        mtu = int(((row or {}).get("link") or {}).get("mtu") or MTU)
         if "bond" in (row or {}) or (row or {}).get("type") == "bond":
             members[name] = tuple(sorted(((row or {}).get("bond") or {}).get("member") or ()))
             ports[name] = PortQos(mtu=mtu)
@@ -46,7 +46,8 @@ def _port(qos: Tree, own: Tree, mtu: int) -> PortQos:
     roce = _roce(qos.get("roce") or {})
     dscp = {n: n // 8 for n in range(64)}
     for key, leads in (mapping.get("dscp") or {}).items():
-        dscp |= dict.fromkeys(numbers(key), int(leads["switch-priority"]))
+        if (leads or {}).get("switch-priority") is not None:
+            dscp |= dict.fromkeys(numbers(key), int(leads["switch-priority"]))
     trust = mapping.get("trust") or ("both" if roce else "l2")
     paused = _priorities(pfc.get("switch-priority"))
     if not pfc and roce in LOSSLESS:
@@ -56,7 +57,15 @@ def _port(qos: Tree, own: Tree, mtu: int) -> PortQos:
     classes = _classes(_profile(qos, {}, "egress-queue-mapping"), roce)
     marking = _marking(congestion.get("traffic-class") or {}, roce)
     ecn = frozenset(n for n, queue in classes.items() if queue in marking)
-    return PortQos(paused, ecn, frozenset(TRUST[trust]), dscp, mtu)
+    return PortQos(paused, ecn, frozenset(TRUST[trust]), dscp, mtu, tuple(_absent(qos, own)))
+
+
+def _absent(qos: Tree, own: Tree) -> Iterator[str]:
+    """Profiles that the port names and the revision doesn't have: not the same as none."""
+    for kind in ("mapping", "pfc", "congestion-control"):
+        name = (own.get(kind) or {}).get("profile") or DEFAULT
+        if name != DEFAULT and name not in (qos.get(kind) or {}):
+            yield f"its {kind} profile {str(name)[:40]} isn't there"
 
 
 def _classes(mapping: Tree, roce: str) -> dict[int, int]:

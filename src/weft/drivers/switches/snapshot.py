@@ -163,7 +163,7 @@ class EthernetSnapshot(Snapshot):
         return sorted(self.carriers.get(segment.number, frozenset()) - wanted)
 
     def lacking(self, segment: SegmentSpec) -> list[str]:
-        """Ends of links that must carry the VLAN and, as far as they could be read, don't: also where it is suspended."""
+        """Ends of links that must carry the VLAN and, as far as they could be read, don't, or where it is suspended."""
         needed = self.cabling.spread(segment.ports)
         wanted = {end for ends in needed.values() for end in ends if switch_of(end) not in self.unread}
         suspended = {s for s, state in self.states.items() if segment.number in state.suspended}

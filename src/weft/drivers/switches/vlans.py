@@ -121,7 +121,9 @@ class Batch:
         """The switch's state afterwards."""
         vlans = {n: name for n, name in state.vlans.items() if n not in self.forget} | dict(self.define)
         ports = dict(state.ports) | {p: e.on(state.ports[p]) for p, e in self.ports.items()}
-        return replace(state, vlans=vlans, ports=ports, suspended=state.suspended - {*self.define, *self.forget})
+        return replace(
+            state, vlans=vlans, ports=ports, suspended=state.suspended - {*self.define, *self.forget}
+        )
 
     def done(self, state: SwitchState) -> bool:
         """Whether all of it is already so. Anything else on the ports may be another worker's."""

@@ -126,7 +126,8 @@ def _host_edit(now: PortVlans, mode: Mode | None, number: int, ours: Range) -> P
         return PortEdit(number, remove=away) if now.untagged != number or away else None
     if mode is Mode.TRUNK:
         away = EVERY - {number} if unlimited else frozenset[int]()
-        untagged = PARK if now.untagged == number else KEEP
+        factory = now.untagged == DEFAULT and not now.trunk
+        untagged = PARK if now.untagged == number or factory else KEEP
         if number in now.tagged and untagged == KEEP and not away:
             return None
         return PortEdit(untagged, frozenset({number}), away)

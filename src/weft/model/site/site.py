@@ -93,7 +93,10 @@ class Site(Document):
             return found.ipu_pod, pod and pod.data.fabric, *wired
         return found and (
             found.nova_host,
-            [(h.name, h.fabric, h.guid, h.port_id, self._bond.get((h.fabric, h.port_id))) for h in found.hcas],
+            [
+                (h.name, h.fabric, h.guid, h.port_id, self._bond.get((h.fabric, h.port_id)))
+                for h in found.hcas
+            ],
         )
 
     @cached_property
