@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import weftlab
+from tests.helpers.spaces import network_space
 from tests.helpers.waiting import wait_for
 from weftlab.processes import look
 from weftlab.switches.openvswitch import Ovs
@@ -44,13 +45,8 @@ time.sleep(60)
 def space() -> Generator[str]:
     """A network namespace with an interface that a DHCP server can serve on."""
     made = "ip link add d0 type veth peer name d1 && ip address add 10.9.0.2/24 dev d0 && ip link set d0 up"
-    command = ["unshare", "-n", "sh", "-ec", f"{made}; echo there; exec sleep 60"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        try:
-            assert holder.stdout and holder.stdout.readline() == "there\n"
-            yield f"/proc/{holder.pid}/ns/net"
-        finally:
-            holder.kill()
+    with network_space(made, 60) as path:
+        yield path
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.spaces import network_space
 from tests.helpers.waiting import wait_for
 from weft.model.errors import TemporaryError
 from weft.model.probeapi import MOST_ENDS, EndResult, RoundEnd, RoundQuery
@@ -36,16 +37,10 @@ def ip(space: str, *words: str) -> str:
 def space() -> Generator[str]:
     """A namespace with the two ends `va` and `vb` of one cable."""
     cable = "ip link add va type veth peer name vb && ip link set va up && ip link set vb up"
-    command = ["unshare", "-n", "sh", "-ec", f"{cable}; echo there; exec sleep 120"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        try:
-            assert holder.stdout and holder.stdout.readline() == "there\n"
-            made = f"/proc/{holder.pid}/ns/net"
-            # The kernel says of many new links once a second that they are up.
-            wait_for(lambda: ip(made, "-o", "link").count("state UP") == 2)
-            yield made
-        finally:
-            holder.kill()
+    with network_space(cable, 120) as made:
+        # The kernel says of many new links once a second that they are up.
+        wait_for(lambda: ip(made, "-o", "link").count("state UP") == 2)
+        yield made
 
 
 def agent(space: str, **more: Any) -> ProbeAgent:

@@ -32,6 +32,17 @@ class Mode(StrEnum):
     """Ethernet: frames of the segment are tagged."""
 
 
+def consecutive(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """First and last of each run of numbers without a gap, in order."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricType:
     """One row.
@@ -66,12 +77,7 @@ class FabricType:
 
     def listed(self, numbers: Iterable[int]) -> str:
         """One: as `named`; several: by ranges, such as `VLANs 101, 103 to 105`."""
-        ranges: list[tuple[int, int]] = []
-        for number in sorted(numbers):
-            if ranges and ranges[-1][1] == number - 1:
-                ranges[-1] = (ranges[-1][0], number)
-            else:
-                ranges.append((number, number))
+        ranges = consecutive(numbers)
         texts = [self.text(a) if a == b else f"{self.text(a)} to {self.text(b)}" for a, b in ranges]
         one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
         return f"{self.word if one else self.words} {', '.join(texts)}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from weft.model.fabrictypes import consecutive
+
 EVERY = frozenset(range(1, 4095))
 """What a trunk without a list carries."""
 
@@ -166,13 +168,7 @@ def inverse(batch: Batch, before: SwitchState) -> Batch:
 
 def ranges(numbers: Iterable[int]) -> str:
     """`11,13-15`, as switches write lists of VLANs."""
-    found: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in consecutive(numbers))
 
 
 def from_ranges(text: str) -> frozenset[int]:

@@ -1,0 +1,19 @@
+"""Network namespaces of tests' own."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+
+
+@contextmanager
+def network_space(commands: str, seconds: int) -> Generator[str]:
+    """Its path, after these commands of a shell were run in it; it ends with whoever uses it, or after so long."""
+    command = ["unshare", "-n", "sh", "-ec", f"{commands}; echo there; exec sleep {seconds}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout and holder.stdout.readline() == "there\n"
+            yield f"/proc/{holder.pid}/ns/net"
+        finally:
+            holder.kill()
