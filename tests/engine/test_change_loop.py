@@ -231,6 +231,29 @@ def test_a_node_that_cant_be_cleaned_is_quarantined_and_the_pod_goes_on(
     assert house.store.capacity().quarantines.keys() == {bad}
 
 
+@pytest.mark.parametrize("fault", ["writable", "reachable"])
+def test_a_node_is_kept_while_a_standby_would_put_it_into_the_segment_again(
+    house: House, clock: HandClock, fault: str
+) -> None:
+    """The number is the pod's still, so it isn't held back: whoever had the node next would be the pod's neighbour."""
+    pod = house.ready(sized(3))
+    gone, standby = pod.nodes[1], house.fabric.manager("sm2")
+    setattr(standby, fault, False)
+    apply(house, sized(2), gone)
+    for _ in range(5):
+        clock.forward(seconds=10)
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    now = house.store.find_pod(str(pod.id), None)
+    assert members(house, now) == set(now.nodes) and held(house, now) == {*now.nodes, gone}
+    assert rows(house, pod, gone) == {"absent"} and "sm2" in str(messages(house, pod, "state"))
+    setattr(standby, fault, True)
+    house.fabric.level()
+    now = settle(house, pod)
+    assert held(house, now) == set(now.nodes)
+    assert f"{gone} was read back clean and is free" in messages(house, pod, "release")
+
+
 def test_a_server_that_comes_back_is_taken_away_again(house: House) -> None:
     """Seen on the host when the node is read back: the node isn't given back before it is gone for good."""
     pod = house.ready(sized(3))

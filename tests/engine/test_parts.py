@@ -21,6 +21,7 @@ from weft.model.resources import Kind
 from weft.model.site import ProjectLimits, QueuePolicy
 from weft.model.views import PartsRowView
 from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF
+from weft.testing.cloud import Fault
 
 
 def small(name: str, count: int = 1, **more: Any) -> Order:
@@ -294,3 +295,23 @@ def test_capacity_counts_what_is_left_of_shared_nodes(house: House) -> None:
     full = row()
     assert full.free == full.total - 3 - one.count
     assert [x.count for x in full.largest if x.accelerators == 1] == [0]
+
+
+def test_a_server_that_was_never_seen_and_can_be_restored_keeps_its_part(house: House) -> None:
+    """The answer to its creation was lost, and its owner has soft-deleted it: only its host's listing shows it."""
+    pod = house.order(small("train"))
+    planted = house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SERVER, key="server/*")
+    while not house.cloud.servers:
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    (server,) = house.cloud.servers
+    server.hidden = planted.hits == 1
+    house.release(pod)
+    for _ in range(5):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    pod = house.store.find_pod(str(pod.id), None)
+    assert pod.state is PodState.RELEASING and f"there is server {server.id}" in pod.reason
+    assert house.store.receipt(pod.id) is None and house.store.capacity().parts
+    house.cloud.lose(server)
+    house.run(pod, PodState.RELEASED)

@@ -133,9 +133,10 @@ class NotesHeld(NumbersHeld):
             if before is None:  # no row: the write says whether this is the newest generation's
                 self._notes.change(change, moved=False)
                 continue
-            records[change.key] = before.after(change, self.at)
+            records[change.key] = after = before.after(change, self.at)
             goes = change.state is RowState.DELETING and before.kind.row.home is Home.FABRIC
-            self._notes.change(change, moved=before.state is not change.state, first=goes)
+            told = change if after.former == before.former else replace(change, former=after.former)
+            self._notes.change(told, moved=before.state is not change.state, first=goes)
         self._notes.events += events
 
     def about_to_ask(self) -> None:

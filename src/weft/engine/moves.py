@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from weft.engine.departure import ENDED, proofs
 from weft.engine.held import Held
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.seen import as_left, differs, kept_item, left_alone, observed_change, seen_of
@@ -36,12 +37,14 @@ class _Made:
     Attributes:
         asked: keys of those that were asked for, and answered.
         seen: what a look after that showed; empty: nobody looked.
+        ended: key -> proof of the end of what it was before.
         error: what ended it, if no outcome did.
     """
 
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     asked: set[str] = field(default_factory=set[str])
     seen: Mapping[str, Observed] = field(default_factory=dict[str, Observed])
+    ended: Mapping[str, str] = field(default_factory=dict[str, str])
     error: WeftError | None = None
 
     @property
@@ -109,6 +112,7 @@ class Moves:
         made = _Made()
         try:
             if new:
+                made.ended = proofs(self._held.owner.project_id, new, self._world)
                 made.outcomes |= driver.create(self._waited(new), _wanted(new), self._ids())
                 made.asked |= {r.key for r in new}
             if differing and not made.failed:
@@ -127,7 +131,8 @@ class Moves:
     def _accepted(self, batch: Batch, made: _Made) -> None:
         """Note what the attempts gave, and what was seen then; raise the worst error after that."""
         enough = RowState.PENDING if batch[0].kind.row.settles else RowState.SETTLED
-        changes: list[Change] = []
+        self._held.note(_ended(r, made.ended[r.key]) for r in batch if r.key in made.ended)
+        batch, changes = self.fresh(batch), list[Change]()
         errors: list[WeftError] = []
         for record in (r for r in batch if r.key in made.asked):
             outcome = made.outcomes.get(record.key, Outcome(error=_no_answer(record)))
@@ -292,6 +297,21 @@ def _stays(record: ResourceRecord) -> bool:
 
 def _wanted(batch: Iterable[ResourceRecord]) -> list[Resource]:
     return [r.resource for r in batch]
+
+
+def _ended(record: ResourceRecord, proof: str) -> Change:
+    """Its row, with the proof that what it stands for until another one is made doesn't run any more."""
+    facts = {**record.facts, ENDED: proof}
+    return Change(
+        record.key,
+        record.state,
+        None,
+        record.reason,
+        record.differences,
+        facts,
+        record.attempts,
+        record.asked,
+    )
 
 
 def _no_answer(record: ResourceRecord) -> TemporaryError:

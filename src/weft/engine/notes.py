@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from psycopg.types.json import Jsonb
 
@@ -57,8 +57,15 @@ class Notes:
         self.first = self.first or first
         before = self.changes.get(change.key)
         if before is not None:
-            facts = change.facts or before.facts
-            change = replace(change, outside_id=change.outside_id or before.outside_id, facts=facts)
+            known = (
+                before.facts if change.former is None else None
+            )  # a successor has none of its predecessor's
+            change = replace(
+                change,
+                outside_id=change.outside_id or before.outside_id,
+                facts=change.facts or known,
+                former=change.former or before.former,
+            )
         self.changes[change.key] = change
         if moved:
             self.moved_resources.add(change.key)
@@ -112,4 +119,5 @@ def _row(change: Change) -> dict[str, object]:
         "facts": dict(change.facts or {}),
         "attempts": change.attempts,
         "asked": change.asked,
+        "former": None if change.former is None else [asdict(f) for f in change.former],
     }

@@ -894,13 +894,14 @@ told AS (
 WITH
 @it, changed AS (
     UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
-        differences = c.differences, facts = CASE WHEN c.facts = '{}' THEN r.facts ELSE c.facts END,
+        differences = c.differences, former = coalesce(c.former, r.former),
+        facts = CASE WHEN c.facts <> '{}' OR c.outside_id <> r.outside_id THEN c.facts ELSE r.facts END,
         attempts = c.attempts, asked = c.asked,
         since = CASE WHEN r.state = c.state THEN coalesce(r.since, it.at) ELSE it.at END,
         started_at = coalesce(r.started_at, it.at),
         finished_at = CASE WHEN c.state IN ('settled', 'absent') THEN it.at END
     FROM it, jsonb_to_recordset(%(changes)s) AS c (key text, state text, outside_id text, reason text,
-        differences jsonb, facts jsonb, attempts integer, asked boolean)
+        differences jsonb, facts jsonb, attempts integer, asked boolean, former jsonb)
     WHERE r.owner_id = it.id AND r.key = c.key
 ), owned AS (
     UPDATE owner p SET phase = CASE WHEN %(phase)s = '' THEN p.phase ELSE %(phase)s END,

@@ -39,12 +39,21 @@ class RowState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Former:
+    """What a row stood for before it was made anew: its id outside, and its facts as last seen."""
+
+    id: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceRecord:
     """One resource of a pod with what is known of it.
 
     Attributes:
         since: when it came into its state.
         asked: the outside took the request to remove it.
+        former: its predecessors, the oldest first.
     """
 
     resource: Resource
@@ -60,6 +69,7 @@ class ResourceRecord:
     asked: bool = False
     generation: int = 1
     expunged: int | None = None
+    former: tuple[Former, ...] = ()
 
     @property
     def is_nowhere(self) -> bool:
@@ -109,17 +119,28 @@ class ResourceRecord:
             asked=row["asked"],
             generation=row["generation"],
             expunged=row["expunged"],
+            former=tuple(Former(f["id"], f["facts"]) for f in row["former"]),
         )
+
+    @property
+    def predecessors(self) -> list[ResourceRecord]:
+        """A record of each: it was gone, as far as was seen, when the next one was made."""
+        gone = replace(self, state=RowState.ABSENT, former=())
+        return [replace(gone, outside_id=f.id, facts=f.facts) for f in self.former]
 
     def after(self, change: Change, at: datetime) -> ResourceRecord:
         """As it is once a change of it was written at that time; what no visit asks for is left as it was."""
+        former, facts = self.former, self.facts
+        if self.outside_id and change.outside_id and change.outside_id != self.outside_id:
+            former, facts = (*former, Former(self.outside_id, facts)), {}
         return replace(
             self,
+            former=former,
             state=change.state,
             outside_id=change.outside_id or self.outside_id,
             reason=change.reason,
             differences=change.differences,
-            facts=change.facts or self.facts,
+            facts=change.facts or facts,
             attempts=change.attempts,
             started_at=self.started_at or at,
             since=(self.since or at) if change.state is self.state else at,
@@ -281,7 +302,7 @@ class ShownPod:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be written of one resource; what is None stays."""
+    """What is to be written of one resource; what is None stays, but for facts of another id than `outside_id`."""
 
     key: str
     state: RowState
@@ -291,6 +312,7 @@ class Change:
     facts: Mapping[str, object] | None = None
     attempts: int = 0
     asked: bool = False
+    former: tuple[Former, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,10 @@ class Reader:
         for item in self._tried(name, segment, [i for i in clean.items if not i.whole]):
             kept = () if item.result in OVER else item.nodes or sorted(nodes)
             self._item(item.plane, item.subject, item.result, item.seen, kept, at, item.unread)
+        for port, why in sorted(clean.behind.items()):
+            its = self._site.port_by_id.get((name, port))
+            kept = [its[0].name] if its else sorted(nodes)
+            self._item(Kind.SEGMENT, f"{segment.text} {port}", "unknown", why, kept, at)
 
     def _tried(self, fabric: str, segment: SegmentSpec, items: Sequence[EvidenceItem]) -> list[EvidenceItem]:
         """With what former members send, if somebody can try it, once nothing is left of what can be read.
@@ -193,8 +197,7 @@ class Reader:
         for guest in read_guests(pod, self._records, self._world, self._holding):
             kept = () if guest.result == "clean" else _nodes(guest.record, pod)
             self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
-        own = {r.outside_id for r in self._records if r.kind.row.on_host and r.outside_id}
-        for host in read_hosts(pod, self._world, self._site, self._holding, own):
+        for host in read_hosts(pod, self._records, self._world, self._site, self._holding):
             kept = () if host.result == "clean" else (host.node,)
             self._item("host", host.node, host.result, host.seen, kept)
 

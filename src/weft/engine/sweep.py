@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 from weft.engine.database import Row
 from weft.engine.outside import Outside, look_outside
@@ -153,9 +154,11 @@ class Sweeper(Periodic):
         records = [
             r
             for r in self._store.resources(owner.id)
-            if r.kind.row.home is not Home.FABRIC and not r.kind.row.lent and r.state is not RowState.WANTED
+            if r.kind.row.home is not Home.FABRIC
+            and not r.kind.row.lent
+            and (r.outside_id or r.state is not RowState.WANTED)
         ]
-        ids = {r.key: r.outside_id for r in records if r.outside_id}
+        ids = _ids(records)
         unread: list[str] = []
         blocked = False
         for kind in removal_order():
@@ -163,8 +166,9 @@ class Sweeper(Periodic):
                 group = [r for r in records if r.kind is kind and r.resource.where == where]
                 try:
                     there = self._look_at(owner, where, group, ids, still, world)
-                    if there and not blocked:
-                        world.driver(where).delete(_leaving(owner), [r.resource for r in there], ids)
+                    for batch in there if not blocked else ():
+                        what = [r.resource for r in batch]
+                        world.driver(where).delete(_leaving(owner), what, {**ids, **_ids(batch)})
                     blocked = blocked or bool(there)
                 except WeftError as error:
                     unread.append(str(error))
@@ -178,22 +182,30 @@ class Sweeper(Periodic):
         ids: dict[str, str],
         still: list[Row],
         world: World,
-    ) -> list[ResourceRecord]:
-        """Those of a group that are there; traces begin, and end where all of the kind is proved to be gone."""
-        seen = seen_of(world.driver(where).find(_leaving(owner), [r.resource for r in group], ids), group)
-        there = [r for r in group if seen[r.key].there]
-        for record in there:
-            subject = seen[record.key].id
-            what = sentence(owner.kind, record.kind, where, subject)
-            self._traces.found(Trace(owner.id, record.kind, where, subject, what))
-        if not there:
-            proof = seen[group[0].key].reason
+    ) -> list[list[ResourceRecord]]:
+        """Those of a group that are there, and those of their predecessors, each key once in a list.
+
+        Traces begin, and end where all of the kind is proved to be gone.
+        """
+        found: list[list[ResourceRecord]] = []
+        proof = ""
+        for batch in (*_predecessors(group), group):
+            wanted = [r.resource for r in batch]
+            seen = seen_of(world.driver(where).find(_leaving(owner), wanted, {**ids, **_ids(batch)}), batch)
+            there = [r for r in batch if seen[r.key].there]
+            for record in there:
+                subject = seen[record.key].id
+                what = sentence(owner.kind, record.kind, where, subject)
+                self._traces.found(Trace(owner.id, record.kind, where, subject, what))
+            found += [there] if there else []
+            proof = seen[batch[0].key].reason
+        if not found:
             for row in still:
                 if (row["kind"], row["place"]) == (group[0].kind, where):
                     self._traces.ended(
                         row["id"], owner.id, f"{row['kind']} {row['subject']} is gone: {proof}"
                     )
-        return there
+        return found
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
@@ -238,6 +250,16 @@ class Sweeper(Periodic):
             if row["found_at"] < outside.began_at and all(t.id != row["subject"] for t in found):
                 message = f"segment {row['subject']} is no longer on any port of {row['place']}"
                 self._traces.ended(row["id"], row["owner_id"], message)
+
+
+def _ids(records: Iterable[ResourceRecord]) -> dict[str, str]:
+    return {r.key: r.outside_id for r in records if r.outside_id}
+
+
+def _predecessors(records: Iterable[ResourceRecord]) -> list[list[ResourceRecord]]:
+    """Servers that were replaced: the first of each record, then the second, and so on."""
+    each = [r.predecessors for r in records if r.kind.row.on_host]
+    return [[r for r in nth if r is not None] for nth in zip_longest(*each)]
 
 
 def _leaving(owner: OwnerRecord) -> Scope:

@@ -211,10 +211,13 @@ class Clean:
         items: every plane that the fabric has, clean or not.
         stale: manager -> why it may still have the segment configured; its number isn't allocated again until it
         doesn't.
+        behind: id of a former member's port -> why a manager that takes over might put it into the segment again. It
+        matters while the segment itself goes on: its number isn't held back then.
     """
 
     items: tuple[EvidenceItem, ...]
     stale: Mapping[str, str] = field(default_factory=dict[str, str])
+    behind: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

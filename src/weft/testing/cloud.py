@@ -318,7 +318,7 @@ class FakeCloud(FakeServers, FakeStorage):
         state = self.offers.hosts.get(host)
         if state is None or host in self.offers.unreadable:
             return OnHost(unknown=f"Nova lists no hypervisor of host {host}")
-        servers = {t.id: Occupant(t.id, "", True, True) for t in self.servers if host_of(t) == host}
+        servers = {t.id: Occupant(t.id, t.name, True, True) for t in self.servers if host_of(t) == host}
         claims = {c: Occupant(c, placement=True) for c in self.offers.claims.get(host, ())}
         both = {**claims, **servers}
         return OnHost(

@@ -96,7 +96,7 @@ def _host(server: Thing) -> str:
 
 def host_of(server: Thing) -> str:
     """Nova host of a server; one that is broken or shelved has none."""
-    return "" if server.broken else str(server.fields.get("host") or "")
+    return "" if server.broken and not server.hosted else str(server.fields.get("host") or "")
 
 
 def bind_ports(server: Thing, things: Mapping[str, Thing], offers: Offers, away: bool = False) -> None:

@@ -106,7 +106,9 @@ class Thing:
         ready_at: monotonic seconds from which it is settled.
         gone_at: monotonic seconds from which it is gone; None: its deletion wasn't requested.
         broken: why it is broken, or empty.
+        hosted: of a server that broke: it did so on its host, which has it still; else its build failed.
         stuck: why it doesn't settle, or empty.
+        hidden: of a server: it was soft-deleted, no listing shows it, and its host has it still.
     """
 
     kind: AnyKind
@@ -120,8 +122,10 @@ class Thing:
     ready_at: float = 0.0
     gone_at: float | None = None
     broken: str = ""
+    hosted: bool = False
     stuck: str = ""
     undeletable: bool = False
+    hidden: bool = False
     created: datetime | None = None
 
     def observed(self, mark: Mark, wanted: Mapping[str, object], now: float) -> Observed:
@@ -148,7 +152,8 @@ class Thing:
         return Observed(self.id, status, reason, differences, self.all_facts())
 
     def all_facts(self) -> dict[str, object]:
-        return {**self.fields, **self.facts}
+        hostless = {"host": None} if self.kind is Kind.SERVER and self.broken and not self.hosted else {}
+        return {**self.fields, **self.facts, **hostless}
 
 
 def _text(value: object) -> str:

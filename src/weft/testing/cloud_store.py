@@ -109,6 +109,11 @@ class CloudStore:
         with self._lock:
             self._end(self._things.pop(thing.id, thing))
 
+    def ends(self, server: str, ending: Ending) -> None:
+        """What Nova's record says of a server's end from now on."""
+        with self._lock:
+            self._endings[server] = ending
+
     def bring_back(self, thing: Thing) -> None:
         """Restore what was deleted, as it was: a restored backup, `nova restore`."""
         with self._lock:
@@ -146,7 +151,7 @@ class CloudStore:
             mark = thing.mark
             if thing.id in key_of_id:
                 mine.setdefault(key_of_id[thing.id], []).append(thing)
-            elif mark and (mark.site, mark.owner) == (scope.site, scope.owner):
+            elif mark and not thing.hidden and (mark.site, mark.owner) == (scope.site, scope.owner):
                 mine.setdefault(mark.key, []).append(thing)
         return mine
 

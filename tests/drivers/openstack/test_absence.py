@@ -250,3 +250,12 @@ def test_an_answer_larger_than_any_is_unknown(rig: Rig, monkeypatch: pytest.Monk
     rig.cloud.lies = [("GET /network/networks", Reply(200, {"networks": [{"id": "x" * 5000}]}))]
     with pytest.raises(UnknownError, match="larger than"):
         rig.driver.find(SCOPE, [NETWORK], IDS)
+
+
+def test_a_host_that_nova_does_not_show_is_no_fact(rig: Rig) -> None:
+    """The attribute is for administrators: that it is missing doesn't mean that the server has no host."""
+    row = rig.server()
+    del row["OS-EXT-SRV-ATTR:host"]
+    assert "host" not in rig.driver.find(SCOPE, [SERVER], {SERVER.key: "srv-1"})[SERVER.key].facts
+    row["OS-EXT-SRV-ATTR:host"] = None
+    assert rig.driver.find(SCOPE, [SERVER], {SERVER.key: "srv-1"})[SERVER.key].facts["host"] is None

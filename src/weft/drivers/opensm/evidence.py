@@ -68,6 +68,22 @@ def stale(configured: Configured, pkey: int) -> dict[str, str]:
     return unread | still
 
 
+def stale_members(wanted: Wanted, snapshot: OpenSmSnapshot) -> dict[str, str]:
+    """Former members that managers other than the master may still have in the partition -> why."""
+    configured = snapshot.configured
+    unread = [f"the file of {name} could not be read: {why}" for name, why in configured.unread.items()]
+    ports = [format_guid(guid) for guid in wanted.members]
+    found = {port: list(unread) for port in ports}
+    for name, partitions in configured.read.items():
+        if name == configured.active or wanted.pkey not in partitions:
+            continue
+        same = [p for p in snapshot.seen.files[name].configured if p.pkey == wanted.pkey]
+        for port in ports:
+            if any(p.everybody or port in p.members for p in same):
+                found[port].append(f"the file of {name} still has it in the partition")
+    return {port: "; ".join(reasons) for port, reasons in found.items() if reasons}
+
+
 def clean(wanted: Wanted, snapshot: OpenSmSnapshot) -> Clean:
     """The configuration of every manager, and every table of the fabric; what could not be read is named."""
     behind = stale(snapshot.configured, wanted.pkey)
@@ -77,6 +93,7 @@ def clean(wanted: Wanted, snapshot: OpenSmSnapshot) -> Clean:
             *wire_items(snapshot.reading, wanted.pkey, wanted.members),
         ),
         behind,
+        stale_members(wanted, snapshot),
     )
 
 

@@ -122,8 +122,9 @@ class Servers(KindDriver):
 
     def facts(self, row: Row) -> dict[str, object]:
         raw = row.raw
+        host = "OS-EXT-SRV-ATTR:host"
         return {
-            "host": raw.get("OS-EXT-SRV-ATTR:host"),
+            **({"host": raw[host]} if host in raw else {}),  # not shown is not none
             "status": raw["status"],
             "flavor": raw["flavor"].get("original_name"),
             "created_at": raw.get("created"),
