@@ -93,6 +93,20 @@ def test_nothing_to_sign_in_with_is_told(desk: Desk, cloud: str | None) -> None:
     assert (bad.code, "--os-cloud" in bad.err) == (2, True)
 
 
+@pytest.mark.parametrize("variable", ["OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE"])
+@pytest.mark.parametrize("password", ["@S3cret!", "%S3cret", "*S3cret", '"S3cret', "!S3cret x", "a: S3cret"])
+def test_a_password_that_breaks_the_file_is_not_told(
+    desk: Desk, caplog: pytest.LogCaptureFixture, variable: str, password: str
+) -> None:
+    """Its file and line are, with exit code 2; the parser quotes the line, the anchor or the tag."""
+    broken = desk.folder / "broken.yaml"
+    broken.write_text(f"clouds:\n  a-member:\n    auth:\n      password: {password}\n")
+    desk.environment.setenv(variable, str(broken))
+    bad = desk.weft("pod", "list", "--json")
+    assert (bad.code, f"{broken}:" in bad.err, "quoted" in bad.err) == (2, True, True), bad.err
+    assert "S3cret" not in bad.err + bad.out + caplog.text
+
+
 def test_a_wrong_password_is_told(desk: Desk) -> None:
     """Keystone's refusal is exit code 2."""
     desk.clouds["a-member"]["auth"]["password"] = "wrong"

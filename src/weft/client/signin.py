@@ -36,13 +36,13 @@ def connect(
     `TemporaryError` if it can't be reached and `PermanentError` if the catalog has no such service.
     """
     # Imported here: openstacksdk's configuration alone takes a second to load.
-    import yaml
     from openstack import exceptions as sdk
     from openstack.config import OpenStackConfig
-    from openstack.config.loader import CONFIG_FILES
+    from openstack.config.loader import CONFIG_FILES, SECURE_FILES
 
-    files = [*filter(None, [os.environ.get("OS_CLIENT_CONFIG_FILE")]), *CONFIG_FILES]
-    check_clouds((str(file), Path(file).read_bytes) for file in files)
+    for variable, usual in (("OS_CLIENT_CONFIG_FILE", CONFIG_FILES), ("OS_CLIENT_SECURE_FILE", SECURE_FILES)):
+        files = [*filter(None, [os.environ.get(variable)]), *usual]
+        check_clouds((str(file), Path(file).read_bytes) for file in files)
     try:
         config = OpenStackConfig(app_name="weft")
         settings: Json = {"region_name": region} if region else {}
@@ -50,8 +50,6 @@ def connect(
         return of_cloud(found, endpoint, timeout)
     except sdk.ConfigException as error:
         raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({short(error)})") from None
-    except yaml.YAMLError as error:
-        raise InputError("clouds.yaml", Shown("the file"), f"YAML ({short(error)})") from None
     except (AttributeError, TypeError) as error:  # openstacksdk takes any YAML for what it should be
         raise InputError(
             "clouds.yaml", Shown("the file"), f"a mapping with `clouds` ({short(error)})"

@@ -102,8 +102,11 @@ def read_document(path: Path, kind: type[D]) -> D:
         document = yaml.safe_load(path.read_text())
     except OSError as error:
         raise InputError("--config", str(path), f"a file that can be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise InputError("--config", str(path), f"a YAML file ({' '.join(str(error).split())})") from error
+    except (yaml.YAMLError, ValueError) as error:
+        # Not the parser's own words: they quote the line, which may have a secret.
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        at = f" (line {mark.line + 1} is none)" if mark else ""
+        raise InputError("--config", str(path), f"a YAML file in UTF-8{at}") from None
     if not isinstance(document, dict):
         needed = [name for name, field in kind.model_fields.items() if field.is_required()]
         listed = f"{', '.join(needed[:-1])} and {needed[-1]}"

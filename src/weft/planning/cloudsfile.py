@@ -1,4 +1,7 @@
-"""What is wrong with a clouds.yaml. openstacksdk skips what isn't YAML, and takes any YAML for what it should be."""
+"""What is wrong with a clouds.yaml or secure.yaml.
+
+openstacksdk skips what isn't YAML, logging the bad line, and takes any YAML for what it should be.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import cast
 import yaml
 
 from weft.model.errors import InputError
+from weft.model.errortable import Shown
 
 
 def check_clouds(files: Iterable[tuple[str, Callable[[], bytes]]]) -> None:
@@ -29,7 +33,11 @@ def _check(content: bytes, file: str) -> None:
     try:
         document: object = yaml.safe_load(content.decode())
     except (yaml.YAMLError, ValueError) as error:
-        raise InputError("clouds", None, f"a YAML file ({' '.join(str(error).split())})", file) from None
+        # Not the parser's own words: they quote the line, which may have a password.
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        where = f"{file}:{mark.line + 1}" if mark else file
+        allowed = "a YAML file in UTF-8, with values that begin with @, %, * or ! quoted"
+        raise InputError("document", Shown("the file"), allowed, where) from None
     if document is None:
         return
     found = _mapping("the document", document, "with `clouds`", file)

@@ -19,7 +19,7 @@ import requests
 from keystoneauth1.session import Session
 from openstack.config import OpenStackConfig
 from openstack.config.cloud_region import CloudRegion
-from openstack.config.loader import CONFIG_FILES
+from openstack.config.loader import CONFIG_FILES, SECURE_FILES
 
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.errors import OUTSIDE, error_of_exception
@@ -78,8 +78,12 @@ class Sessions:
             self._http.mount(scheme, BoundedAdapter(pool_connections=16, pool_maxsize=connections))
         self._discovery: dict[str, Any] = {}
         self._doubted: dict[str | None, float] = {}
-        there = [*filter(None, [os.environ.get("OS_CLIENT_CONFIG_FILE")]), *(files or CONFIG_FILES)]
-        check_clouds((str(file), Path(file).read_bytes) for file in there)
+        for variable, usual in (
+            ("OS_CLIENT_CONFIG_FILE", files or CONFIG_FILES),
+            ("OS_CLIENT_SECURE_FILE", SECURE_FILES),
+        ):
+            there = [*filter(None, [os.environ.get(variable)]), *usual]
+            check_clouds((str(file), Path(file).read_bytes) for file in there)
         self._config = OpenStackConfig(
             config_files=[str(f) for f in files] if files else None,
             session_constructor=self._session,  # pyright: ignore[reportArgumentType] - any maker of a session
