@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, release
-from weft.model.errors import ConflictError, InputError, RefusedError
+from weft.app.policy import Policy
+from weft.app.service import Service
+from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError
 from weft.model.pod import PodState
+from weft.model.reservation import Reservation
 from weft.model.resources import Kind
+from weft.model.views import AuditLogSearch
 from weft.testing.cloud import Fault
 
 # -- starts that are promised ---------------------------------------------------------------------------------------
@@ -181,9 +186,22 @@ def test_a_block_set_aside_is_its_projects_alone(house: House, clock: HandClock)
     assert house.service.reservations(house.operator) == []
 
 
-def _reserve(house: House) -> Any:
-    from weft.model.reservation import Reservation
+def test_who_may_only_change_reservations_is_answered(house: House, tmp_path: Path) -> None:
+    """The rule for listing them isn't asked for what was just made or deleted, nor is the list."""
+    (tmp_path / "policy.yaml").write_text("'reservations:list': '!'\n")
+    policy = Policy(tmp_path / "policy.yaml")
+    service = Service(house.store, house.keeper, policy, house.time, house.listener, house.pulse)
+    block = Reservation.model_validate({"name": "block", "project_id": "a" * 32, "leaves": ["leaf01"]})
+    made = service.create_reservation(house.operator, block)
+    assert [made] == house.service.reservations(house.operator)
+    assert service.delete_reservation(house.operator, "block") == made
+    with pytest.raises(NotFoundError, match="block"):
+        service.delete_reservation(house.operator, "block")
+    outcomes = [e.outcome for e in house.service.audit_log(house.operator, AuditLogSearch())]
+    assert outcomes == ["NotFoundError: there is no reservation 'block'", "done", "done"]
 
+
+def _reserve(house: House) -> Any:
     def reserve(name: str, project: str, **more: Any) -> None:
         house.request(project)  # somebody of it is known to the cloud
         given = {"name": name, "project_id": project, **more}

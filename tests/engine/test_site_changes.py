@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import ORDER, House
 from weft.app.wiring import profile_of
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.world import World
 from weft.model.errors import ConflictError
-from weft.model.site import Site
+from weft.model.pod import PodState
+from weft.model.site import Flavor, Site
 
 
 def document(site: Site, **changes: object) -> dict[str, object]:
@@ -29,6 +30,28 @@ def test_a_change_of_an_older_site_is_refused(house: House) -> None:
     with pytest.raises(ConflictError, match="based on 0"):
         verbs.activate_site(olga, document(house.site), 0)
     assert verbs.activate_site(olga, document(house.site)).generation == base + 2
+
+
+def test_a_flavor_that_a_pod_uses_stays(house: House) -> None:
+    """Without it a change of the pod couldn't even be compared; others may go, and it may after the release."""
+    verbs, olga = house.service, house.operator
+    pod = house.ready()
+    cloud = house.site.clouds["lab"]
+    used, unused = cloud.flavors["gpu8"], cloud.flavors["cpu1"]
+
+    def site(**gpu: Flavor) -> dict[str, object]:
+        flavors = {"cpu1": unused, **gpu}
+        clouds = {**house.site.clouds, "lab": cloud.model_copy(update={"flavors": flavors})}
+        return document(house.site.model_copy(update={"clouds": clouds}))
+
+    says = "flavors: gpu8 of cloud lab is missing, but pod train uses it: release it first"
+    with pytest.raises(ConflictError, match=says):
+        verbs.activate_site(olga, site(other=used))
+    assert verbs.activate_site(olga, site(gpu8=used)).generation == 2
+    assert verbs.apply_pod(house.request(), "train", ORDER).outcome == "unchanged"
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    verbs.activate_site(olga, site(other=used))
 
 
 def test_cables_are_taken_into_the_site_that_was_compared(house: House) -> None:

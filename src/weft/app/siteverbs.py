@@ -182,9 +182,10 @@ class SiteVerbs(Desk):
                 ("clouds", home["cloud"], site.clouds),
             ):
                 if name not in known:
-                    raise ConflictError(
-                        f"{kind}: {name} is missing, but pod {home['name']} uses it: release it first"
-                    )
+                    raise _in_use(kind, name, home["name"])
+            cloud, flavor = home["cloud"], home["flavor"]
+            if flavor not in site.clouds[cloud].flavors:
+                raise _in_use("flavors", f"{flavor} of cloud {cloud}", home["name"])
 
     def _check_applied(self, site: Site) -> None:
         """What was applied of the site stays reachable: by its name, in its clouds."""
@@ -237,6 +238,10 @@ class SiteVerbs(Desk):
     def _node(self, node: str) -> NodeView:
         views = node_views(self._store.site().site, self._store.capacity())
         return next(v for v in views if v.name == node)
+
+
+def _in_use(kind: str, name: str, pod: str) -> ConflictError:
+    return ConflictError(f"{kind}: {name} is missing, but pod {pod} uses it: release it first")
 
 
 def _check_numbers(name: str, before: Fabric, now: Fabric, held: Collection[int]) -> None:

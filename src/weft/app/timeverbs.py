@@ -9,7 +9,7 @@ from weft.app.offline import capacity_of, shown_shapes
 from weft.app.verbs import Request
 from weft.engine.gather import gather, health
 from weft.engine.reservations import reservations_of, reserve, unreserve
-from weft.model.errors import InputError, NotFoundError, WeftError
+from weft.model.errors import InputError, WeftError
 from weft.model.ids import Duration
 from weft.model.localityorder import Level
 from weft.model.reservation import Reservation, ReservationView
@@ -65,8 +65,7 @@ class TimeVerbs(Desk):
             reservation = reservation.model_copy(update={"project_id": project})
             site = self._store.site().site
             nodes = _nodes_of(reservation, site)
-            reserve(self._store.database, site, reservation, nodes, request.caller.user_name)
-            return next(r for r in self.reservations(request) if r.name == reservation.name)
+            return reserve(self._store.database, site, reservation, nodes, request.caller.user_name)
 
     def _project_id(self, given: str) -> str:
         """A project's id, looked up by name if necessary; ids are accepted without a lookup."""
@@ -84,11 +83,7 @@ class TimeVerbs(Desk):
     def delete_reservation(self, request: Request, name: str) -> ReservationView:
         with self._logged(request, "reservation delete", name):
             self._policy.check("reservations:change", request.caller)
-            found = [r for r in self.reservations(request) if r.name == name]
-            gone = unreserve(self._store.database, name)
-            if not gone or not found:
-                raise NotFoundError(f"there is no reservation {name!r}")
-            return found[0]
+            return unreserve(self._store.database, name)
 
 
 def _nodes_of(reservation: Reservation, site: Site) -> list[str]:

@@ -107,7 +107,7 @@ class PodRows:
             return frozenset(row["id"] for row in tx.rows("owners_under_repair"))
 
     def homes(self) -> list[Row]:
-        """Rows of name, fabric and cloud of every pod with, or possibly with, external resources."""
+        """Rows of name, fabric, cloud and flavor of every pod with, or possibly with, external resources."""
         with self.database.statement() as tx:
             return tx.rows("homes")
 

@@ -365,10 +365,10 @@ SELECT next_at FROM queue;
 
 -- name: insert_reservation
 INSERT INTO reservation (name, project_id, nodes, start_at, end_at, reason, created_by, created_at)
-VALUES (%(name)s, %(project_id)s, %(nodes)s, %(start)s, %(end)s, %(reason)s, %(created_by)s, %(at)s);
+VALUES (%(name)s, %(project_id)s, %(nodes)s, %(start)s, %(end)s, %(reason)s, %(created_by)s, %(at)s) RETURNING *;
 
 -- name: delete_reservation
-DELETE FROM reservation WHERE name = %(name)s;
+DELETE FROM reservation WHERE name = %(name)s RETURNING *;
 
 -- name: lengthen_waiting
 -- An order that waits has another lease. No row: it has begun meanwhile, or was taken back.
@@ -582,7 +582,7 @@ SELECT * FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL ORDER BY create
 
 -- name: homes
 -- Where everything lives that has, or may have, something outside.
-SELECT name, fabric, cloud FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
+SELECT name, fabric, cloud, plan ->> 'flavor' AS flavor FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 
 -- name: count_pods
 -- By state, with how long the oldest has been in it and how many have an alarm. Those that were released aren't counted:

@@ -9,14 +9,16 @@ from psycopg.errors import UniqueViolation
 
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Database, Row
-from weft.model.errors import ConflictError, InputError
+from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
 from weft.planning.queue.book import when
 from weft.planning.queue.extension import closed_to
 
 
-def reserve(database: Database, site: Site, reservation: Reservation, nodes: Sequence[str], by: str) -> None:
+def reserve(
+    database: Database, site: Site, reservation: Reservation, nodes: Sequence[str], by: str
+) -> ReservationView:
     """Args: nodes: all of them by name, those of its leaves included.
 
     Raises:
@@ -30,7 +32,7 @@ def reserve(database: Database, site: Site, reservation: Reservation, nodes: Seq
             raise InputError("end", reservation.end.isoformat(), "a time in the future")
         _check_free(site, read_capacity(tx), reservation, nodes, start)
         try:
-            tx.run(
+            row = tx.row(
                 "insert_reservation",
                 name=reservation.name,
                 project_id=reservation.project_id,
@@ -46,15 +48,19 @@ def reserve(database: Database, site: Site, reservation: Reservation, nodes: Seq
                 f"name: reservation {reservation.name!r} already exists; delete it first"
             ) from None
         tx.run("touch_queue", at=now)
+    assert row is not None
+    return _view(row)
 
 
-def unreserve(database: Database, name: str) -> bool:
-    """Whether there was one of this name."""
+def unreserve(database: Database, name: str) -> ReservationView:
+    """Raises `NotFoundError`."""
     with database.transaction() as tx:
-        gone = tx.run("delete_reservation", name=name)
+        row = tx.row("delete_reservation", name=name)
+        if row is None:
+            raise NotFoundError(f"there is no reservation {name!r}")
         tx.run("touch_queue", at=tx.now())
         tx.run("notify", owner_id="")
-    return bool(gone)
+    return _view(row)
 
 
 def reservations_of(capacity: Capacity) -> list[ReservationView]:
