@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from httpx import Client
 
 from tests.helpers.doors import ORDER, DoorsHouse
+from weft.app.policy import Policy
+from weft.app.redact import redacted
+from weft.app.service import Service
+from weft.app.verbs import Request
 from weft.model.order import Order
-from weft.testing.callers import by
+from weft.testing.callers import by, tokens
 
 
 def more(**nodes: object) -> dict[str, Any]:
@@ -49,6 +55,41 @@ def test_an_if_match_is_a_generation_or_a_400(api: Client, given: str) -> None:
     api.put("/v1/pods/train", json=ORDER)
     answer = api.put("/v1/pods/train", json=ORDER, headers={"If-Match": given})
     assert answer.status_code == (200 if given in ("1", "*") else 400), answer.text
+
+
+def test_only_change_and_only_create(api: Client, doors: DoorsHouse) -> None:
+    """`If-Match: *` never makes a pod, also after a release; `If-None-Match: *` never changes one."""
+    change, create = {"If-Match": "*"}, {"If-None-Match": "*"}
+    never = api.put("/v1/pods/train", json=ORDER, headers=change)
+    assert (never.status_code, api.get("/v1/pods").json()) == (409, {"pods": []})
+    assert never.json()["detail"] == "pod train doesn't exist, so it can't be changed"
+    assert api.put("/v1/pods/train", json=ORDER, headers=create).json()["outcome"] == "created"
+    assert api.put("/v1/pods/train", json=ORDER, headers=create).status_code == 409
+    taken = api.put("/v1/pods/train", json=more(count=3), headers=create)
+    assert (taken.status_code, "already exists" in taken.json()["detail"]) == (409, True)
+    assert api.put("/v1/pods/train", json=more(count=3), headers=change).json()["outcome"] == "changed"
+    for wrong in ({"If-None-Match": '"1"'}, {**change, **create}):
+        bad = api.put("/v1/pods/train", json=ORDER, headers=wrong)
+        assert (bad.status_code, bad.json()["errors"][0]["field"]) == (400, "If-None-Match")
+    api.post("/v1/pods/train/release")
+    doors.finish("train")
+    assert api.put("/v1/pods/train", json=ORDER, headers=change).status_code == 409
+
+
+def test_who_may_only_change_applies_by_name(
+    api: Client, server: tuple[FastAPI, str], doors: DoorsHouse, tmp_path: Path
+) -> None:
+    """An operator reserves `pods:create` for a role: others change what there is, and make nothing new."""
+    (tmp_path / "policy.yaml").write_text("'pods:create': role:orderer\n")
+    policy = Policy(tmp_path / "policy.yaml")
+    own = Service(doors.store, doors.keeper, policy, doors.time, doors.listener, doors.pulse)
+    server[0].state.verbs = redacted(own, policy)
+    refused = api.put("/v1/pods/train", json=ORDER)
+    assert (refused.status_code, "pods:create" in refused.json()["detail"]) == (403, True)
+    doors.service.create_pod(Request(tokens()["a-member"], "", "req"), Order.model_validate(ORDER))
+    assert api.put("/v1/pods/train", json=more(count=3)).json()["outcome"] == "changed"
+    assert api.put("/v1/pods/train", json=ORDER, headers=by("a-reader")).status_code == 403
+    assert api.put("/v1/pods/train", json=ORDER, headers=by("roleless")).status_code == 403
 
 
 def test_what_cant_be_changed_is_an_error_of_its_field(api: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 from httpx import Client
 
@@ -72,6 +73,22 @@ def test_a_name_is_taken_only_once_in_a_project(api: Client) -> None:
     assert api.post("/v1/pods", json=ORDER, headers=by("b-member")).status_code == 202
 
 
+def test_user_data_may_be_a_table(api: Client) -> None:
+    """48 KiB of commas, brackets and braces in a text are one value."""
+    table = "[1,2],{3,4}," * 4_000 + '"\\'
+    order = {**ORDER, "access": {"user_data": f"#!/bin/sh\n# {table}"}}
+    assert api.post("/v1/pods", json=order).status_code == 202
+
+
+def test_a_pod_isnt_named_like_an_id(api: Client) -> None:
+    """Its name would be taken for somebody's id wherever it is given."""
+    name = api.post("/v1/pods", json=ORDER).json()["id"]
+    for path in ("/v1/pods", "/v1/pods/plan"):
+        bad = api.post(path, json={**ORDER, "name": name}, headers=by("b-member"))
+        assert (bad.status_code, bad.json()["errors"][0]["field"]) == (400, "name")
+        assert "a name that isn't like a pod's id" in bad.json()["detail"]
+
+
 @pytest.mark.parametrize("tail", ["", "/events", "/receipt", "/release"])
 def test_another_project_cannot_tell_that_a_pod_is_there(api: Client, tail: str) -> None:
     """team-b gets the same 404 for team-a's pod, by name and by id, as for one that never was."""
@@ -89,6 +106,23 @@ def test_another_project_cannot_tell_that_a_pod_is_there(api: Client, tail: str)
     assert ask("train") == never
     assert ask(pod["id"]) == never
     assert api.get("/v1/pods/train").json()["state"] == "PLACED"
+
+
+def test_a_token_without_a_project_cannot_tell_how_many_pods_have_a_name(
+    api: Client, doors: DoorsHouse
+) -> None:
+    """No, one or two other projects' pods of a name, or one that can't be read: the same 404; operators read more."""
+    pod = api.post("/v1/pods", json=ORDER).json()["id"]
+    answers = [api.get("/v1/pods/train", headers=by("unscoped"))]
+    api.post("/v1/pods", json=ORDER, headers=by("b-member"))
+    with psycopg.connect(doors.database.url) as connection:
+        connection.execute("""UPDATE pod SET ordered = ordered || '{"version": 99}' WHERE id = %s""", (pod,))
+    for name in ("train", "never-was", pod):
+        answers += [api.get(f"/v1/pods/{name}{tail}", headers=by("unscoped")) for tail in ("", "/events")]
+        answers.append(api.post(f"/v1/pods/{name}/release", headers=by("unscoped")))
+    assert {answer.status_code for answer in answers} == {404}
+    assert api.get("/v1/pods/train", headers=by("system-reader")).status_code == 409
+    assert api.get(f"/v1/pods/{pod}", headers=by("system-reader")).status_code == 502
 
 
 def test_another_projects_pods_are_not_listed(api: Client) -> None:

@@ -192,6 +192,8 @@ class _Pods(Collector):
         (b'{"name": NaN}', 400, "NaN"),
         (b"[" * 4_900, 400, "nesting"),
         (b"[" * 100_000, 413, "5000 values"),
+        (b'{"a": "\\"' + b"," * 6_000 + b'\\\\", "b": 1}', 400, "name"),
+        (b'{"a": "\\"", ' + b"[" * 6_000, 413, "5000 values"),
         (b"{" + b",".join(b'"f%d":1' % n for n in range(6_000)) + b"}", 413, "5000 values"),
         (b'{"name": ' + b"9" * 10_000 + b"}", 400, "JSON"),
         (b'{"name": "tr\\u0000ain"}', 400, "NUL"),

@@ -239,6 +239,23 @@ def test_of_two_at_once_one_is_told(house: House) -> None:
     assert len(holds(house, pod)) == look(house, pod).order.nodes.count
 
 
+@pytest.mark.parametrize("count", [2, 16])
+def test_of_two_at_once_that_create_it_the_second_changes_it(house: House, count: int) -> None:
+    """The same PUT is the same pod, also where there is room for it only once; another order is a change of it."""
+    house.cloud.meanwhile("facts", lambda: apply(house, sized(count)))
+    assert apply(house, sized(count)).outcome == "unchanged"
+    assert len(house.store.live_pods()) == 1
+    house.release(house.store.find_pod("train", "team-a"))
+    house.run(house.store.find_pod("train", "team-a"), PodState.RELEASED)
+    house.cloud.meanwhile("facts", lambda: apply(house, ORDER))
+    assert apply(house, sized(3)).outcome == "changed"
+    house.release(house.store.find_pod("train", "team-a"))
+    house.run(house.store.find_pod("train", "team-a"), PodState.RELEASED)
+    house.cloud.meanwhile("facts", lambda: apply(house, ORDER))
+    with pytest.raises(ConflictError, match="already exists"):
+        apply(house, ORDER, exists=False)
+
+
 def test_many_at_once_give_no_node_twice(house: House) -> None:
     """Two pods that grow into the same free nodes, many times: each node is one pod's, each row has its generation."""
     one, other = house.ready(make("one", 2)), house.ready(make("other", 2))

@@ -33,7 +33,6 @@ from weft.app.verbs import Request
 from weft.engine.records import FoundPod
 from weft.model.errors import InputError
 from weft.model.ids import Name as NodeName
-from weft.model.ids import is_uuid
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
@@ -60,17 +59,31 @@ Remove = Annotated[
 ]
 IfMatch = Annotated[
     str | None,
-    Header(description="Expected generation of the pod, quoted, as in `ETag`. Default: any."),
+    Header(
+        description="Expected generation of the pod, quoted, as in `ETag`; `*`: only change the pod, never create one. "
+        "Default: either."
+    ),
+]
+
+
+IfNoneMatch = Annotated[
+    str | None, Header(description="`*`: only create the pod, never change one. Default: either.")
 ]
 
 
 def _may_apply(request: Asker, verbs: Backend, name: Named) -> Request:
     """By id it is about a pod that is there, by name perhaps about a new one."""
-    if is_uuid(name):
-        verbs.may(request, "pods:change", name)
-    else:
-        verbs.may(request, "pods:create")
+    verbs.may_apply(request, name)
     return request
+
+
+def _exists(if_match: str | None, if_none_match: str | None) -> bool | None:
+    """Whether the pod must exist (`If-Match: *`), or must not (`If-None-Match: *`); see RFC 9110 §13.1."""
+    if if_none_match is not None and (if_none_match.strip() != "*" or if_match is not None):
+        raise InputError("If-None-Match", if_none_match, "*, which only creates a pod, without If-Match")
+    if if_none_match is not None:
+        return False
+    return True if if_match is not None and if_match.strip() == "*" else None
 
 
 @router.post("/plan", response_model=Plan, openapi_extra=_order)
@@ -96,10 +109,12 @@ def apply_pod(
     body: SmallBody,
     remove: Remove = _NOBODY,
     if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Create the pod, or change it to match the order; what already matches is left alone."""
     order = load_order(plain_object(body))
-    found = verbs.apply_pod(request, name, order, remove, generation_of(if_match))
+    exists = _exists(if_match, if_none_match)
+    found = verbs.apply_pod(request, name, order, remove, generation_of(if_match), exists)
     location = f"/v1/pods/{found.pod.id}" if found.outcome == "created" else None
     status = 200 if found.outcome == "unchanged" else 202
     return answer(found, status, location, found.pod.generation)

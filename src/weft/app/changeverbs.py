@@ -18,12 +18,20 @@ from weft.app.waitingchanges import WaitingChanges
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.changes import check_confirmed, note_change, overtaken, write_change
 from weft.engine.claim import MOST_TRIES
+from weft.engine.claimrows import name_taken
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.records import PodRecord
 from weft.engine.waiting import lengthen_waiting
 from weft.model.change import PodChange
-from weft.model.errors import ConflictError, InputError, InputErrors, NotFoundError, TemporaryError
+from weft.model.errors import (
+    ConflictError,
+    InputError,
+    InputErrors,
+    NotFoundError,
+    RefusedError,
+    TemporaryError,
+)
 from weft.model.ids import is_uuid
 from weft.model.order import LeaseOrder, Order
 from weft.model.placement import Refusal
@@ -73,40 +81,57 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         order: Order,
         remove: Sequence[str] = (),
         generation: int | None = None,
+        exists: bool | None = None,
     ) -> Applied:
         """Create or change the pod of that name in the caller's project; by id, change any that the caller may change.
 
         Args:
             remove: nodes to remove if the order asks for fewer; weft chooses the rest.
             generation: `ConflictError` unless the pod has this one.
+            exists: `ConflictError` unless there is such a pod, or unless there is none; None: either is fine.
 
         Raises `InputErrors` with everything that can't be changed in place, before anything is changed.
         """
         with self._logged(request, "pod apply", order.name):
-            pod = self._target(request, name, order)
+            pod = self._target(request, name)
+            _check_named(pod, name, order)
+            _check_there(pod, name, generation, exists)
             if pod is None:
                 _nobody_to_remove(remove)
-                if generation is not None:
-                    raise ConflictError(
-                        f"pod {order.name} doesn't exist, so it has no generation {generation}"
-                    )
-                return Applied(outcome="created", pod=self._view(UUID(self._create(request, order))))
-            if pod.wanted == "absent":
-                raise ConflictError(
-                    f"pod {pod.name} is being released: apply again afterwards, or use another name"
-                )
-            if generation is not None and generation != pod.generation:
-                with self._store.database.transaction() as tx:
-                    raise ConflictError(overtaken(tx, replace(pod, generation=generation)))
-            if pod.placed is None:
-                _nobody_to_remove(remove)
-                change = self._apply_waiting(request, pod, order)
-            else:
-                with self._store.database.statement() as tx:
-                    check_confirmed(tx, pod)
-                change = self._apply_placed(request, pod, order, remove)
+                try:
+                    made = UUID(self._create(request, order))
+                except (ConflictError, RefusedError):
+                    # Of two at once that create it, the second one changes it.
+                    pod = None if exists is False else self._target(request, name)
+                    if pod is None:
+                        raise
+                else:
+                    return Applied(outcome="created", pod=self._view(made))
+            change = self._change(request, pod, order, remove, generation)
             outcome = "unchanged" if change.nothing else "changed"
             return Applied(outcome=outcome, change=change, pod=self._view(pod.id))
+
+    def may_apply(self, request: Request, name: str) -> None:
+        """As `may`: `pods:change` for the pod of this name or id, `pods:create` for a free name."""
+        with self._refusals(request, "pods:change", name):
+            self._target(request, name)
+
+    def _change(
+        self, request: Request, pod: PodRecord, order: Order, remove: Sequence[str], generation: int | None
+    ) -> PodChange:
+        if pod.wanted == "absent":
+            raise ConflictError(
+                f"pod {pod.name} is being released: apply again afterwards, or use another name"
+            )
+        if generation is not None and generation != pod.generation:
+            with self._store.database.transaction() as tx:
+                raise ConflictError(overtaken(tx, replace(pod, generation=generation)))
+        if pod.placed is None:
+            _nobody_to_remove(remove)
+            return self._apply_waiting(request, pod, order)
+        with self._store.database.statement() as tx:
+            check_confirmed(tx, pod)
+        return self._apply_placed(request, pod, order, remove)
 
     def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
         """A later end of the lease, unless bookings of others conflict with it."""
@@ -228,21 +253,16 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
 
     # -- which pod -----------------------------------------------------------------------------------------------
 
-    def _target(self, request: Request, name: str, order: Order) -> PodRecord | None:
-        """The pod that an order applies to: by name only in the caller's own project, by id any that the caller may
-        change.
+    def _target(self, request: Request, name: str) -> PodRecord | None:
+        """The pod that an order under this name changes: by id any that the caller may change, by name only a live one
+        of its own project. None: the name is free, and the caller may create a pod.
         """
-        if is_uuid(name) and name != order.name:
-            pod = self._find(request, "pods:change", name)
-            if pod.name != order.name:
-                raise InputError("name", order.name, f"{pod.name}: a pod's name can't be changed")
-            if pod.state in ENDED:
-                raise ConflictError(f"pod {pod.name} is {pod.state}: order it again by name")
-            return pod
-        if name != order.name:
-            raise InputError("name", order.name, "the name that the order is applied to")
-        project = self._project(request, "pods:create")
-        pod = self._live(project, name)
+        if is_uuid(name):
+            return self._find(request, "pods:change", name)
+        caller = request.caller
+        pod = self._live(caller.project_id, name) if caller.project_id else None
+        if pod is None or not self._policy.allows("pods:show", caller, pod.project_id):
+            self._project(request, "pods:create")
         return pod and self._find(request, "pods:change", str(pod.id))
 
     def _live(self, project: str, name: str) -> PodRecord | None:
@@ -252,6 +272,24 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         except NotFoundError:
             return None
         return None if pod.state in ENDED or pod.name != name else pod
+
+
+def _check_named(pod: PodRecord | None, name: str, order: Order) -> None:
+    """Raise unless the order is one for this pod, or for a new one of this name."""
+    if not is_uuid(name) and name != order.name:
+        raise InputError("name", order.name, "the name that the order is applied to")
+    if pod is not None and pod.name != order.name:
+        raise InputError("name", order.name, f"{pod.name}: a pod's name can't be changed")
+    if pod is not None and pod.state in ENDED:
+        raise ConflictError(f"pod {pod.name} is {pod.state}: order it again by name")
+
+
+def _check_there(pod: PodRecord | None, name: str, generation: int | None, exists: bool | None) -> None:
+    if pod is None and (generation is not None or exists):
+        what = "can't be changed" if generation is None else f"has no generation {generation}"
+        raise ConflictError(f"pod {name} doesn't exist, so it {what}")
+    if pod is not None and exists is False:
+        raise name_taken(pod.name)
 
 
 def _nobody_to_remove(remove: Sequence[str]) -> None:

@@ -67,6 +67,9 @@ class OrderDesk(Desk):
             except NotFoundError:
                 if not everywhere:
                     raise
+        elif not everywhere:
+            # Not even asked for: how many projects have a pod of this name is nobody's business.
+            raise NotFoundError(f"there is no pod {name!r} in this project")
         if pod is None:
             pod = find(name, None)
         if not self._policy.allows("pods:show", caller, pod.project_id):

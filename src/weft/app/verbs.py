@@ -14,6 +14,7 @@ from weft.ports.cloud import Caller
 TENANTS = frozenset(
     {
         "may",
+        "may_apply",
         "is_known_to_be_allowed",
         "plan_pod",
         "apply_pod",

@@ -95,9 +95,11 @@ def _one_of_a_name(order: Order) -> Generator[None]:
     except UniqueViolation as error:
         if error.diag.constraint_name != "pod_live_name":
             raise
-        raise ConflictError(
-            f"name: pod {order.name!r} already exists; release it first or use another name"
-        ) from None
+        raise name_taken(order.name) from None
+
+
+def name_taken(name: str) -> ConflictError:
+    return ConflictError(f"name: pod {name!r} already exists; release it first or use another name")
 
 
 def _claims(plan: Plan) -> dict[str, Any]:

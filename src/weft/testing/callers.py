@@ -42,6 +42,7 @@ def tokens() -> dict[str, Caller]:
         "system-admin": caller("sam", None, "admin", system=True),
         "system-reader": caller("sue", None, "reader", system=True),
         "roleless": caller("rob", "team-a"),
+        "unscoped": caller("una", None),
         "expired": caller("eve", "team-a", "member", hours=-1),
     }
 

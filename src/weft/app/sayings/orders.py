@@ -117,6 +117,7 @@ _CONFLICTS = forms(
     "pod {pod} is being released: apply again afterwards, or use another name",
     "pod {pod} is being released: it can no longer be changed",
     "pod {pod} doesn't exist, so it has no generation {n}",
+    "pod {pod} doesn't exist, so it can't be changed",
     "pod {pod} is {state}: order it again by name",
     "pod {pod} has started in the meantime: apply again",
     "pod {pod} was changed to generation {n} in the meantime: check it with `weft pod show`, and apply again",
