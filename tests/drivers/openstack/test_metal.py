@@ -317,6 +317,9 @@ def test_a_machine_that_is_not_the_pods_and_free_gets_no_server(
         ({"trait:CUSTOM_NVME": "required", "trait:X": "forbidden"}, {}, {"traits": ["CUSTOM_NVME"]}),
         ({"kernel_id": "k", "ramdisk_id": "r"}, {"properties": {"local_gb": "1000"}}, {"root_gb": 999}),
         ({"kernel_id": "k", "ramdisk_id": "r"}, {"deploy_interface": "ramdisk"}, {}),
+        ({"img_type": "partition"}, {"properties": {"local_gb": "1000"}}, {"root_gb": 999}),
+        ({"ramdisk_id": "r"}, {"properties": {"local_gb": "1000"}}, {"root_gb": 999}),
+        ({"img_type": "whole-disk", "kernel_id": "k", "ramdisk_id": "r"}, {}, {}),
     ],
 )
 def test_an_image_says_how_it_is_deployed(
@@ -324,7 +327,7 @@ def test_an_image_says_how_it_is_deployed(
 ) -> None:
     """Whole disk, partition, ramdisk, boot mode, secure boot, traits."""
     rig.ironic.things["images"] = [
-        {"id": f"image-{len(image)}", "name": "special", "status": "active", **image}
+        {"id": f"image-{'-'.join(image)}", "name": "special", "status": "active", **image}
     ]
     rig.take()
     rig.node.update(node)

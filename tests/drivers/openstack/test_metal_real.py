@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 import pytest
 
 from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, in_iso, list_of, real_ironic
-from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from weft.app.enroll import Enroller, read_input
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.enrollment import Enrollment
@@ -26,7 +28,14 @@ from weft.ports.servers import Action
 pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
 IMAGE = "http://127.0.0.1/image"
-"""There is no Glance beside it, which Ironic would ask for an id."""
+"""Ironic asks Glance for an id, and nobody for a URL."""
+IMAGES: dict[str, tuple[dict[str, str], str]] = {
+    "whole": ({}, "whole-disk"),
+    "root": ({"img_type": "partition"}, "partition"),
+    "booted": ({"kernel_id": "k", "ramdisk_id": "r"}, "partition"),
+    "told": ({"img_type": "whole-disk", "kernel_id": "k", "ramdisk_id": "r"}, "whole-disk"),
+}
+"""Image -> its properties, and what Ironic takes it for."""
 THEIRS = "77777777-0000-4000-8000-000000000000"
 
 
@@ -84,11 +93,22 @@ class Rig:
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("ironic")
-    with real_ironic(folder) as ironic, tiny_cloud() as (cloud, text):
-        image = {"id": IMAGE, "status": "active"}
+    with ExitStack() as stack:
+        cloud, text = stack.enter_context(tiny_cloud(WithGlance))
+        url = next(line.split()[-1] for line in text.splitlines() if "image_endpoint_override" in line)
+        glance: dict[str, object] = {
+            "auth_type": "none",
+            "endpoint_override": url.replace("/image", "/glance"),
+        }
+        ironic = stack.enter_context(real_ironic(folder, {"glance": glance}))
+        image = {"id": IMAGE, "status": "active", "visibility": "public"}
         cloud.things["images"] = [
             {**image, "name": "tiny", "trait:CUSTOM_NVME": "required"},
             {**image, "name": "picky", "trait:CUSTOM_TPM": "required"},
+            *(
+                {**image, "id": str(uuid5(NAMESPACE_DNS, name)), "name": name, **properties}
+                for name, (properties, _) in IMAGES.items()
+            ),
         ]
         file = folder / "clouds.yaml"
         own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
@@ -163,6 +183,20 @@ def test_an_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) 
     rig.leave(given.id)
 
 
+@pytest.mark.parametrize("name", IMAGES)
+def test_a_partition_has_a_size_and_a_whole_disk_none(rig: Rig, name: str) -> None:
+    """Ironic asks Glance what an image is, and refuses to deploy a partition without a size."""
+    rig.take()
+    spec = rig.server.spec.model_copy(update={"image": name})
+    server = rig.driver.create(SCOPE, [rig.server.model_copy(update={"spec": spec})], {})[rig.server.key]
+    assert server.error is None
+    seen = rig.wait(server.id, Status.SETTLED, Status.BROKEN)
+    info, size = rig.node["instance_info"], int(rig.node["properties"]["local_gb"])
+    rig.leave(server.id)
+    assert (seen.status, info.get("image_type")) == (Status.SETTLED, IMAGES[name][1]), seen.reason
+    assert info.get("root_gb") == (size - 1 if info["image_type"] == "partition" else None)
+
+
 def test_whoever_is_quicker_has_the_machine(rig: Rig) -> None:
     """Right before weft's change another's is made: the real 409 of Ironic is what stands between them."""
     rig.take()
@@ -183,6 +217,20 @@ def test_whoever_is_quicker_has_the_machine(rig: Rig) -> None:
     assert one.id == f"{THEIRS}@{rig.ironic.node}"
     rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [{"op": "remove", "path": "/instance_uuid"}])
     assert rig.give_back() is None
+
+
+@dataclass(slots=True)
+class WithGlance(TinyCloud):
+    """Its images are also where Ironic looks for them."""
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        if not path.startswith("/glance"):
+            return TinyCloud.answer(self, method, path, query, seer, body)
+        if "images" not in path:
+            links = [{"rel": "self", "href": "v2/"}]
+            return Reply(300, {"versions": [{"id": "v2.9", "status": "CURRENT", "links": links}]})
+        found = [row for row in self.things["images"] if row["id"] == path.split("/")[-1]]
+        return Reply(200, found[0]) if found else Reply(404, {})
 
 
 class DiedError(TemporaryError):

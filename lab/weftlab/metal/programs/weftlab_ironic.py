@@ -88,6 +88,7 @@ class LabDeploy(Cleaned, fake.FakeDeploy):
     @task_manager.require_exclusive_lock
     def deploy(self, task):
         info = task.node.instance_info
+        deploy_utils.parse_instance_info(task.node)  # refuses a partition image without a size
         (disk(task.node) / "image").write_text(str(info.get("image_source")))
         drive = configdrive_utils.get_configdrive_image(task.node)
         iso = gzip.decompress(base64.b64decode(drive)) if drive else b""

@@ -40,9 +40,16 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
         info["capabilities"] = capabilities
     if traits := HostNeeds.of(image, {}).required:
         info["traits"] = sorted(traits)
-    if image.get("kernel_id") and node.get("deploy_interface") != "ramdisk":
+    if _is_partition(image) and node.get("deploy_interface") != "ramdisk":
         info["root_gb"] = _root_gib(asked, node)
     return info
+
+
+def _is_partition(image: Json) -> bool:
+    """As `ironic.common.images.is_whole_disk_image` has it, which asks Glance the same."""
+    if told := image.get("img_type"):
+        return told == "partition"
+    return bool(image.get("kernel_id") or image.get("ramdisk_id"))
 
 
 def _root_gib(asked: str, node: Json) -> int:
