@@ -182,8 +182,15 @@ def test_the_whole_story_by_hand(tmp_path: Path) -> None:
         (("openvipu-sim", "--base", "here"), "base 'here' is not an IP address"),
         (("openvipu-sim", "--control", "127.0.0.1:1", "faults"), "openvipu-sim: "),
         (("openvipu-sim", "--control", "127.0.0.1:1", "probe", "a", "b"), "'a' is not MACHINE:IPU"),
-        (("openvipu-agent", "--hardware", "nothing:here"), "hardware 'nothing:here' can't be loaded"),
-        (("openvipu-agent", "--hardware", "json:loads"), "hardware 'json:loads' can't be loaded"),
+        (
+            ("openvipu-agent", "--hardware", "nothing:here", "--state", "s"),
+            "hardware 'nothing:here' can't be loaded",
+        ),
+        (
+            ("openvipu-agent", "--hardware", "json:loads", "--state", "s"),
+            "hardware 'json:loads' can't be loaded",
+        ),
+        (("openvipu-agent", "--hardware", "a:real_one"), "--state is required with --hardware"),
         (("openvipu-agent", "--name", "a b"), "name 'a b' is not allowed"),
         (("openvipu-agent", "--controller-key-file", "none"), "key file none can't be read"),
     ],

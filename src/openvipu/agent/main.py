@@ -13,6 +13,7 @@ from openvipu.agent.exporter import start_exporter
 from openvipu.agent.service import start
 from openvipu.hardware.protocol import Hardware, load
 from openvipu.hardware.simulated import build_pod, pod_plan
+from openvipu.model.errors import BadRequest
 from openvipu.model.names import check_id
 from openvipu.program import controller_options, listen_address, parser, read_key, run, say, wait_for_signal
 from openvipu.rpc import Tls
@@ -28,7 +29,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--address", default="0.0.0.0:8080", metavar="HOST:PORT")
     made.add_argument("--exporter-address", default="0.0.0.0:2112", metavar="HOST:PORT")
     made.add_argument("--no-exporter", action="store_true")
-    made.add_argument("--state", type=Path, help="file that remembers the controller over a restart")
+    made.add_argument(
+        "--state", type=Path, help="file that remembers the controller (a real machine must have one)"
+    )
     controller_options(made)
     made.add_argument(
         "--hardware",
@@ -52,6 +55,10 @@ def hardware(entry: str, name: str, rnic_address: str) -> Hardware:
 def _main(arguments: argparse.Namespace) -> int:
     check_id("name", arguments.name)
     host, port = listen_address(arguments.address)
+    if arguments.hardware != "simulated" and arguments.state is None:
+        raise BadRequest(
+            "--state is required with --hardware: an agent that forgets its controller is anybody's"
+        )
     machine = hardware(arguments.hardware, arguments.name, arguments.rnic_address)
     key = read_key(arguments.controller_key_file) if arguments.controller_key_file else ""
     binding = Binding(arguments.state, key)

@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,23 +16,32 @@ import grpc
 
 from openvipu.agent.binding import Binding
 from openvipu.convert import machine_to_wire, setting_from_wire, status_to_wire
-from openvipu.hardware.protocol import Hardware
-from openvipu.model.errors import BadRequest
+from openvipu.hardware.protocol import Hardware, HardwareError
+from openvipu.model.errors import BadRequest, Busy
 from openvipu.model.names import check_id
 from openvipu.proto import agent_pb2 as pb
 from openvipu.proto import agent_pb2_grpc as pb_grpc
 from openvipu.rpc import CONTROLLER_HEADER, CONTROLLER_KEY_HEADER, Guard, Tls, metadata_of, serve
 
+log = logging.getLogger("openvipu")
+
 SERVICE = "openvipu.agent.v1.AgentService"
+
+LONGEST_WAIT = 60.0
+"""Seconds at most that a call waits for the changes before it; less if its deadline is earlier."""
 
 
 class AgentService(pb_grpc.AgentServiceServicer):
-    """Every call but Claim and GetOwner is for the owner only; Claim makes the first caller the owner."""
+    """Every call but Claim and GetOwner is for the owner only; Claim makes the first caller the owner.
+
+    One change at a time: a slow Reset ends before its machine is released, so it sets up nothing after that.
+    """
 
     def __init__(self, hardware: Hardware, binding: Binding, exporter_port: int = 0) -> None:
         self._hardware = hardware
         self._binding = binding
         self._exporter_port = exporter_port
+        self._changing = threading.Lock()
 
     def Claim(self, request: pb.ClaimRequest, context: Any) -> pb.ClaimReply:
         self._binding.claim(*_caller(context))
@@ -36,24 +49,24 @@ class AgentService(pb_grpc.AgentServiceServicer):
 
     def Release(self, request: pb.ReleaseRequest, context: Any) -> pb.ReleaseReply:
         """Clear every partition, then forget the owner: the machine is returned clean."""
-        self._check(context)
-        for setting in self._hardware.status().settings:
-            self._hardware.clear(setting.partition_id, setting.generation)
-        self._binding.release()
+        with self._change(context):
+            _clear_all(self._hardware)
+            self._binding.release()
         return pb.ReleaseReply()
 
     def GetOwner(self, request: pb.GetOwnerRequest, context: Any) -> pb.GetOwnerReply:
-        """The controller's id, for anybody: it opens nothing without the key."""
-        owner = self._binding.owner
-        return pb.GetOwnerReply(controller_id=owner.controller_id if owner else "")
+        """The controller's id and the number of settings, for anybody: they open nothing without the key."""
+        owner = self._binding.owner  # first: a machine without an owner gets no setting before it has one
+        settings = len(self._hardware.status().settings)
+        return pb.GetOwnerReply(controller_id=owner.controller_id if owner else "", settings=settings)
 
     def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:
         self._check(context)
         return pb.DescribeReply(machine=self._machine())
 
     def Configure(self, request: pb.ConfigureRequest, context: Any) -> pb.ConfigureReply:
-        self._check(context)
-        self._hardware.configure(setting_from_wire(_checked(request.setting)))
+        with self._change(context):
+            self._hardware.configure(setting_from_wire(_checked(request.setting)))
         return pb.ConfigureReply()
 
     def Train(self, request: pb.TrainRequest, context: Any) -> pb.TrainReply:
@@ -62,13 +75,13 @@ class AgentService(pb_grpc.AgentServiceServicer):
         return pb.TrainReply(failures=failures)
 
     def Reset(self, request: pb.ResetRequest, context: Any) -> pb.ResetReply:
-        self._check(context)
-        self._hardware.reset(setting_from_wire(_checked(request.setting)))
+        with self._change(context):
+            self._hardware.reset(setting_from_wire(_checked(request.setting)))
         return pb.ResetReply()
 
     def Clear(self, request: pb.ClearRequest, context: Any) -> pb.ClearReply:
-        self._check(context)
-        self._hardware.clear(request.partition_id, request.generation)
+        with self._change(context):
+            self._hardware.clear(request.partition_id, request.generation)
         return pb.ClearReply()
 
     def GetStatus(self, request: pb.GetStatusRequest, context: Any) -> pb.GetStatusReply:
@@ -85,6 +98,20 @@ class AgentService(pb_grpc.AgentServiceServicer):
     def _check(self, context: Any) -> None:
         self._binding.check(*_caller(context))
 
+    @contextmanager
+    def _change(self, context: Any) -> Generator[None]:
+        """The owner's turn to change the machine. Busy if the changes before it take longer than the caller waits."""
+        self._check(context)
+        remaining = context.time_remaining()
+        seconds = LONGEST_WAIT if remaining is None else max(0.0, min(LONGEST_WAIT, remaining))
+        if not self._changing.acquire(timeout=seconds):
+            raise Busy("the machine is busy with an earlier change; try again")
+        try:
+            self._check(context)  # it may have been released meanwhile
+            yield
+        finally:
+            self._changing.release()
+
 
 def start(
     hardware: Hardware,
@@ -96,8 +123,14 @@ def start(
 ) -> tuple[grpc.Server, int]:
     """Serve one machine at ``host:port``. With mutual TLS only certificates with the name ``controller`` get in.
 
+    Whatever is set up on a machine without an owner is cleared first: nobody is left who would do it.
     ``exporter_port`` is where the machine's exporter listens, 0 if it has none.
     """
+    if binding.owner is None:
+        try:
+            _clear_all(hardware)
+        except HardwareError as error:
+            log.warning("partitions of a former owner are left, and GetOwner says so: %s", error)
     service = AgentService(hardware, binding, exporter_port)
 
     def register(server: grpc.Server) -> None:
@@ -105,6 +138,11 @@ def start(
 
     guard = Guard(tls.roles("controller") if tls else frozenset())
     return serve(executor, address, (register,), (SERVICE,), guard, tls)
+
+
+def _clear_all(hardware: Hardware) -> None:
+    for setting in hardware.status().settings:
+        hardware.clear(setting.partition_id, setting.generation)
 
 
 def _caller(context: Any) -> tuple[str, str]:

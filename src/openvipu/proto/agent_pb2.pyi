@@ -116,10 +116,12 @@ class GetOwnerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetOwnerReply(_message.Message):
-    __slots__ = ("controller_id",)
+    __slots__ = ("controller_id", "settings")
     CONTROLLER_ID_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
     controller_id: str
-    def __init__(self, controller_id: _Optional[str] = ...) -> None: ...
+    settings: int
+    def __init__(self, controller_id: _Optional[str] = ..., settings: _Optional[int] = ...) -> None: ...
 
 class DescribeRequest(_message.Message):
     __slots__ = ()
