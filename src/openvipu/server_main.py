@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,7 +115,8 @@ def _init(arguments: argparse.Namespace) -> None:
     admin_key = users.check_key(read_key(arguments.admin_key_file)) if arguments.admin_key_file else ""
     controller_id = arguments.controller_id or f"controller-{secrets.token_hex(6)}"
     settings = Settings(check_id("--controller-id", controller_id), agent_key, arguments.secure)
-    Store.create(arguments.state, settings)
+    # Settings that a controller before this one left on a machine are older than any of ours.
+    Store.create(arguments.state, settings, generation=int(time.time()))
     say(f"state file written: {arguments.state}")
     if arguments.secure:
         key = admin_key or new_key()

@@ -73,8 +73,8 @@ class Store:
         self._step = step
 
     @classmethod
-    def create(cls, path: Path, settings: Settings) -> None:
-        """Make a new file (mode 0600); StateError if there is one already."""
+    def create(cls, path: Path, settings: Settings, generation: int = 0) -> None:
+        """Make a new file (mode 0600); StateError if there is one already. ``generation``: see :class:`State`."""
         if path.exists():
             raise StateError(f"state file {path} exists already; remove it to start from nothing")
         unfinished = path.with_name(path.name + ".new")
@@ -82,20 +82,20 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             unfinished.unlink(missing_ok=True)
             unfinished.touch(mode=0o600)
-            cls._fill(unfinished, settings)
+            cls._fill(unfinished, settings, generation)
             unfinished.rename(path)
         except (OSError, sqlite3.Error) as error:
             raise StateError(f"state file {path} can't be made: {error}") from None
 
     @staticmethod
-    def _fill(path: Path, settings: Settings) -> None:
+    def _fill(path: Path, settings: Settings, generation: int) -> None:
         connection = _connect(path)
         with connection:
             connection.execute("BEGIN IMMEDIATE")
             for table in TABLES:
                 connection.execute(table)
             digests: Digests = {}
-            meta = {"version": VERSION, "settings": encode(settings), "generation": 0}
+            meta = {"version": VERSION, "settings": encode(settings), "generation": generation}
             _put(connection, [("meta", key, json.dumps(body)) for key, body in meta.items()], digests)
         connection.close()
 

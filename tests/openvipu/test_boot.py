@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -9,12 +10,17 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from openvipu.clients.apply import apply
+from openvipu.clients.config import Connection
+from openvipu.clients.session import CommandError, Session
 from openvipu.hardware.fabric import Fault
-from openvipu.proto import agent_pb2, agent_pb2_grpc
+from openvipu.proto import admin_pb2, agent_pb2, agent_pb2_grpc
 from openvipu.rpc import channel
 from openvipu.sim.pod import PodConfig, SimulatedPod
 from tests.openvipu.test_programs import ports, program, run, server
-from tests.openvipu.vipuhouse import POD16
+from tests.openvipu.vipuhouse import POD16, Controller
 
 
 def owner_of(host: str, port: int) -> str:
@@ -111,3 +117,35 @@ def test_apply_waits_for_a_controller_that_was_just_started(tmp_path: Path) -> N
     with program(*words):
         waiting.join()
     assert late[0].returncode == 0, late[0].stderr
+
+
+def test_apply_and_somebody_else_make_the_same(
+    pod16: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there by the time of the request is compared with the file, and is no failure if it is the same."""
+    file = tmp_path / "order.json"
+    agents = [{"id": n, "host": a.host, "port": a.port} for n, a in pod16.pod.agents.items()]
+    clusters = [{"id": "c", "topology": "mesh", "agents": list(pod16.pod.agents)}]
+    file.write_text(json.dumps({"agents": agents, "clusters": clusters}))
+    arguments = argparse.Namespace(file=str(file), wait=0.0)
+    connection = Connection("127.0.0.1", pod16.server.admin_port, "", "", "")
+    blind = {
+        "ListAgents": [admin_pb2.ListAgentsReply()] * 2,
+        "ListClusters": [admin_pb2.ListClustersReply()],
+    }
+    for topology, fine in (("mesh", True), ("torus", False)):
+        clusters[0]["topology"] = topology
+        file.write_text(json.dumps({"agents": agents, "clusters": clusters}))
+        session = Session(connection, False, True)
+        with session.channel:
+            for method, replies in blind.items():
+                # it looked before the other one's request
+                real, unseen = getattr(session.admin, method), iter(replies)
+                monkeypatch.setattr(
+                    session.admin, method, lambda *a, r=real, u=unseen, **k: next(u, None) or r(*a, **k)
+                )
+            if fine:
+                apply(session, arguments)
+            else:
+                with pytest.raises(CommandError, match="differs from the file"):
+                    apply(session, arguments)

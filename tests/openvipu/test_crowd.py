@@ -12,6 +12,7 @@ import pytest
 
 from openvipu.hardware.fabric import Fault
 from openvipu.model.partition import Operation
+from openvipu.proto import admin_pb2
 from openvipu.proto import vipuuser_pb2 as pb
 from openvipu.rules import users
 from openvipu.sim.pod import PodConfig, SimulatedPod
@@ -33,14 +34,15 @@ SOON = 60.0
 
 
 class Hold:
-    """Stops every partition's work before it reaches the hardware, while it is closed."""
+    """Stops every partition's work at a step, before it reaches the hardware, while it is closed."""
 
     def __init__(self) -> None:
+        self.at = "configuring"
         self.open = threading.Event()
         self.open.set()
 
     def __call__(self, step: str) -> None:
-        if step == "configuring":
+        if step == self.at:
             assert self.open.wait(LONGEST_WAIT)
 
 
@@ -158,3 +160,34 @@ def test_a_create_waits_for_what_a_removal_gives_back(tmp_path: Path) -> None:
         waiting = crowd(1, lambda: controller.create("p", 8), answers)
         waiting[0].join(LONGEST_WAIT)
         assert answers[1:] == [grpc.StatusCode.ALREADY_EXISTS]
+
+
+def test_who_is_removed_while_waiting_gets_nothing(secure: Controller, hold: Hold) -> None:
+    """Requests wait for a removal, and their users are removed, or lose the allocation: nothing is created for them."""
+    alice, anna = user(secure, "alice", "red"), user(secure, "anna", "red")
+    secure.users.CreatePartition(wanting("p", 8), metadata=alice)
+    until(lambda: secure.state.partitions["p"].operation is Operation.IDLE)
+    hold.at = "cleared"
+    hold.open.clear()
+    secure.users.RemovePartition(pb.RemovePartitionRequest(partition_id="p"), metadata=alice)
+    answers: list[grpc.StatusCode] = []
+    threads = [
+        *crowd(1, lambda: secure.users.CreatePartition(wanting("q"), metadata=alice, timeout=60), answers),
+        *crowd(1, lambda: secure.users.CreatePartition(wanting("r"), metadata=anna, timeout=60), answers),
+        *crowd(1, lambda: secure.users.ResetPartition(_reset("p"), metadata=alice, timeout=60), answers),
+    ]
+    until(lambda: secure.server.core.waiting.count() == 3)
+    secure.admin.RemoveUser(admin_pb2.RemoveUserRequest(id="alice"), metadata=ADMIN)
+    secure.admin.UpdateUser(admin_pb2.UpdateUserRequest(id="anna", allocation_ids=[]), metadata=ADMIN)
+    hold.open.set()
+    for thread in threads:
+        thread.join(LONGEST_WAIT)
+    assert Counter(answers) == {
+        grpc.StatusCode.UNAUTHENTICATED: 2,
+        grpc.StatusCode.RESOURCE_EXHAUSTED: 1,
+    }
+    assert not secure.state.partitions
+
+
+def _reset(name: str) -> pb.ResetPartitionRequest:
+    return pb.ResetPartitionRequest(partition_id=name)

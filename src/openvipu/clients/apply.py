@@ -69,9 +69,8 @@ def apply(session: Session, arguments: argparse.Namespace) -> None:
         _make(f"create cluster ({entry['id']})", lambda entry=entry: _cluster(session, entry))
     for entry in wanted["allocations"]:
         _make(f"create allocation ({entry['id']})", lambda entry=entry: _allocation(session, entry))
-    known = session.call("list users", session.admin.ListUsers, pb.ListUsersRequest()).users
     for entry in wanted["users"]:
-        _make(f"create user ({entry['id']})", lambda entry=entry: _user(session, entry, list(known)))
+        _make(f"create user ({entry['id']})", lambda entry=entry: _user(session, entry))
 
 
 def _await_controller(session: Session, ends: float) -> None:
@@ -107,7 +106,13 @@ def _checked(entry: Any, kind: str, where: str) -> Entry:
 
 
 def _make(what: str, make: Callable[[], bool]) -> None:
-    say(f"{what}: success." if make() else f"{what}: there already.")
+    try:
+        made = make()
+    except CommandError as failure:
+        if not failure.exists:
+            raise
+        made = make()  # somebody else created it after we had looked: now it is compared
+    say(f"{what}: success." if made else f"{what}: there already.")
 
 
 def _agent(session: Session, entry: Entry, ends: float) -> bool:
@@ -158,9 +163,10 @@ def _allocation(session: Session, entry: Entry) -> bool:
     return True
 
 
-def _user(session: Session, entry: Entry, known: list[pb.User]) -> bool:
+def _user(session: Session, entry: Entry) -> bool:
     """A user that is there is left alone if its allocations are the same; keys can't be compared."""
     what = f"create user ({entry['id']})"
+    known = session.call(what, session.admin.ListUsers, pb.ListUsersRequest()).users
     there = next((user for user in known if user.id == entry["id"]), None)
     if there is not None:
         return _same(what, set(there.allocation_ids) == set(entry.get("allocations", [])))

@@ -22,11 +22,14 @@ DOT_EVERY = 10
 
 
 class CommandError(Exception):
-    """The controller refused; ``status`` is the exit status: 2 for bad input, 1 for the rest."""
+    """The controller refused; ``status`` is the exit status: 2 for bad input, 1 for the rest.
 
-    def __init__(self, what: str, reason: str, status: int = 1) -> None:
+    ``exists``: what should be created is there already.
+    """
+
+    def __init__(self, what: str, reason: str, status: int = 1, exists: bool = False) -> None:
         super().__init__(f"{what}: failed: {reason.rstrip('.')}.")
-        self.status = status
+        self.status, self.exists = status, exists
 
 
 class Session:
@@ -95,7 +98,8 @@ class Session:
             return CommandError(what, f"the controller at {self.connection.target} didn't answer in time")
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return CommandError(what, f"{self.connection.target} has no such service; is it the right port?")
-        return CommandError(what, words_of(error), 2 if code is grpc.StatusCode.INVALID_ARGUMENT else 1)
+        status = 2 if code is grpc.StatusCode.INVALID_ARGUMENT else 1
+        return CommandError(what, words_of(error), status, code is grpc.StatusCode.ALREADY_EXISTS)
 
 
 def say(text: str) -> None:

@@ -100,8 +100,10 @@ class Fleet:
 def _refusal(agent: Agent, method: str, error: grpc.RpcError) -> Refusal:
     words = words_of(error)
     code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return Unavailable(f"agent {agent.id} at {agent.target} didn't answer {method} in time")
+    if code in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED):
+        return Unavailable(
+            f"agent {agent.id} at {agent.target} can't be reached for {method}: no answer in time"
+        )
     if code is grpc.StatusCode.UNAVAILABLE:
         return Unavailable(f"agent {agent.id} at {agent.target} can't be reached for {method}: {words}")
     if code is grpc.StatusCode.PERMISSION_DENIED:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
 from openvipu.controller.core import Core
-from openvipu.convert import machine_from_wire
+from openvipu.controller.watch import sweep
+from openvipu.convert import machine_from_wire, status_from_wire
 from openvipu.model.errors import AlreadyExists, BadRequest, Conflict, Refusal, Unavailable
 from openvipu.model.site import Agent, Allocation, Cluster, Machine, User
 from openvipu.model.state import State
 from openvipu.proto import agent_pb2 as pb
 from openvipu.rules import agents, allocations, clusters, users
+
+log = logging.getLogger("openvipu")
 
 NO_MACHINE = Machine("", "", "", "", "", "", 0, 0, ())
 
@@ -24,18 +28,30 @@ class Inventory:
         self._core = core
 
     def create_agent(self, id_: str, host: str, port: int) -> Agent:
-        """Claim the agent for this controller and keep what it says of its machine."""
+        """Claim the agent for this controller, keep what it says of its machine, and clear what others left on it."""
         agents.check_new(self._core.state, id_, host, port)
         asked = Agent(id_, host, port, NO_MACHINE)
         reply = self._core.fleet.call(asked, "Claim", pb.ClaimRequest())
         agent = replace(asked, machine=machine_from_wire(reply.machine))
+
+        def decide(state: State) -> tuple[State, None]:
+            added = agents.add(state, agent)
+            self._core.health.dirty(id_)  # until it was seen, no IPU of it is assigned
+            return added, None
+
         try:
-            self._core.change(lambda state: (agents.add(state, agent), None))
+            self._core.change(decide)
         except AlreadyExists:
             known = [entry.machine.serial for entry in self._core.state.agents.values()]
             if agent.machine.serial not in known:
                 self._core.fleet.call(asked, "Release", pb.ReleaseRequest())
             raise
+        try:
+            status = self._core.fleet.call(agent, "GetStatus", pb.GetStatusRequest())
+        except Refusal as refusal:
+            log.warning("agent %s: it isn't assigned before the next poll: %s", id_, refusal)
+        else:
+            sweep(self._core, id_, status_from_wire(status))
         return agent
 
     def remove_agent(self, id_: str, force: bool) -> None:

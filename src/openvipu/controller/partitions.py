@@ -14,6 +14,9 @@ from openvipu.model.state import State
 from openvipu.rules import admission, lifecycle
 from openvipu.rules.admission import Option, Visible
 
+Whose = Callable[[], Visible]
+"""What the caller may use at this moment: a request may wait, and its user be removed meanwhile."""
+
 
 class Partitions:
     """Requests are admitted one at a time, the hardware's work goes on after the reply.
@@ -26,15 +29,15 @@ class Partitions:
         self._core = core
         self._jobs = jobs
 
-    def create(self, wanted: Requirements, visible: Visible, patience: Patience) -> str:
+    def create(self, wanted: Requirements, whose: Whose, patience: Patience) -> str:
         """Reserve the IPUs and start the setting up; the id. The first pool that takes it wins."""
         ends = time.monotonic() + patience.seconds
         while True:
             seen = self._core.removals
             try:
-                partition = self._core.change(lambda state: self._admit(state, wanted, visible))
+                partition = self._core.change(lambda state: self._admit(state, wanted, whose()))
             except (NoRoom, AlreadyExists):
-                if not _gives_back(self._core.state, wanted, visible):
+                if not _gives_back(self._core.state, wanted, whose()):
                     raise
                 self._core.await_removal(seen, patience, ends)
                 continue
@@ -42,21 +45,21 @@ class Partitions:
             self._jobs.queue(partition, self._jobs.create)
             return partition.id
 
-    def remove(self, id_: str, force: bool, visible: Visible, patience: Patience) -> None:
+    def remove(self, id_: str, force: bool, whose: Whose, patience: Patience) -> None:
         """Start the removal; nothing is left of the partition when its status is REMOVED."""
 
         def begin(partition: Partition) -> Partition:
             return lifecycle.removing(partition, force)
 
-        self._begin(id_, begin, visible, patience)
+        self._begin(id_, begin, whose, patience)
 
-    def reset(self, id_: str, relocatable: bool, visible: Visible, patience: Patience) -> None:
+    def reset(self, id_: str, relocatable: bool, whose: Whose, patience: Patience) -> None:
         """Start a reset of all its IPUs."""
 
         def begin(partition: Partition) -> Partition:
             return lifecycle.resetting(partition, relocatable)
 
-        self._begin(id_, begin, visible, patience)
+        self._begin(id_, begin, whose, patience)
 
     def seen(self, visible: Visible, allocation_id: str = "") -> list[Partition]:
         """The partitions that this user may see, in order of creation."""
@@ -96,12 +99,12 @@ class Partitions:
         raise NoRoom("no free allocation: " + "; ".join(str(reason) for reason in reasons))
 
     def _begin(
-        self, id_: str, begin: Callable[[Partition], Partition], visible: Visible, patience: Patience
+        self, id_: str, begin: Callable[[Partition], Partition], whose: Whose, patience: Patience
     ) -> None:
-        self.get(id_, visible)  # who may not see it doesn't wait for it either
+        self.get(id_, whose())  # who may not see it doesn't wait for it either
 
         def decide(state: State) -> tuple[State, Partition]:
-            partition = begin(self.get(id_, visible))
+            partition = begin(self.get(id_, whose()))
             return state.with_partition(partition), partition
 
         def work() -> None:

@@ -10,11 +10,38 @@ from openvipu.controller.core import Core
 from openvipu.controller.jobs import Jobs
 from openvipu.convert import status_from_wire
 from openvipu.model.errors import Refusal
-from openvipu.model.hardware import MachineStatus
+from openvipu.model.hardware import MachineStatus, SettingStatus
 from openvipu.model.partition import Operation, Partition, Ready
 from openvipu.proto import agent_pb2 as pb
 
 log = logging.getLogger("openvipu")
+
+
+def sweep(core: Core, agent_id: str, status: MachineStatus) -> None:
+    """Clear settings that no partition of ours has: left by a forced removal, a relocation or another controller.
+
+    A machine is clean once nothing of that kind is left.
+    """
+    state = core.state
+    clean = True
+    for setting in status.settings:
+        if _is_wanted(state.partitions.get(setting.partition_id), agent_id, setting):
+            continue
+        request = pb.ClearRequest(partition_id=setting.partition_id, generation=setting.generation)
+        try:
+            core.fleet.call(state.agent(agent_id), "Clear", request)
+        except Refusal as refusal:
+            log.warning("sweep: %s", refusal)
+            clean = False
+    if clean:
+        core.health.clean(agent_id)
+
+
+def _is_wanted(partition: Partition | None, agent_id: str, setting: SettingStatus) -> bool:
+    """Is it this partition's? An older one may still be replaced by what runs; a newer one was never given out here."""
+    if partition is None or agent_id not in partition.agent_ids or setting.generation > partition.generation:
+        return False
+    return setting.generation == partition.generation or partition.operation is not Operation.IDLE
 
 
 class Watch:
@@ -63,28 +90,8 @@ class Watch:
                 self._core.health.missed(id_)
                 continue
             self._core.health.answered(id_, status)
-            self._sweep(id_, status)
+            sweep(self._core, id_, status)
         return before
-
-    def _sweep(self, agent_id: str, status: MachineStatus) -> None:
-        """Clear settings that no partition of ours has: left over from a forced removal or a relocation."""
-        state = self._core.state
-        clean = True
-        for setting in status.settings:
-            partition = state.partitions.get(setting.partition_id)
-            wanted = partition is not None and agent_id in partition.agent_ids
-            if wanted and partition is not None and setting.generation >= partition.generation:
-                continue
-            if wanted and partition is not None and partition.operation is not Operation.IDLE:
-                continue
-            request = pb.ClearRequest(partition_id=setting.partition_id, generation=setting.generation)
-            try:
-                self._core.fleet.call(state.agent(agent_id), "Clear", request)
-            except Refusal as refusal:
-                log.warning("sweep: %s", refusal)
-                clean = False
-        if clean:
-            self._core.health.clean(agent_id)
 
     def repair(self, before: Mapping[str, Partition]) -> None:
         """Start the repair of every active partition with an error.

@@ -8,7 +8,7 @@ from typing import Any
 
 from openvipu import VIPU_VERSION
 from openvipu.controller.core import Core
-from openvipu.controller.partitions import Partitions
+from openvipu.controller.partitions import Partitions, Whose
 from openvipu.model.errors import Conflict, NotFound
 from openvipu.model.partition import Ready
 from openvipu.model.state import State
@@ -44,21 +44,19 @@ class UserService(vipuuser_pb2_grpc.UserServiceServicer):
         return pb.ListIPUAttributesReply(entries=[self._attributes(state, agent) for agent in wanted])
 
     def CreatePartition(self, request: pb.CreatePartitionRequest, context: Any) -> pb.CreatePartitionReply:
-        visible = self._gate.visible(context)
+        whose = self._whose(context)
         wanted = wire.requirements(request)
-        id_ = self._partitions.create(wanted, visible, self._gate.patience(context))
+        id_ = self._partitions.create(wanted, whose, self._gate.patience(context))
         return pb.CreatePartitionReply(partition_id=id_)
 
     def RemovePartition(self, request: pb.RemovePartitionRequest, context: Any) -> pb.RemovePartitionReply:
-        visible = self._gate.visible(context)
-        self._partitions.remove(request.partition_id, request.force, visible, self._gate.patience(context))
+        whose = self._whose(context)
+        self._partitions.remove(request.partition_id, request.force, whose, self._gate.patience(context))
         return pb.RemovePartitionReply()
 
     def ResetPartition(self, request: pb.ResetPartitionRequest, context: Any) -> pb.ResetPartitionReply:
-        visible = self._gate.visible(context)
-        self._partitions.reset(
-            request.partition_id, request.relocatable, visible, self._gate.patience(context)
-        )
+        whose = self._whose(context)
+        self._partitions.reset(request.partition_id, request.relocatable, whose, self._gate.patience(context))
         return pb.ResetPartitionReply()
 
     def GetPartitionIpuofConfig(
@@ -83,6 +81,11 @@ class UserService(vipuuser_pb2_grpc.UserServiceServicer):
                 return pb.GetPartitionStatusReply(status=wire.removed_status(request.partition_id))
             raise
         return pb.GetPartitionStatusReply(status=wire.status(partition))
+
+    def _whose(self, context: Any) -> Whose:
+        """Refuses a stranger before anything of the request is read."""
+        self._gate.visible(context)
+        return lambda: self._gate.visible(context)
 
     def _attributes(self, state: State, agent: str) -> pb.ListIPUAttributesReply.Entry:
         attributes = {
