@@ -37,7 +37,7 @@ def test_from_order_to_receipt(house: IpuHouse) -> None:
     assert house.vipu.proofs == 1
     owners = {t.mark.key: t.project_id for t in house.cloud.things() if t.mark}
     assert owners["server/controller"] == SERVICE_PROJECT != owners["server/poplar1"]
-    house.vipu.controllers[str(pod.id)].partitions.add("mine")
+    house.vipu.make_partition(str(pod.id), "mine")
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not house.cloud.things() and not house.vipu.unfit()
@@ -117,6 +117,78 @@ def test_a_machine_that_is_not_seen_clean_is_kept(house: IpuHouse) -> None:
         house.worker.run_once()
     capacity = house.store.capacity()
     assert set(capacity.quarantines) >= {away} and set(capacity.holds) <= set(capacity.quarantines)
+
+
+def test_unbound_with_a_partition_on_it_is_no_clean_machine(house: IpuHouse) -> None:
+    """An agent forgot its controller, which is gone, and the machine can't be cleared: kept, and not clean."""
+    pod = house.booted()
+    house.vipu.make_partition(str(pod.id), "mine")
+    forgetful = pod.nodes[1]
+    house.vipu.owners[forgetful] = ""
+    house.vipu.stuck.add(forgetful)
+    house.vipu.lose_controller(str(pod.id))
+    house.worker = house.new_worker("hasty", impatient())
+    house.release(pod)
+    for _ in range(10):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    capacity = house.store.capacity()
+    assert set(capacity.quarantines) >= {forgetful} and set(capacity.holds) <= set(capacity.quarantines)
+    assert house.vipu.settings[forgetful] == {"mine"}
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_release_clears_what_a_forgetful_agent_has_left(house: IpuHouse, lost: bool) -> None:
+    """Nobody could clear a machine that is bound to nobody: weft claims it for that; the receipt is true."""
+    pod = house.booted()
+    house.vipu.make_partition(str(pod.id), "mine")
+    house.vipu.owners[pod.nodes[1]] = ""
+    if lost:
+        house.vipu.lose_controller(str(pod.id))
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.vipu.unfit() and not any(house.vipu.settings.values())
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
+
+
+def test_controller_and_agents_that_disagree_are_brought_together(house: IpuHouse) -> None:
+    """An agent that forgot its controller is bound again, one that the controller forgot is listed again."""
+    pod = house.booted()
+    house.vipu.owners[pod.nodes[0]] = ""
+    del house.vipu.controllers[str(pod.id)].has[f"vipu_agent/{pod.nodes[1]}"]
+    for _ in range(5):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    pod = house.run(pod, PodState.READY)
+    assert set(house.vipu.owners.values()) == {controller_id(str(pod.id))}
+    assert f"vipu_agent/{pod.nodes[1]}" in house.vipu.controllers[str(pod.id)].has
+
+
+def test_a_release_reaches_an_agent_that_its_controller_forgot(house: IpuHouse) -> None:
+    """What the controller answers is not all: its machine is asked, too."""
+    pod = house.booted()
+    del house.vipu.controllers[str(pod.id)].has[f"vipu_agent/{pod.nodes[1]}"]
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.vipu.unfit()
+
+
+def test_a_held_machine_keeps_its_addresses(house: IpuHouse) -> None:
+    """At another address another machine would be asked whether it is clean; a free one may move."""
+    house.booted(order(count=4))
+    one, two, *others = house.site.ipu_machines
+    fields = {"gw_address", "gw_mac"}
+    swapped = (
+        one.model_copy(update=two.model_dump(include=fields)),
+        two.model_copy(update=one.model_dump(include=fields)),
+    )
+    site = house.site.model_copy(update={"ipu_machines": (*swapped, *others)})
+    with pytest.raises(ConflictError, match=r"ipum1's .*changed, and pod bert"):
+        house.service.activate_site(house.operator, site.model_dump(mode="json"))
+    moved = two.model_copy(update={"agent_port": two.agent_port + 1})
+    site = house.site.model_copy(update={"ipu_machines": (one, moved, *others)})
+    house.service.activate_site(house.operator, site.model_dump(mode="json"))
 
 
 def test_the_audit_finds_machines_bound_to_a_released_pod(house: IpuHouse) -> None:

@@ -164,8 +164,8 @@ class SiteVerbs(Desk):
                 )
             if before.wiring(node) != site.wiring(node):
                 raise ConflictError(
-                    f"nodes: {node}'s host or adapters (names, fabrics, ports) are changed, and pod {row['pod']} "
-                    "was built with them: release the pod first"
+                    f"nodes: {node}'s host or adapters (names, fabrics, ports, addresses) are changed, "
+                    f"and pod {row['pod']} was built with them: release the pod first"
                 )
             if (was := _deployed_by(before, node)) and was != _deployed_by(site, node):
                 raise ConflictError(

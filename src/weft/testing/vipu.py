@@ -1,10 +1,16 @@
 """An IPU-POD in memory behind the same ports as the V-IPU driver: machines bound to a controller that may fail.
 
+Three truths may disagree: what an agent says that it is bound to (`owners`), what a controller lists (`has`), and what
+is set up on a machine (`settings`).
+
 pod = FakeVipu("pod1", ["ipum1", "ipum2"])
 pod.boot(scope, graph)                  # what the controller's cloud-init does
+pod.make_partition(pod_id, "mine")      # the tenant's, on all machines of the controller
 pod.lose_controller(scope.owner.id)     # the virtual machine is gone, the machines are still bound to it
 pod.away.add("ipum2")                   # its agent doesn't answer
+pod.stuck.add("ipum2")                  # its agent can't clear it
 pod.owners["ipum1"] = "somebody-else"
+pod.owners["ipum1"] = ""                # its agent has forgotten its controller; what is set up stays
 """
 
 from __future__ import annotations
@@ -30,6 +36,7 @@ from weft.model.resources import (
     VipuAllocationSpec,
     VipuUserSpec,
 )
+from weft.model.site import IPUS_PER_MACHINE
 from weft.planning.shapes.ipu.init import controller_id
 from weft.ports.resources import Scope
 
@@ -51,7 +58,9 @@ class FakeVipu:
     def __init__(self, name: str, machines: Sequence[str]) -> None:
         self.name = name
         self.owners = dict.fromkeys(machines, "")
+        self.settings = {m: set[str]() for m in machines}
         self.away: set[str] = set()
+        self.stuck: set[str] = set()
         self.controllers: dict[str, FakeController] = {}
         self.proofs = 0
 
@@ -64,6 +73,18 @@ class FakeVipu:
             if resource.kind.row.home is Home.MACHINES:
                 self._make(scope, controller, resource)
         return controller
+
+    def make_partition(self, pod_id: str, name: str) -> None:
+        """Raises `PermanentError` if something of another one is still set up."""
+        controller = self.controllers[pod_id]
+        for machine in self._listed(controller):
+            if left := self.settings[machine] - {name}:
+                raise PermanentError(
+                    "create a partition", self.name, f"{machine} belongs to {min(left)}", "check"
+                )
+        for machine in self._listed(controller):
+            self.settings[machine].add(name)
+        controller.partitions.add(name)
 
     def lose_controller(self, pod_id: str) -> None:
         self.controllers[pod_id].up = False
@@ -81,12 +102,8 @@ class FakeVipu:
         for resource in wanted:
             spec = resource.spec
             if isinstance(spec, VipuAgentSpec):
-                owner = self._owner(spec.machine)
-                if owner == controller_id(scope.owner.id):
-                    found[resource.key] = Observed(spec.machine, facts={"controller": owner})
-                elif owner:
-                    reason = f"its agent is bound to controller {owner}, which is not this pod's"
-                    found[resource.key] = Observed(spec.machine, Status.BROKEN, reason)
+                if (seen := self._seen_agent(scope, resource.key, spec.machine)) is not None:
+                    found[resource.key] = seen
                 continue
             controller = self.controllers.get(scope.owner.id)
             if controller is None or not controller.up:
@@ -117,6 +134,9 @@ class FakeVipu:
             if isinstance(resource.spec, VipuUserSpec):
                 controller.taken.discard(resource.key)
                 outcomes[resource.key] = Outcome(_id(resource))
+            elif isinstance(resource.spec, VipuAgentSpec) and resource.key not in controller.has:
+                self._make(scope, controller, resource)
+                outcomes[resource.key] = Outcome(_id(resource))
             else:
                 error = PermanentError("update", self.name, "it can't be changed in place", "release the pod")
                 outcomes[resource.key] = Outcome(error=error)
@@ -128,14 +148,16 @@ class FakeVipu:
         controller = self.controllers.get(scope.owner.id)
         outcomes: dict[str, Outcome] = {}
         for resource in wanted:
-            answers = controller is not None and controller.up
-            if controller is not None and answers:
-                controller.has.pop(resource.key, None)
-                if isinstance(resource.spec, VipuAllocationSpec):
-                    controller.partitions.clear()
-            if isinstance(resource.spec, VipuAgentSpec) or not answers:
+            if controller is None or not controller.up:
                 outcomes[resource.key] = self._release(scope.owner.id, _machines(resource))
+            elif isinstance(resource.spec, VipuAgentSpec):
+                outcomes[resource.key] = self._release(scope.owner.id, _machines(resource))
+                if outcomes[resource.key].error is None:
+                    controller.has.pop(resource.key, None)
             else:
+                if isinstance(resource.spec, VipuAllocationSpec):
+                    self._clear_partitions(scope.owner.id, controller)
+                controller.has.pop(resource.key, None)
                 outcomes[resource.key] = Outcome(_id(resource))
         return outcomes
 
@@ -160,6 +182,8 @@ class FakeVipu:
                 reasons[machine] = "its V-IPU agent doesn't answer"
             elif owner:
                 reasons[machine] = f"its V-IPU agent is bound to controller {owner}"
+            elif self.settings[machine]:
+                reasons[machine] = _left(len(self.settings[machine]))
         return reasons
 
     def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
@@ -168,30 +192,72 @@ class FakeVipu:
             raise PermanentError("prove", self.name, "no such user", "check the controller")
         self.proofs += 1
         if controller.partitions:
-            return f"the tenant's user has partitions: {', '.join(sorted(controller.partitions))}"
-        controller.partitions.add("weft-proof")
+            ipus = IPUS_PER_MACHINE * len(self._listed(controller))
+            return (
+                f"the tenant's user has partitions of {ipus} of {ipus} IPUs: "
+                f"{', '.join(sorted(controller.partitions))}"
+            )
+        self.make_partition(scope.owner.id, "weft-proof")
         return "the tenant's user created a partition"
 
     def clear_proof(self, scope: Scope, resources: Sequence[Resource]) -> None:
-        self._answering(scope, "clear the proof").partitions.discard("weft-proof")
+        controller = self._answering(scope, "clear the proof")
+        controller.partitions.discard("weft-proof")
+        for machine in self._listed(controller):
+            self.settings[machine].discard("weft-proof")
 
     # -- inside ----------------------------------------------------------------------------------------------
 
+    def _seen_agent(self, scope: Scope, key: str, machine: str) -> Observed | None:
+        """None: it is bound to nobody, and nothing is set up."""
+        owner, facts = self._owner(machine), {"controller": self.owners[machine]}
+        if not owner:
+            many = len(self.settings[machine])
+            return Observed(machine, Status.BROKEN, _left(many), facts=facts) if many else None
+        if owner != controller_id(scope.owner.id):
+            reason = f"its agent is bound to controller {owner}, which is not this pod's"
+            return Observed(machine, Status.BROKEN, reason)
+        controller = self.controllers.get(scope.owner.id)
+        listed = controller is None or not controller.up or scope.leaving or key in controller.has
+        differs = Difference(field="its controller's list", wanted="with it", observed="without it")
+        return Observed(machine, differences=() if listed else (differs,), facts=facts)
+
     def _make(self, scope: Scope, controller: FakeController, resource: Resource) -> None:
+        """A machine that is new to its controller is cleared; one that it has is only bound to it again."""
         spec = resource.spec
         if isinstance(spec, VipuAgentSpec):
             self.owners[spec.machine] = self.owners[spec.machine] or controller_id(scope.owner.id)
+            if resource.key not in controller.has and spec.machine not in self.stuck:
+                self.settings[spec.machine].clear()
         controller.has[resource.key] = resource
+
+    def _listed(self, controller: FakeController) -> list[str]:
+        return [r.spec.machine for r in controller.has.values() if isinstance(r.spec, VipuAgentSpec)]
+
+    def _clear_partitions(self, pod_id: str, controller: FakeController) -> None:
+        """By force: what can't be cleared, or is bound to it no more, keeps what is set up."""
+        for machine in self._listed(controller):
+            if self.owners[machine] == controller_id(pod_id) and machine not in self.stuck:
+                self.settings[machine].clear()
+        controller.partitions.clear()
 
     def _release(self, pod_id: str, machines: Sequence[str]) -> Outcome:
         released = False
         for machine in machines:
             if machine in self.away:
                 return Outcome(error=self._no_answer(f"release {machine}"))
-            bound = self.owners[machine] == controller_id(pod_id)
-            if bound:
-                self.owners[machine] = ""
-            released = released or bound
+            left = not self.owners[machine] and self.settings[machine]
+            if self.owners[machine] != controller_id(pod_id) and not left:
+                continue
+            self.owners[machine] = controller_id(pod_id)
+            if machine in self.stuck:
+                what = "the board doesn't answer"
+                return Outcome(
+                    error=PermanentError(f"release {machine}", self.name, what, "check the machine")
+                )
+            self.settings[machine].clear()
+            self.owners[machine] = ""
+            released = True
         return Outcome(machines[0]) if released else Outcome()
 
     def _owner(self, machine: str) -> str:
@@ -219,3 +285,7 @@ def _machines(resource: Resource) -> tuple[str, ...]:
 def _id(resource: Resource) -> str:
     spec = resource.spec
     return spec.machine if isinstance(spec, VipuAgentSpec) else str(getattr(spec, "name", ""))
+
+
+def _left(many: int) -> str:
+    return f"its agent is bound to no controller, but {many} partition(s) are still set up on it"

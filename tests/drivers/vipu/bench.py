@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 
 from openvipu.controller import authority
 from openvipu.hardware.fabric import Fault
+from openvipu.hardware.protocol import HardwareError
 from openvipu.hardware.simulated import pod_plan
+from openvipu.model.hardware import IpuSetting, Setting
 from openvipu.proto import admin_pb2, agent_pb2, agent_pb2_grpc, vipuuser_pb2
 from openvipu.rpc import Tls, channel
 from openvipu.sim.pod import PodConfig, SimulatedPod
@@ -140,6 +142,26 @@ class Bench(ABC):
     def stranger_claims(self, machine: str) -> None: ...
 
     @abstractmethod
+    def agent_forgets(self, machine: str) -> None:
+        """The agent is bound to nobody; what is set up on its machine stays."""
+
+    @abstractmethod
+    def controller_forgets(self, machine: str) -> None:
+        """It lists the agent no more, which is still bound to it. It has no cluster."""
+
+    @abstractmethod
+    def stick(self, machine: str, stuck: bool) -> None:
+        """Nothing can be cleared on this machine, or it can again."""
+
+    @abstractmethod
+    def leave(self, machine: str, name: str) -> None:
+        """A partition of a former controller is set up on it."""
+
+    @abstractmethod
+    def settings(self) -> set[str]:
+        """What is set up on any machine."""
+
+    @abstractmethod
     def agent_gone(self, machine: str) -> None: ...
 
     @abstractmethod
@@ -159,7 +181,7 @@ class FakeBench(Bench):
         self.fake.lose_controller(self.scope.owner.id)
 
     def tenant_makes_partition(self, name: str) -> None:
-        self.fake.controllers[self.scope.owner.id].partitions.add(name)
+        self.fake.make_partition(self.scope.owner.id, name)
 
     def partitions(self) -> set[str]:
         return self.fake.controllers[self.scope.owner.id].partitions
@@ -169,6 +191,21 @@ class FakeBench(Bench):
 
     def stranger_claims(self, machine: str) -> None:
         self.fake.owners[machine] = STRANGER
+
+    def agent_forgets(self, machine: str) -> None:
+        self.fake.owners[machine] = ""
+
+    def controller_forgets(self, machine: str) -> None:
+        del self.fake.controllers[self.scope.owner.id].has[f"vipu_agent/{machine}"]
+
+    def stick(self, machine: str, stuck: bool) -> None:
+        self.fake.stuck = {machine} if stuck else set()
+
+    def leave(self, machine: str, name: str) -> None:
+        self.fake.settings[machine].add(name)
+
+    def settings(self) -> set[str]:
+        return set[str]().union(*self.fake.settings.values())
 
     def agent_gone(self, machine: str) -> None:
         self.fake.away.add(machine)
@@ -277,6 +314,34 @@ class RealBench(Bench):
         metadata = (("openvipu-controller", STRANGER), ("openvipu-key", "another-key"))
         with channel(f"{agent.host}:{agent.port}", Tls.trusting(TLS / "ca.crt"), "openvipu-agent") as link:
             agent_pb2_grpc.AgentServiceStub(link).Claim(agent_pb2.ClaimRequest(), metadata=metadata)
+
+    def agent_forgets(self, machine: str) -> None:
+        self._pod.agents[_simulated(machine)].binding.release()
+
+    def controller_forgets(self, machine: str) -> None:
+        self.agent_gone(machine)
+        with self._channels.admin(self.scope.owner.id, self._address) as channel:
+            request = admin_pb2.RemoveAgentRequest(id=machine, force=True)
+            channel.ask("forget", lambda s: s.RemoveAgent, request)
+        self.agent_back(machine)
+
+    def stick(self, machine: str, stuck: bool) -> None:
+        def broken(partition_id: str, generation: int) -> None:
+            raise HardwareError("the board doesn't answer")
+
+        board: Any = self._pod.agents[_simulated(machine)].machine
+        if stuck:
+            board.clear = broken
+        else:
+            del board.clear
+
+    def leave(self, machine: str, name: str) -> None:
+        setting = Setting(name, 57, (IpuSetting(0, 0, 0),), (), (), 1, 1)
+        self._pod.agents[_simulated(machine)].machine.configure(setting)
+
+    def settings(self) -> set[str]:
+        boards = [a.machine.status() for a in self._pod.agents.values()]
+        return {s.partition_id for board in boards for s in board.settings}
 
     def agent_gone(self, machine: str) -> None:
         self._pod.plant(Fault("agent-gone", _simulated(machine)))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,16 @@ import grpc
 import pytest
 
 from openvipu.controller import authority
+from openvipu.controller.fleet import Fleet
+from openvipu.controller.inventory import NO_MACHINE
+from openvipu.model.errors import Unavailable
+from openvipu.model.site import Agent
+from openvipu.model.state import Settings
 from openvipu.proto import admin_pb2, agent_pb2
 from openvipu.rpc import Tls
-from weft.drivers.vipu.channels import At, Channels, NoAnswerError
+from weft.drivers.vipu.channels import At, Channels, NoAnswerError, SlowError, _meaning
 from weft.generate import podtls
+from weft.model.errors import TemporaryError, UnknownError
 from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, TLS_SEED
 from weft.model.site import ADMIN_PORT, IpuGatewayNetwork, IpuMachine
 
@@ -39,8 +47,9 @@ KEYS = PlainKeys()
 class Listener:
     """Takes gRPC calls on loopback, answers each with nothing, and keeps the metadata that it was shown."""
 
-    def __init__(self, tls: Tls | None, at: str = "127.0.0.1:0") -> None:
+    def __init__(self, tls: Tls | None, at: str = "127.0.0.1:0", slow: float = 0.0) -> None:
         self.shown: list[tuple[str, Any]] = []
+        self._slow = slow
         self._server = grpc.server(ThreadPoolExecutor(4), handlers=[self._handler()])
         credentials = tls.server() if tls else None
         self.port = (
@@ -52,6 +61,7 @@ class Listener:
     def _handler(self) -> grpc.GenericRpcHandler:
         def answer(_: Any, context: grpc.ServicerContext) -> bytes:
             self.shown += [(str(key), value) for key, value in context.invocation_metadata()]
+            time.sleep(self._slow)
             return b""
 
         class Everything(grpc.GenericRpcHandler):
@@ -172,6 +182,39 @@ def _spy() -> Iterator[list[bytes]]:
         yield heard
         listener.shutdown(socket.SHUT_RDWR)
     thread.join(60)
+
+
+def test_slow_is_not_gone() -> None:
+    """Who has shown its certificate is there; who only takes the connection could be anybody."""
+    channels = Channels(KEYS, gateway())
+    for there, error in (
+        (Listener(controllers_tls(POD), DOOR, slow=1.0), SlowError),
+        (_spy(), NoAnswerError),
+    ):
+        with there, channels.admin(POD, CONTROLLER) as channel, pytest.raises(error, match="in time"):
+            channel.ask("list users", lambda stub: stub.ListUsers, admin_pb2.ListUsersRequest(), 0.3)
+
+
+def test_an_agents_silence_is_not_its_controllers() -> None:
+    """A controller that says in time that an agent doesn't is there: an error of that resource alone."""
+    agent = Agent("ipum1", "127.0.0.1", 0, NO_MACHINE)
+    fleet = Fleet(Settings("red", "key"), timeout=0.3)
+    refusals: list[Unavailable] = []
+    with Listener(None, slow=1.0) as slow:
+        for port in (slow.port, 1):
+            with pytest.raises(Unavailable) as told:
+                fleet.call(replace(agent, port=port), "Release", agent_pb2.ReleaseRequest())
+            refusals.append(told.value)
+    fleet.close()
+
+    class Said(grpc.RpcError, grpc.Call):
+        code = lambda _: grpc.StatusCode.UNAVAILABLE  # noqa: E731
+        details = lambda self: str(self.args[0])  # noqa: E731
+
+    Said.__abstractmethods__ = frozenset()
+    for refusal in refusals:
+        error = _meaning("release", "the controller", Said(refusal))
+        assert isinstance(error, TemporaryError) and not isinstance(error, UnknownError), error
 
 
 def test_a_controller_without_tls_needs_the_sites_word() -> None:

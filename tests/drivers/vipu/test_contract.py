@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.drivers.vipu.bench import STRANGER, Bench, FakeBench, RealBench, simu
 from tests.helpers.waiting import wait_for
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
 from weft.model.owner import Owner
-from weft.model.resources import Marked, Status
+from weft.model.resources import Marked, Observed, Resource, Status
 from weft.testing.seen import there
 
 
@@ -71,7 +72,7 @@ def test_the_tenants_own_partitions_are_proof_too(bench: Bench) -> None:
     """Where they leave no room, nothing is disturbed."""
     bench.boot()
     bench.tenant_makes_partition("mine")
-    assert bench.proved() == "the tenant's user has partitions: mine"
+    assert bench.proved() == "the tenant's user has partitions of 8 of 8 IPUs: mine"
     assert bench.partitions() == {"mine"}
 
 
@@ -164,3 +165,104 @@ def test_a_strangers_machine_is_left_alone(bench: Bench) -> None:
     assert seen.status is Status.BROKEN and STRANGER in seen.reason
     bench.driver.delete(bench.scope, agent, {})
     assert STRANGER in bench.machines.unfit()[taken]
+
+
+def agent_of(bench: Bench, machine: str) -> Resource:
+    return next(r for r in bench.wanted if r.key == f"vipu_agent/{machine}")
+
+
+def seen(bench: Bench, machine: str) -> Observed:
+    agent = agent_of(bench, machine)
+    return bench.driver.find(bench.scope, [agent], {})[agent.key]
+
+
+def without_cluster(bench: Bench) -> None:
+    for key in ("vipu_user", "vipu_allocation", "vipu_cluster"):
+        assert bench.driver.delete(bench.scope, bench.of(key), {})[key].error is None
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_bound_to_nobody_is_not_clean_while_something_is_set_up(bench: Bench, lost: bool) -> None:
+    """An agent forgot its controller, with a partition on its machine: still there, unfit, and cleared by a release."""
+    bench.boot()
+    bench.tenant_makes_partition("mine")
+    forgetful = bench.names[0]
+    bench.agent_forgets(forgetful)
+    if lost:
+        bench.power_off()
+    found = seen(bench, forgetful)
+    assert found.there and found.status is Status.BROKEN
+    assert "bound to no controller" in found.reason and "still set up" in found.reason
+    assert "still set up" in bench.machines.unfit()[forgetful]
+    bench.stick(forgetful, True)
+    agent = agent_of(bench, forgetful)
+    if lost:
+        assert bench.driver.delete(bench.scope, [agent], {})[agent.key].error is not None
+        assert seen(bench, forgetful).there
+    bench.stick(forgetful, False)
+    bench.scope = replace(bench.scope, waited=60.0)  # partitions by force: one machine refuses its controller
+    bench.delete_all()
+    assert bench.seen() == set() and not bench.machines.unfit() and bench.settings() == set()
+
+
+def test_an_agent_that_forgot_its_controller_is_bound_again(bench: Bench) -> None:
+    """Listed and not bound is missing, and create binds it; it is there after that, and usable."""
+    bench.boot()
+    forgetful = bench.names[1]
+    bench.agent_forgets(forgetful)
+    assert not seen(bench, forgetful).there
+    agent = agent_of(bench, forgetful)
+    assert bench.driver.create(bench.scope, [agent], {})[agent.key].error is None
+    assert seen(bench, forgetful).there
+    assert "created a partition" in bench.proved()
+
+
+def test_an_agent_that_its_controller_forgot_is_added_again(bench: Bench) -> None:
+    """Bound and not listed is a difference, which update repairs; the others show none."""
+    bench.boot()
+    without_cluster(bench)
+    forgotten, other = bench.names
+    bench.controller_forgets(forgotten)
+    wait_for(lambda: seen(bench, forgotten).there)
+    assert [d.field for d in seen(bench, forgotten).differences] == ["its controller's list"]
+    assert not seen(bench, other).differences
+    agent = agent_of(bench, forgotten)
+    assert bench.driver.update(bench.scope, [agent], {})[agent.key].error is None
+    assert seen(bench, forgotten).there and not seen(bench, forgotten).differences
+    refused = bench.driver.update(bench.scope, [agent], {})[agent.key].error
+    assert refused is not None and "can't be changed in place" in str(refused)
+
+
+def test_an_agent_that_its_controller_forgot_is_released(bench: Bench) -> None:
+    """What the controller doesn't list it can't release: its agent is asked all the same."""
+    bench.boot()
+    without_cluster(bench)
+    forgotten = bench.names[0]
+    bench.controller_forgets(forgotten)
+    wait_for(lambda: seen(bench, forgotten).there)
+    bench.delete_all()
+    assert bench.seen() == set() and not bench.machines.unfit()
+
+
+def test_a_machine_that_could_not_be_cleared_is_asked_again(bench: Bench) -> None:
+    """An error that passes: bound and listed until then, and released through its controller after."""
+    bench.boot()
+    without_cluster(bench)
+    stuck = bench.names[0]
+    bench.leave(stuck, "left")
+    bench.stick(stuck, True)
+    agent = agent_of(bench, stuck)
+    assert bench.driver.delete(bench.scope, [agent], {})[agent.key].error is not None
+    assert seen(bench, stuck).there and not seen(bench, stuck).differences
+    bench.stick(stuck, False)
+    bench.delete_all()
+    assert bench.seen() == set() and bench.settings() == set()
+
+
+def test_what_was_left_on_a_machine_hinders_no_proof(bench: Bench) -> None:
+    """A new controller clears its machines before it assigns them."""
+    for name in bench.names:
+        bench.leave(name, "left")
+    bench.boot()
+    assert "created a partition" in bench.proved()
+    assert bench.settings() == set()

@@ -24,13 +24,20 @@ TIMEOUT = 20.0
 """Timeout of a call, in seconds."""
 READ_TIMEOUT = 3.0
 """Timeout of a read, in seconds."""
+_AT_ONCE = 0.5
+"""Seconds for a channel to say that it is connected."""
 
 CONTROLLER = "the pod's V-IPU controller"
 """Its name in errors, which tenants see too: its address on the gateways' network is hidden from them."""
 _AGENT_IS_AWAY = "can't be reached for"
 """A controller's message about an agent that doesn't answer: then the controller itself is reachable."""
 _PASSING = frozenset(
-    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED}
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.ABORTED,
+        # cloud-init or another worker made it a moment ago: the next look compares it
+        grpc.StatusCode.ALREADY_EXISTS,
+    }
 )
 _OPTIONS = (("grpc.enable_http_proxy", 0),)
 AGENT_NAME = "openvipu-agent"
@@ -49,6 +56,10 @@ class NoAnswerError(UnknownError):
     """Nothing answers at that address."""
 
 
+class SlowError(UnknownError):
+    """Somebody answers there, and not in time: whether it was done isn't known."""
+
+
 class MissingError(PermanentError):
     """The requested object doesn't exist."""
 
@@ -63,13 +74,16 @@ class Channel:
 
     of: str
     stub: Any
+    link: grpc.Channel
     metadata: Metadata = ()
 
     def ask(self, asked: str, call: Callable[[Any], Any], request: Any, timeout: float = TIMEOUT) -> Any:
-        """The reply. Raises `NoAnswerError`, `MissingError`, `NoRoomError`, or another error by its meaning."""
+        """The reply. Raises one of the errors above, or another by its meaning."""
         try:
             return call(self.stub)(request, timeout=timeout, metadata=self.metadata)
         except grpc.RpcError as error:
+            if _code(error) is grpc.StatusCode.DEADLINE_EXCEEDED and _is_connected(self.link):
+                raise SlowError(asked, self.of, "no answer in time", delay=2.0) from error
             raise _meaning(asked, self.of, error) from error
 
 
@@ -93,7 +107,7 @@ class Channels:
         """The admin API of a pod's controller. Raises `NoAnswerError` rather than send keys in clear text."""
         credentials = _user("admin", self.keys.key(pod_id, ADMIN_KEY))
         with self._controller(pod_id, controller, ADMIN_PORT) as link:
-            yield Channel(CONTROLLER, admin_pb2_grpc.AdminServiceStub(link), credentials)
+            yield Channel(CONTROLLER, admin_pb2_grpc.AdminServiceStub(link), link, credentials)
 
     @contextmanager
     def user(self, pod_id: str, controller: At, tenant: bool) -> Generator[Channel]:
@@ -101,7 +115,7 @@ class Channels:
         name, key = (TENANT_USER, TENANT_KEY) if tenant else ("admin", ADMIN_KEY)
         credentials = _user(name, self.keys.key(pod_id, key))
         with self._controller(pod_id, controller, USER_PORT) as link:
-            yield Channel(CONTROLLER, vipuuser_pb2_grpc.UserServiceStub(link), credentials)
+            yield Channel(CONTROLLER, vipuuser_pb2_grpc.UserServiceStub(link), link, credentials)
 
     @contextmanager
     def agent(self, machine: IpuMachine, pod_id: str | None = None) -> Generator[Channel]:
@@ -115,7 +129,7 @@ class Channels:
             credentials = (("openvipu-controller", controller_id(pod_id)), ("openvipu-key", key))
         authority = self.gateway.agents_ca.encode() if self.gateway.agents_ca else None
         with _channel(str(machine.gw_address), machine.agent_port, authority, AGENT_NAME) as link:
-            yield Channel(of, agent_pb2_grpc.AgentServiceStub(link), credentials)
+            yield Channel(of, agent_pb2_grpc.AgentServiceStub(link), link, credentials)
 
     def _controller(self, pod_id: str, controller: At, port: int) -> grpc.Channel:
         if not controller.tls:
@@ -142,13 +156,26 @@ def _user(name: str, key: str) -> Metadata:
     return (("api-user-id", name), ("api-access-key", key))
 
 
+def _code(error: grpc.RpcError) -> grpc.StatusCode:
+    return error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
+
+
+def _is_connected(link: grpc.Channel) -> bool:
+    """Whether the other side is there, and is who it should be: nobody's silence is no slow answer."""
+    try:
+        grpc.channel_ready_future(link).result(timeout=_AT_ONCE)
+    except grpc.FutureTimeoutError:
+        return False
+    return True
+
+
 def _meaning(asked: str, of: str, error: grpc.RpcError) -> OutsideError:
-    code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
+    code = _code(error)
     said = (error.details() if isinstance(error, grpc.Call) else str(error)) or code.name
     if code is grpc.StatusCode.UNAVAILABLE and _AGENT_IS_AWAY not in said:
         what = next((words for mark, words in _HANDSHAKE.items() if mark in said), "nobody answers")
         return NoAnswerError(asked, of, what, delay=2.0)
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED and _AGENT_IS_AWAY not in said:
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return NoAnswerError(asked, of, "no answer in time", delay=2.0)
     if code in _PASSING:
         return TemporaryError(asked, of, said)

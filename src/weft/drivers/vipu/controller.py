@@ -17,10 +17,14 @@ from weft.model.resources import (
     VipuClusterSpec,
     VipuUserSpec,
 )
-from weft.planning.shapes.ipu.init import TENANT_KEY
+from weft.planning.shapes.ipu.init import TENANT_KEY, TENANT_USER
+from weft.ports.resources import Scope
 
 REMOVAL = 15.0
 """Seconds for a partition to be removed gracefully; then it is forced."""
+
+ADMIN_USER = "admin"
+"""The administrator that openvipu creates, who is weft."""
 
 Fields = Mapping[str, str]
 
@@ -28,8 +32,9 @@ Fields = Mapping[str, str]
 class Controller:
     """One pod's controller; each call opens a new channel."""
 
-    def __init__(self, channels: Channels, pod_id: str, address: At) -> None:
-        self._channels, self._pod_id, self._address = channels, pod_id, address
+    def __init__(self, channels: Channels, scope: Scope, address: At) -> None:
+        self._channels, self._pod_id, self._address = channels, scope.owner.id, address
+        self._fence = scope.fence
 
     def listed(self, wanted: Sequence[Resource]) -> dict[str, Observed]:
         """Key -> what the controller has. Raises `NoAnswerError` if it can't be reached."""
@@ -81,14 +86,28 @@ class Controller:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
 
     def repair(self, resource: Resource) -> None:
-        """A user's allocation is restored; the rest can't be changed in place."""
-        asked, spec = f"update {resource.name}", resource.spec
-        if not isinstance(spec, VipuUserSpec):
+        """A user's rights are restored, an agent that isn't listed is added; the rest can't be changed in place."""
+        if isinstance(resource.spec, VipuUserSpec):
+            self._repair_user(resource, resource.spec)
+        elif isinstance(resource.spec, VipuAgentSpec) and not self.listed([resource]):
+            self.make(resource)
+        else:
             what = f"a {resource.kind} can't be changed in place"
-            raise PermanentError(asked, CONTROLLER, what, "release the pod")
+            raise PermanentError(f"update {resource.name}", CONTROLLER, what, "release the pod")
+
+    def _repair_user(self, resource: Resource, spec: VipuUserSpec) -> None:
+        """Users that nobody ordered go, and so does the tenant's if it was made an administrator: it is made again."""
         with self._channels.admin(self._pod_id, self._address) as channel:
-            request = admin_pb2.UpdateUserRequest(id=spec.name, allocation_ids=[spec.allocation])
-            channel.ask(asked, lambda stub: stub.UpdateUser, request)
+            listed = _users(channel)
+            own = {u.id for u in listed if u.id == spec.name and not u.admin}
+            for name in sorted({u.id for u in listed} - own - {ADMIN_USER}):
+                self._fence()
+                _gone(channel, f"remove user {name}", "RemoveUser", admin_pb2.RemoveUserRequest(id=name))
+            if own:
+                request = admin_pb2.UpdateUserRequest(id=spec.name, allocation_ids=[spec.allocation])
+                channel.ask(f"update {resource.name}", lambda stub: stub.UpdateUser, request)
+        if not own:
+            self.make(resource)
 
     def remove(self, resource: Resource, waited: float) -> None:
         """Fine if it doesn't exist. An allocation's partitions are removed first; after a while (`waited`) forced."""
@@ -105,19 +124,33 @@ class Controller:
                 case VipuClusterSpec() as s:
                     _gone(channel, asked, "RemoveCluster", admin_pb2.RemoveClusterRequest(id=s.name))
                 case VipuAgentSpec() as s:
-                    try:
-                        _gone(channel, asked, "RemoveAgent", admin_pb2.RemoveAgentRequest(id=s.machine))
-                    except PermanentError:
-                        # The agent is no longer bound to it: the controller may forget it.
-                        forced = admin_pb2.RemoveAgentRequest(id=s.machine, force=True)
-                        _gone(channel, asked, "RemoveAgent", forced)
+                    _gone(channel, asked, "RemoveAgent", admin_pb2.RemoveAgentRequest(id=s.machine))
                 case _:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
+
+    def forget(self, resource: Resource) -> None:
+        """An agent that was seen to be released, and refuses its controller."""
+        assert isinstance(resource.spec, VipuAgentSpec)
+        with self._channels.admin(self._pod_id, self._address) as channel:
+            request = admin_pb2.RemoveAgentRequest(id=resource.spec.machine, force=True)
+            _gone(channel, f"remove {resource.name}", "RemoveAgent", request)
+
+    def check_health(self) -> None:
+        """Raises `PermanentError` if an agent is silent or an IPU broken, as of the controller's last look."""
+        with self._channels.admin(self._pod_id, self._address) as channel:
+            request = admin_pb2.ListAgentsRequest()
+            reply = channel.ask("list agents", lambda s: s.ListAgents, request, READ_TIMEOUT)
+        bad = [f"{a.id} doesn't answer" for a in reply.agents if not a.status.reachable]
+        bad += [f"IPU {i.number} of {a.id}" for a in reply.agents for i in a.status.ipus if not i.healthy]
+        if bad:
+            what = f"not healthy: {', '.join(bad)}"
+            raise PermanentError("check the pod's IPUs", CONTROLLER, what, "check the IPU-Machines")
 
     def _remove_partitions(self, allocation: str, force: bool) -> None:
         """Releasing the agents clears the machines in any case. Raises `NotYetError` while some are left."""
         with self._channels.user(self._pod_id, self._address, tenant=False) as channel:
             for name in _partitions(channel, allocation):
+                self._fence()
                 request = vipuuser_pb2.RemovePartitionRequest(partition_id=name, force=force)
                 _gone(channel, f"remove partition {name}", "RemovePartition", request)
             if left := list(_partitions(channel, allocation)):
@@ -164,8 +197,24 @@ def _listing(channel: Channel, kind: type) -> dict[str, Fields]:
             a.id: {"cluster": a.spec.cluster_id, "machines": ", ".join(a.spec.agent_ids)}
             for a in reply.allocations
         }
-    reply = channel.ask("list users", lambda s: s.ListUsers, admin_pb2.ListUsersRequest(), READ_TIMEOUT)
-    return {u.id: {"allocations": ", ".join(u.allocation_ids)} for u in reply.users}
+    users = _users(channel)
+    others = ", ".join(sorted(u.id for u in users if u.id not in (ADMIN_USER, TENANT_USER)))
+    return {
+        u.id: {
+            "allocations": ", ".join(u.allocation_ids),
+            "administrator": "yes" if u.admin else "no",
+            "other users": others or "none",
+        }
+        for u in users
+    }
+
+
+def _users(channel: Channel) -> Sequence[admin_pb2.User]:
+    request = admin_pb2.ListUsersRequest()
+    users: Sequence[admin_pb2.User] = channel.ask(
+        "list users", lambda s: s.ListUsers, request, READ_TIMEOUT
+    ).users
+    return users
 
 
 def _wanted(resource: Resource) -> tuple[str, Fields]:
@@ -178,6 +227,6 @@ def _wanted(resource: Resource) -> tuple[str, Fields]:
         case VipuAllocationSpec() as s:
             return s.name, {"cluster": s.cluster, "machines": ", ".join(s.machines)}
         case VipuUserSpec() as s:
-            return s.name, {"allocations": s.allocation}
+            return s.name, {"allocations": s.allocation, "administrator": "no", "other users": "none"}
         case _:
             raise TypeError(f"{resource.key} is a {resource.kind}")

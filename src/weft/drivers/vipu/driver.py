@@ -1,26 +1,28 @@
 """`ResourceDriver` and `MachineReader` of one IPU-POD.
 
-What counts is what the machines report: an agent bound to no controller proves that nothing of a pod is left, whatever
-became of its controller. A lost controller is therefore no obstacle to a release: weft releases its machines
-in its place, with its key, which can be derived at any time.
+What counts is what the machines report: an agent bound to no controller, with no partition set up, proves that nothing
+of a pod is left, whatever became of its controller. A lost controller is therefore no obstacle to a release: weft
+releases its machines in its place, with its key, which can be derived at any time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
-from openvipu.proto import agent_pb2
-from weft.drivers.vipu.channels import READ_TIMEOUT, At, Channels, NoAnswerError
+from weft.drivers.vipu.agents import Agents, Binding
+from weft.drivers.vipu.channels import CONTROLLER, At, Channels, NoAnswerError, SlowError
 from weft.drivers.vipu.controller import Controller
-from weft.drivers.vipu.proof import clear_partition, prove_partition
+from weft.drivers.vipu.proof import PROOF_KEY, clear_partition, proof_name, prove_partition
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.kindrow import Home
 from weft.model.kinds import kinds_at
 from weft.model.owner import Owner
 from weft.model.resources import (
     AnyKind,
+    Difference,
     Kind,
     Marked,
     Observed,
@@ -32,13 +34,15 @@ from weft.model.resources import (
     VipuNamedSpec,
     VipuSpec,
 )
-from weft.model.site import IpuMachine, Site
+from weft.model.site import Site
 from weft.planning.shapes.ipu.init import controller_id
 from weft.ports.podkeys import PodKeys
-from weft.ports.resources import Scope
+from weft.ports.resources import PartlyListedError, Scope
 
 BOOT_PATIENCE = 15.0
 """Seconds to wait for the controller's cloud-init before weft creates what is missing, or reports it."""
+HUNG = 60.0
+"""Seconds of a removal after which a controller that is there and doesn't answer in time counts as lost."""
 
 _POD = re.compile(r"weft-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
@@ -55,6 +59,7 @@ class VipuDriver:
         self.name = ipu_pod
         self._machines = {m.name: m for m in site.ipu_machines if m.ipu_pod == ipu_pod}
         self._channels = Channels(keys, site.ipu_pods[ipu_pod].gateway)
+        self._agents = Agents(self._channels, self._machines)
         self._patience = patience
 
     @property
@@ -66,17 +71,19 @@ class VipuDriver:
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
+        """An agent is there if it says so itself; while it is wanted, its controller must have it, too."""
         agents = [r for r in wanted if isinstance(r.spec, VipuAgentSpec)]
         others = [r for r in wanted if not isinstance(r.spec, VipuAgentSpec)]
         found: dict[str, Observed] = {}
-        owners = self._owners({_agent(r).machine for r in agents})
+        bindings = self._agents.bindings({_agent(r).machine for r in agents})
         for resource in agents:
             machine = _agent(resource).machine
-            owner = owners[machine]
-            if isinstance(owner, UnknownError):
-                raise owner
-            found[resource.key] = _bound(machine, owner, scope)
-        return {**found, **self._seen_by_controller(scope, others)}
+            binding = bindings[machine]
+            if isinstance(binding, UnknownError):
+                raise binding
+            found[resource.key] = _bound(machine, binding, scope)
+        bound = [r for r in agents if found[r.key].status is Status.SETTLED and not scope.leaving]
+        return {**found, **self._seen_by_controller(scope, bound, others)}
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -93,61 +100,66 @@ class VipuDriver:
         if missing and early:
             not_yet = NotYetError(f"find {missing[0].name}", self.name, "cloud-init hasn't created it yet")
             return {r.key: Outcome(error=not_yet) if r in missing else Outcome(_id(r)) for r in wanted}
-        scope.fence()
-        made = {r.key: _outcome(controller.make, r) for r in missing}
-        return {r.key: made.get(r.key, Outcome(_id(r))) for r in wanted}
+        made = {r.key: _outcome(scope, controller.make, r) for r in missing}
+        bound = self._bound_again(scope, [r for r in wanted if r.key in there])
+        return {r.key: made.get(r.key) or bound.get(r.key) or Outcome(_id(r)) for r in wanted}
 
     def update(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
         controller = self._controller(scope, wanted)
-        return {r.key: _outcome(controller.repair, r) for r in wanted}
+        return {r.key: _outcome(scope, controller.repair, r) for r in wanted}
 
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """Through the controller; if it can't be reached, the machines are released in its place."""
+        """Through the controller; if it isn't there, or has hung for long, the machines are released in its place."""
         if not wanted:
             return {}
         controller = self._controller(scope, wanted)
         try:
-            return {r.key: _outcome(lambda x: controller.remove(x, scope.waited), r) for r in wanted}
+            outcomes = {r.key: self._remove(scope, controller, r) for r in wanted}
         except NoAnswerError:
-            machines = sorted({m for r in wanted for m in _machines(r)})
-            scope.fence()
-            released = {m: self._release(scope.owner.id, m) for m in machines}
-            return {r.key: _worst(r, [released[m] for m in _machines(r)]) for r in wanted}
+            return self._release(scope, wanted)
+        if scope.waited > HUNG and any(isinstance(o.error, SlowError) for o in outcomes.values()):
+            return self._release(scope, wanted)
+        return outcomes
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """Machines whose agent is bound to a controller of weft's; which site's is the gateways' network's own."""
-        owners = self._owners(m.name for m in self._machines.values() if m.maintenance is None)
+        """Machines whose agent is bound to a controller of weft's; which site's is the gateways' network's own.
+
+        Those in maintenance may be silent.
+        """
         found: list[Marked] = []
-        for machine, owner in owners.items():
-            if isinstance(owner, UnknownError):
-                raise owner
-            if match := _POD.match(owner):
-                facts = {"controller": owner}
-                found.append(
-                    Marked(
-                        Kind.VIPU_AGENT, self.name, machine, machine, Owner.pod(match.group(1)), None, facts
-                    )
-                )
+        unread: dict[str, WeftError] = {}
+        for machine, binding in self._agents.bindings(self._machines).items():
+            if isinstance(binding, UnknownError):
+                if self._machines[machine].maintenance is None:
+                    unread[f"IPU-Machine {machine}"] = binding
+            elif match := _POD.match(binding.controller):
+                facts, pod = {"controller": binding.controller}, Owner.pod(match.group(1))
+                found.append(Marked(Kind.VIPU_AGENT, self.name, machine, machine, pod, None, facts))
+        if unread:
+            raise PartlyListedError(self.name, found, unread)
         return found
 
     def remove_marked(self, things: Sequence[Marked]) -> Mapping[str, Outcome]:
         mine = [t for t in things if t.kind is Kind.VIPU_AGENT and t.where == self.name]
-        return {t.id: self._release(t.owner.id, t.id) for t in mine if t.owner}
+        return {t.id: self._agents.release(t.owner.id, t.id) for t in mine if t.owner}
 
     # -- MachineReader ---------------------------------------------------------------------------------------
 
     def unfit(self) -> Mapping[str, str]:
-        owners = self._owners(self._machines)
         reasons: dict[str, str] = {}
-        for machine, owner in owners.items():
-            if isinstance(owner, UnknownError):
+        for machine, binding in self._agents.bindings(self._machines).items():
+            if isinstance(binding, NoAnswerError | SlowError):
                 reasons[machine] = f"its V-IPU agent doesn't answer at {self._machines[machine].gw_address}"
-            elif owner:
-                reasons[machine] = f"its V-IPU agent is bound to controller {owner}"
+            elif isinstance(binding, UnknownError):
+                reasons[machine] = f"its V-IPU agent: {binding.answer}"
+            elif binding.controller:
+                reasons[machine] = f"its V-IPU agent is bound to controller {binding.controller}"
+            elif binding.left:
+                reasons[machine] = f"{binding.left}: restart the agent, which clears it"
         return reasons
 
     def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
@@ -161,79 +173,85 @@ class VipuDriver:
             )
         scope.fence()
         with self._channels.user(scope.owner.id, _at(allocation), tenant=True) as channel:
-            return prove_partition(channel, allocation)
+            said = prove_partition(channel, allocation, self._proof(scope))
+        if said.tenants:
+            self._controller(scope, resources).check_health()
+        return said.words
 
     def clear_proof(self, scope: Scope, resources: Sequence[Resource]) -> None:
         if (allocation := _allocation(resources)) is not None:
+            scope.fence()
             with self._channels.user(scope.owner.id, _at(allocation), tenant=True) as channel:
-                clear_partition(channel)
+                clear_partition(channel, self._proof(scope))
 
     # -- inside ----------------------------------------------------------------------------------------------
 
+    def _proof(self, scope: Scope) -> str:
+        return proof_name(self._channels.keys.key(scope.owner.id, PROOF_KEY))
+
     def _controller(self, scope: Scope, wanted: Sequence[Resource]) -> Controller:
-        return Controller(self._channels, scope.owner.id, _at(_spec(wanted[0])))
+        return Controller(self._channels, scope, _at(_spec(wanted[0])))
 
-    def _seen_by_controller(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Observed]:
-        if not wanted:
+    def _seen_by_controller(
+        self, scope: Scope, bound: Sequence[Resource], others: Sequence[Resource]
+    ) -> Mapping[str, Observed]:
+        """Of what the controller alone knows; and of agents that are bound to it, as their own word is not all."""
+        if not bound and not others:
             return {}
         try:
-            there = self._controller(scope, wanted).listed(wanted)
-            not_listed = Observed.absent("not among what its controller lists")
-            return {r.key: there.get(r.key, not_listed) for r in wanted}
+            there = self._controller(scope, [*bound, *others]).listed([*bound, *others])
         except NoAnswerError:
-            # If no machine is bound to it, the objects of a controller that is gone have nothing behind them.
-            owners = self._owners({m for r in wanted for m in _machines(r)})
-            if all(
-                not isinstance(o, UnknownError) and o != controller_id(scope.owner.id)
-                for o in owners.values()
-            ):
-                unbound = Observed.absent(
-                    "its controller doesn't answer, and no machine is bound to it any more"
-                )
-                return dict.fromkeys((r.key for r in wanted), unbound)
-            raise
+            return self._without_controller(scope, others)
+        not_listed = Observed.absent("not among what its controller lists")
+        differs = (Difference(field="its controller's list", wanted="with it", observed="without it"),)
+        agents = {r.key: there.get(r.key, Observed(_id(r), differences=differs)) for r in bound}
+        facts = {"controller": controller_id(scope.owner.id)}
+        return {
+            **{key: replace(seen, facts=facts) for key, seen in agents.items()},
+            **{r.key: there.get(r.key, not_listed) for r in others},
+        }
 
-    def _owners(self, machines: Iterable[str]) -> dict[str, str | UnknownError]:
-        """Machine -> id of the controller that its agent is bound to (empty: none), or why that isn't known."""
-        names = sorted(machines)
-        if not names:
-            return {}
-        with ThreadPoolExecutor(min(16, len(names)), thread_name_prefix="agents") as pool:
-            return dict(zip(names, pool.map(self._owner, names), strict=True))
+    def _without_controller(self, scope: Scope, others: Sequence[Resource]) -> Mapping[str, Observed]:
+        """If no machine is bound to it, the objects of a controller that is gone have nothing behind them."""
+        bindings = self._agents.bindings({m for r in others for m in _machines(r)})
+        for binding in bindings.values():
+            if isinstance(binding, UnknownError):
+                raise binding
+            if binding.controller == controller_id(scope.owner.id):
+                raise NoAnswerError(f"ask for {others[0].name}", CONTROLLER, "nobody answers", delay=2.0)
+        unbound = Observed.absent("its controller doesn't answer, and no machine is bound to it any more")
+        return dict.fromkeys((r.key for r in others), unbound)
 
-    def _owner(self, name: str) -> str | UnknownError:
-        try:
-            with self._channels.agent(self._machine(name)) as channel:
-                request = agent_pb2.GetOwnerRequest()
-                reply = channel.ask(
-                    f"read the owner of {name}", lambda stub: stub.GetOwner, request, READ_TIMEOUT
-                )
-                return str(reply.controller_id)
-        except WeftError as error:
-            if isinstance(error, UnknownError):
-                return error
-            return UnknownError(f"read the owner of {name}", f"V-IPU agent of {name}", str(error))
+    def _bound_again(self, scope: Scope, listed: Sequence[Resource]) -> Mapping[str, Outcome]:
+        """Agents that their controller has, and that have forgotten it."""
+        agents = {r.key: r for r in listed if isinstance(r.spec, VipuAgentSpec)}
+        bindings = self._agents.bindings(_agent(r).machine for r in agents.values())
+        outcomes: dict[str, Outcome] = {}
+        for key, resource in agents.items():
+            binding = bindings[_agent(resource).machine]
+            if isinstance(binding, UnknownError):
+                outcomes[key] = Outcome(error=binding)
+            elif not binding.controller:
+                claim = partial(self._agents.claim, scope.owner.id, _agent(resource).machine)
+                outcomes[key] = _outcome(scope, lambda _, claim=claim: claim(), resource)
+        return outcomes
 
-    def _release(self, pod_id: str, name: str) -> Outcome:
-        """Release a machine from a pod's controller, if it is still bound to it."""
-        owner = self._owner(name)
-        if isinstance(owner, UnknownError):
-            return Outcome(error=owner)
-        if owner != controller_id(pod_id):
-            return Outcome()
-        try:
-            with self._channels.agent(self._machine(name), pod_id) as channel:
-                asked = f"release {name} from controller {owner}"
-                channel.ask(asked, lambda stub: stub.Release, agent_pb2.ReleaseRequest())
-        except WeftError as error:
-            return Outcome(error=error)
-        return Outcome(name)
+    def _remove(self, scope: Scope, controller: Controller, resource: Resource) -> Outcome:
+        """Through the controller. Of an agent its own word counts after that, whatever the controller knows of it."""
+        asked = _outcome(scope, lambda r: controller.remove(r, scope.waited), resource)
+        refused = isinstance(asked.error, PermanentError)
+        if not isinstance(resource.spec, VipuAgentSpec) or (asked.error is not None and not refused):
+            return asked
+        released = self._agents.release(scope.owner.id, resource.spec.machine, scope.fence)
+        if released.error is not None:
+            return released
+        # A controller that an agent refuses may forget an agent that was seen to be released.
+        return _outcome(scope, controller.forget, resource) if refused else asked
 
-    def _machine(self, name: str) -> IpuMachine:
-        if name not in self._machines:
-            then = "activate a site that has it"
-            raise PermanentError(f"find IPU-Machine {name}", "the active site", "it doesn't exist", then)
-        return self._machines[name]
+    def _release(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Outcome]:
+        machines = sorted({m for r in wanted for m in _machines(r)})
+        released = {m: self._agents.release(scope.owner.id, m, scope.fence) for m in machines}
+        return {r.key: _worst(r, [released[m] for m in _machines(r)]) for r in wanted}
 
 
 def _spec(resource: Resource) -> VipuSpec:
@@ -265,20 +283,23 @@ def _id(resource: Resource) -> str:
     return spec.name if isinstance(spec, VipuNamedSpec) else _agent(resource).machine
 
 
-def _bound(machine: str, owner: str, scope: Scope) -> Observed:
-    if not owner:
+def _bound(machine: str, binding: Binding, scope: Scope) -> Observed:
+    facts = {"controller": binding.controller}
+    if binding.left:
+        return Observed(machine, Status.BROKEN, binding.left, facts=facts)
+    if not binding.controller:
         return Observed.absent(
-            "the agent itself reports that it is bound to no controller, which clears every partition"
+            "the agent itself reports that it is bound to no controller and that no partition is set up"
         )
-    facts = {"controller": owner}
-    if owner == controller_id(scope.owner.id):
+    if binding.controller == controller_id(scope.owner.id):
         return Observed(machine, facts=facts)
-    reason = f"its agent is bound to controller {owner}, which is not this pod's"
+    reason = f"its agent is bound to controller {binding.controller}, which is not this pod's"
     return Observed(machine, Status.BROKEN, reason, facts=facts)
 
 
-def _outcome(work: Callable[[Resource], None], resource: Resource) -> Outcome:
+def _outcome(scope: Scope, work: Callable[[Resource], None], resource: Resource) -> Outcome:
     """Done, or the resource's own error; an unreachable controller is no resource's error."""
+    scope.fence()
     try:
         work(resource)
     except NoAnswerError:

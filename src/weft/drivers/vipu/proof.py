@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
+from dataclasses import dataclass
 
 from openvipu.proto import vipuuser_pb2 as pb
 from weft.drivers.vipu.channels import READ_TIMEOUT, Channel, MissingError, NoRoomError
@@ -10,66 +12,82 @@ from weft.model.errors import NotYetError, PermanentError
 from weft.model.resources import VipuAllocationSpec
 from weft.model.site import IPUS_PER_MACHINE
 
-NAME = "weft-proof"
+PROOF_KEY = "vipu-proof"
+"""Name of the pod's key that the partition's name comes from."""
 PAUSE = 0.3
 """Seconds after which to look again."""
 
 
-def prove_partition(channel: Channel, allocation: VipuAllocationSpec) -> str:
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was seen; `tenants`: the tenant's partitions left no room for weft's."""
+
+    words: str
+    tenants: bool = False
+
+
+def proof_name(key: str) -> str:
+    """The partition's name: the tenant, who can't guess it, has none of that name."""
+    return f"weft-proof-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
+def prove_partition(channel: Channel, allocation: VipuAllocationSpec, name: str) -> Proof:
     """One of all the pod's IPUs, made and seen active. Raises `NotYetError`, `TemporaryError` or `PermanentError`."""
     size = len(allocation.machines) * IPUS_PER_MACHINE
     asked = f"create a partition of {size} IPUs as the tenant"
-    status = _status(channel)
+    status = _status(channel, name)
     if status is None:
-        requirements = pb.PartitionRequirements(id=NAME, size=size, allocation_id=allocation.name)
+        requirements = pb.PartitionRequirements(id=name, size=size, allocation_id=allocation.name)
         request = pb.CreatePartitionRequest(requirements=requirements)
         try:
             channel.ask(asked, lambda stub: stub.CreatePartition, request)
         except NoRoomError:
-            names = _own(channel, allocation.name)
-            if not names:
+            own = _own(channel, allocation.name, name)
+            if not own:
                 raise
-            return f"the tenant's user has partitions: {', '.join(names)}"
-        status = _status(channel)
+            used = f"{sum(own.values())} of {size} IPUs"
+            return Proof(f"the tenant's user has partitions of {used}: {', '.join(own)}", tenants=True)
+        status = _status(channel, name)
     if status is not None and status.operation_state == pb.POS_FAILED:
         with suppress(NotYetError):
-            clear_partition(channel)
+            clear_partition(channel, name)
         said = "; ".join(status.errors) or "FAILED"
         raise PermanentError(asked, channel.of, said, "check the IPU-Machines")
     if status is None or status.ready_state != pb.PS_ACTIVE:
         raise NotYetError(asked, channel.of, "it is not active yet", delay=PAUSE)
-    return f"the tenant's user created a partition of {size} IPUs"
+    return Proof(f"the tenant's user created a partition of {size} IPUs")
 
 
-def clear_partition(channel: Channel) -> None:
+def clear_partition(channel: Channel, name: str) -> None:
     """Raises `NotYetError` until it was seen to be gone."""
-    asked = f"remove partition {NAME}"
-    status = _status(channel)
+    asked = f"remove partition {name}"
+    status = _status(channel, name)
     if status is not None and status.operation_state != pb.POS_REMOVING:
-        request = pb.RemovePartitionRequest(partition_id=NAME)
+        request = pb.RemovePartitionRequest(partition_id=name)
         try:
             channel.ask(asked, lambda stub: stub.RemovePartition, request)
         except MissingError:
             return
-        status = _status(channel)
+        status = _status(channel, name)
     if status is not None:
         raise NotYetError(asked, channel.of, "it is still there", delay=PAUSE)
 
 
-def _own(channel: Channel, allocation: str) -> list[str]:
+def _own(channel: Channel, allocation: str, proof: str) -> dict[str, int]:
+    """The tenant's partitions, and the number of IPUs of each."""
     request = pb.ListPartitionsRequest(allocation_id=allocation)
     reply = channel.ask(
         "list partitions as the tenant", lambda stub: stub.ListPartitions, request, READ_TIMEOUT
     )
-    return [p.id for p in reply.partitions if p.id != NAME]
+    return {p.id: len(p.spec.ipus) for p in reply.partitions if p.id != proof}
 
 
-def _status(channel: Channel) -> pb.PartitionStatus | None:
+def _status(channel: Channel, name: str) -> pb.PartitionStatus | None:
     """None if there is no such partition, or it was removed."""
-    request = pb.GetPartitionStatusRequest(partition_id=NAME)
+    request = pb.GetPartitionStatusRequest(partition_id=name)
     try:
         reply = channel.ask(
-            f"read partition {NAME}", lambda stub: stub.GetPartitionStatus, request, READ_TIMEOUT
+            f"read partition {name}", lambda stub: stub.GetPartitionStatus, request, READ_TIMEOUT
         )
     except MissingError:
         return None

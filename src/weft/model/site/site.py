@@ -89,8 +89,10 @@ class Site(Document):
         found = self.units.get(unit)
         if isinstance(found, IpuMachine):
             pod = self.ipu_pods.get(found.ipu_pod)
-            wired = (found.rnic_mac, found.rnic_switch, found.rnic_switch_port)
-            return found.ipu_pod, pod and pod.data.fabric, *wired
+            wired = (found.rnic_mac, found.rnic_address, found.rnic_switch, found.rnic_switch_port)
+            # Who asks the agent at another address than the pod was built with, is told of another machine.
+            reached = (found.position, found.gw_mac, found.gw_address, found.agent_port)
+            return found.ipu_pod, pod and pod.data.fabric, *wired, *reached
         return found and (
             found.nova_host,
             [

@@ -1,0 +1,96 @@
+"""Machines' agents: what each says of itself, and the release of a machine in its controller's place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from openvipu.proto import agent_pb2
+from weft.drivers.vipu.channels import READ_TIMEOUT, Channels
+from weft.model.errors import PermanentError, UnknownError, WeftError
+from weft.model.resources import Outcome
+from weft.model.site import IpuMachine
+from weft.planning.shapes.ipu.init import controller_id
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What an agent says of its machine.
+
+    Attributes:
+        controller: id of the controller that it is bound to; empty: none.
+        settings: number of partitions that are set up on it.
+    """
+
+    controller: str
+    settings: int
+
+    @property
+    def left(self) -> str:
+        """What is wrong with a machine that nobody has: partitions of a former controller. Empty: nothing."""
+        if self.controller or not self.settings:
+            return ""
+        many = "a partition is" if self.settings == 1 else f"{self.settings} partitions are"
+        return f"its agent is bound to no controller, but {many} still set up on it"
+
+
+class Agents:
+    """Of one IPU-POD; opens a new connection for each call."""
+
+    def __init__(self, channels: Channels, machines: Mapping[str, IpuMachine]) -> None:
+        self._channels, self._machines = channels, machines
+
+    def bindings(self, machines: Iterable[str]) -> dict[str, Binding | UnknownError]:
+        """By machine; or why it isn't known."""
+        names = sorted(machines)
+        if not names:
+            return {}
+        with ThreadPoolExecutor(min(16, len(names)), thread_name_prefix="agents") as pool:
+            return dict(zip(names, pool.map(self._binding, names), strict=True))
+
+    def claim(self, pod_id: str, name: str) -> None:
+        """Bind an unbound machine to the pod's controller again, with its key."""
+        with self._channels.agent(self._machine(name), pod_id) as channel:
+            asked = f"bind {name} to controller {controller_id(pod_id)}"
+            channel.ask(asked, lambda stub: stub.Claim, agent_pb2.ClaimRequest())
+
+    def release(self, pod_id: str, name: str, fence: Callable[[], None] = lambda: None) -> Outcome:
+        """Release a machine from the pod's controller, which clears it, if it isn't seen to be released and clean.
+
+        Only who is bound to a machine can clear it: one that is bound to nobody is claimed first.
+        """
+        binding = self._binding(name)
+        if isinstance(binding, UnknownError):
+            return Outcome(error=binding)
+        if binding.controller != controller_id(pod_id) and not binding.left:
+            return Outcome()
+        fence()
+        try:
+            if binding.left:
+                self.claim(pod_id, name)
+            with self._channels.agent(self._machine(name), pod_id) as channel:
+                asked = f"release {name} from controller {controller_id(pod_id)}"
+                channel.ask(asked, lambda stub: stub.Release, agent_pb2.ReleaseRequest())
+        except WeftError as error:
+            return Outcome(error=error)
+        return Outcome(name)
+
+    def _binding(self, name: str) -> Binding | UnknownError:
+        asked, of = f"read the owner of {name}", f"V-IPU agent of {name}"
+        try:
+            with self._channels.agent(self._machine(name)) as channel:
+                request = agent_pb2.GetOwnerRequest()
+                reply = channel.ask(asked, lambda stub: stub.GetOwner, request, READ_TIMEOUT)
+        except WeftError as error:
+            return error if isinstance(error, UnknownError) else UnknownError(asked, of, str(error))
+        if not reply.controller_id and not reply.HasField("settings"):
+            said = "it is bound to no controller, and doesn't say whether partitions are left"
+            return UnknownError(asked, of, said, "update openvipu on its gateway")
+        return Binding(str(reply.controller_id), int(reply.settings))
+
+    def _machine(self, name: str) -> IpuMachine:
+        if name not in self._machines:
+            then = "activate a site that has it"
+            raise PermanentError(f"find IPU-Machine {name}", "the active site", "it doesn't exist", then)
+        return self._machines[name]

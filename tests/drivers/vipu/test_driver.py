@@ -1,0 +1,160 @@
+"""What an IPU-POD's driver makes of a real openvipu that is slow, raced, lost, or changed by others' hands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openvipu.hardware.fabric import Fault
+from openvipu.proto import admin_pb2, vipuuser_pb2
+from openvipu.sim.pod import SimulatedPod
+from tests.drivers.vipu.bench import RealBench, simulated_pod
+from weft.drivers.vipu.channels import CONTROLLER, MissingError, SlowError
+from weft.drivers.vipu.controller import Controller
+from weft.drivers.vipu.driver import HUNG, VipuDriver
+from weft.model.errors import PermanentError, TemporaryError
+from weft.ports.resources import PartlyListedError
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[tuple[str, SimulatedPod]]:
+    with simulated_pod() as made:
+        yield made
+
+
+@pytest.fixture
+def bench(machines: tuple[str, SimulatedPod], tmp_path: Path) -> Iterator[RealBench]:
+    real = RealBench(tmp_path / "guest", *machines)
+    yield real
+    real.close()
+
+
+def ask(bench: RealBench, method: str, request: Any) -> Any:
+    """By an administrator's hand."""
+    with bench._channels.admin(bench.scope.owner.id, bench._address) as channel:
+        return channel.ask(method, lambda stub: getattr(stub, method), request)
+
+
+def hung(*_: object) -> None:
+    raise SlowError("remove", CONTROLLER, "no answer in time")
+
+
+def test_a_slow_controller_is_not_a_lost_one(bench: RealBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its machines stay with it, and what was asked is asked again; after a while it counts as lost."""
+    bench.boot()
+    bench.tenant_makes_partition("mine")
+    user = bench.of("vipu_user")
+    monkeypatch.setattr(Controller, "remove", hung)
+    outcome = bench.driver.delete(bench.scope, user, {})["vipu_user"]
+    assert isinstance(outcome.error, SlowError)
+    assert bench.settings() == {"mine"} and len(bench.machines.unfit()) == 2
+    scope = replace(bench.scope, waited=HUNG + 1)
+    assert bench.driver.delete(scope, user, {})["vipu_user"].error is None
+    assert not bench.settings() and not bench.machines.unfit()
+
+
+def test_who_was_faster_is_no_error(bench: RealBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cloud-init makes each between weft's look and weft's request: it passes, and the next look finds it."""
+    bench.boot()
+    with monkeypatch.context() as patch:
+        patch.setattr(Controller, "listed", lambda *_: {})  # pyright: ignore[reportUnknownLambdaType]
+        for resource in bench.wanted:
+            error = bench.driver.create(bench.scope, [resource], {})[resource.key].error
+            assert isinstance(error, TemporaryError) and "already" in str(error)
+    outcomes = bench.driver.create(bench.scope, bench.wanted, {})
+    assert not any(o.error for o in outcomes.values())
+
+
+def test_who_lost_the_pod_stops_between_two_machines(bench: RealBench) -> None:
+    """The fence is asked before each change, not once for all of them."""
+
+    class Lost(Exception):  # noqa: N818
+        pass
+
+    asked: list[None] = []
+
+    def fence() -> None:
+        if asked:
+            raise Lost
+        asked.append(None)
+
+    bench.boot()
+    scope = replace(bench.scope, fence=fence)
+    with pytest.raises(Lost):
+        bench.driver.delete(scope, list(reversed(bench.wanted)), {})
+    assert bench.seen() == {r.key for r in bench.wanted} - {"vipu_user"}
+    bench.delete_all()
+    asked.clear()
+    with pytest.raises(Lost):
+        bench.driver.create(scope, bench.of("vipu_agent"), {})
+    assert len(bench.machines.unfit()) == 1
+    with pytest.raises(Lost):
+        driver: Any = bench.driver
+        driver.clear_proof(scope, bench.wanted)
+
+
+def make(bench: RealBench, name: str, size: int) -> None:
+    """By the tenant's hand."""
+    needs = vipuuser_pb2.PartitionRequirements(id=name, size=size)
+    with bench._channels.user(bench.scope.owner.id, bench._address, tenant=True) as channel:
+        request = vipuuser_pb2.CreatePartitionRequest(requirements=needs)
+        channel.ask("create", lambda s: s.CreatePartition, request)
+
+
+def test_the_tenants_partition_is_not_taken_for_wefts(bench: RealBench) -> None:
+    """Whatever it is called: it isn't removed, and weft says of how many IPUs it is."""
+    bench.boot()
+    make(bench, "weft-proof", 4)
+    assert bench.proved() == "the tenant's user has partitions of 4 of 8 IPUs: weft-proof"
+    assert bench.partitions() == {"weft-proof"}
+
+
+def test_room_that_is_broken_is_not_taken(bench: RealBench) -> None:
+    """The tenant has a partition, and there is no room because an IPU beside it is dead: no proof."""
+    bench._pod.plant(Fault("dead-ipu", "ipum2", "3"))
+    bench.boot()
+    make(bench, "mine", 4)
+    with pytest.raises(PermanentError, match="not healthy: IPU 3 of lr75-ipum2"):
+        bench.proved()
+
+
+def test_users_that_nobody_ordered_go(bench: RealBench) -> None:
+    """Another user, and the tenant's as an administrator, are differences, and repaired; the tenant's key stays."""
+    bench.boot()
+    ask(bench, "RemoveUser", admin_pb2.RemoveUserRequest(id="tenant"))
+    key = bench._channels.keys.key(bench.scope.owner.id, "vipu-tenant-key")
+    for name in ("tenant", "mallory"):
+        ask(bench, "CreateUser", admin_pb2.CreateUserRequest(id=name, admin=True, access_key=key))
+    user = bench.of("vipu_user")
+    found = bench.driver.find(bench.scope, user, {})["vipu_user"]
+    assert {d.field: d.observed for d in found.differences} == {
+        "allocations": "",
+        "administrator": "yes",
+        "other users": "mallory",
+    }
+    assert bench.driver.update(bench.scope, user, {})["vipu_user"].error is None
+    assert not bench.driver.find(bench.scope, user, {})["vipu_user"].differences
+    users = ask(bench, "ListUsers", admin_pb2.ListUsersRequest()).users
+    assert [(u.id, u.admin) for u in users] == [("admin", True), ("tenant", False)]
+    assert "created a partition" in bench.proved()
+    with pytest.raises(MissingError):
+        ask(bench, "RemoveUser", admin_pb2.RemoveUserRequest(id="mallory"))
+
+
+def test_a_silent_machine_hides_no_other(bench: RealBench) -> None:
+    """What answered is listed, those in maintenance included; these may be silent."""
+    bench.boot()
+    one, two = bench.names
+    driver = bench.driver
+    assert isinstance(driver, VipuDriver)
+    bench.agent_gone(two)
+    with pytest.raises(PartlyListedError, match=f"IPU-Machine {two}") as told:
+        driver.marked(bench.scope.site, ())
+    assert [m.id for m in told.value.found] == [one]
+    for name in (one, two):
+        driver._machines[name] = driver._machines[name].model_copy(update={"maintenance": "a fan"})
+    assert [m.id for m in driver.marked(bench.scope.site, ())] == [one]
