@@ -19,6 +19,7 @@ from weftlab.service import Service
 from weftlab.supervisor import Supervisor
 
 P_KEY_TABLE = 0x16
+FREEZE_SECONDS = 10.0
 
 
 class Faults:
@@ -128,8 +129,17 @@ class Faults:
         self.hup(agent)
 
     def freeze(self, name: str) -> None:
-        """SIGSTOP a process; it keeps its slot in the simulator."""
-        self._signal(name, signal.SIGSTOP)
+        """SIGSTOP a process, and wait until none of its threads runs; it keeps its slot in the simulator.
+
+        Threads go on until the one that was given the signal has been scheduled, which may take a while on a busy
+        machine: one answer more, and it isn't hung.
+        """
+        pid = self._signal(name, signal.SIGSTOP)
+        end = time.monotonic() + FREEZE_SECONDS
+        while not _stopped(pid):
+            if time.monotonic() > end:
+                raise LabError(f"{name} runs on after SIGSTOP")
+            time.sleep(0.01)
 
     def thaw(self, name: str) -> None:
         self._signal(name, signal.SIGCONT)
@@ -165,9 +175,16 @@ class Faults:
             time.sleep(0.2)
         return False
 
-    def _signal(self, name: str, number: signal.Signals) -> None:
+    def _signal(self, name: str, number: signal.Signals) -> int:
         record = self._supervisor.record(name)
         process = leader(record) if record else None
         if process is None:
             raise LabError(f"{name} does not run")
         os.kill(process.pid, number)
+        return process.pid
+
+
+def _stopped(pid: int) -> bool:
+    """Whether all threads are stopped, by field 3 of each one's stat, see proc(5)."""
+    stats = (file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/stat"))
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
