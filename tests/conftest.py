@@ -9,6 +9,7 @@ import gc
 import os
 import tempfile
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +49,22 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Who uses the embedded PostgreSQL is marked so: `make test-fast` does without."""
+    """Who uses the embedded PostgreSQL is marked so: `make test-fast` does without.
+
+    A mark that brings a test to a lab or a fabric is written in the test's own folder, where tools/test.sh looks for
+    the folders that have such tests.
+    """
     for item in items:
         if "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker("database")
+        for mark in ("cloud", "fabric"):
+            if item.get_closest_marker(mark) and not _mentioned(f"mark.{mark}", item.path.parent):
+                raise pytest.UsageError(f"{item.nodeid}: no file of its folder says mark.{mark}")
+
+
+@cache
+def _mentioned(text: str, folder: Path) -> bool:
+    return any(text in file.read_text() for file in folder.glob("*.py"))
 
 
 def pytest_collection_finish() -> None:

@@ -65,7 +65,7 @@ def interfaces() -> list[Interface]:
 def gpu_networks(project: str) -> dict[str, SiteNetwork]:
     """Of two racks of GPU nodes, one network a role."""
 
-    def network(vlan: int, role: str, **more: object) -> SiteNetwork:
+    def network(vlan: int, role: str, physical: str = "sitenet", **more: object) -> SiteNetwork:
         net = f"10.22{vlan % 10}.0"
         subnet = {
             "role": role,
@@ -73,7 +73,7 @@ def gpu_networks(project: str) -> dict[str, SiteNetwork]:
             "pool": {"first": f"{net}.100", "last": f"{net}.250"},
         }
         shared = {"shared_with": [project]} if role in ("tenant", "storage") else {}
-        known = {"cloud": "lab", "physical_network": "sitenet", "vlan": vlan, **shared}
+        known = {"cloud": "lab", "physical_network": physical, "vlan": vlan, **shared}
         return SiteNetwork.model_validate({**known, "subnets": {role: {**subnet, **more}}})
 
     return {
@@ -82,7 +82,7 @@ def gpu_networks(project: str) -> dict[str, SiteNetwork]:
         "site-cleaning": network(23, "cleaning"),
         "site-bmc": network(24, "bmc"),
         "site-tenant": network(25, "tenant", gateway="10.225.0.1", nat=True),
-        "site-storage": network(26, "storage"),
+        "site-storage": network(26, "storage", SERVERS),
         "site-external": network(27, "external", gateway="10.227.0.1", dhcp=False),
     }
 
@@ -119,14 +119,15 @@ def operator(lab: Lab, people: People, request: pytest.FixtureRequest) -> Genera
     devices = [Device(name="nas1", kind="storage")]
     devices += [Device(name=f"m{n}", kind="other") for n in range(1, MACHINES + 1)]
     whole = load_site(lab.site_path)
-    exports = {"home": NfsExport(location="10.212.0.5:/home")}
+    filer = "10.226.0.5" if getattr(request, "param", "") == "gpu" else "10.212.0.5"
+    exports = {"home": NfsExport(location=f"{filer}:/home")}
     storage = {"storage": Storage(network="site-storage", exports=exports)}
     update: dict[str, object] = {
         **{"networks": networks(project), "interfaces": tuple(interfaces()), "devices": tuple(devices)},
         "clouds": {"lab": whole.clouds["lab"].model_copy(update=storage)},
     }
     if getattr(request, "param", "") == "gpu":
-        update = {"networks": gpu_networks(project), "interfaces": tuple(gpu_interfaces(lab))}
+        update |= {"networks": gpu_networks(project), "interfaces": tuple(gpu_interfaces(lab)), "devices": ()}
     if getattr(request, "param", "") == "nova":
         update = {"clouds": {"lab": whole.clouds["lab"].model_copy(update=nova_things(whole))}}
     site = checked(whole.model_copy(update=update))
@@ -246,8 +247,8 @@ def test_a_site_that_is_described_otherwise(lab: Lab, operator: Person) -> None:
     good(operator.weft("site", "destroy", "--wait"))
 
 
-def test_what_is_there_is_adopted_or_left_alone(lab: Lab, people: People, operator: Person) -> None:
-    """In the service user's project it is adopted, with its id, and pods find it; in another one it is in the way."""
+def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> None:
+    """In the service user's project it is adopted, with its id; in another one it is in the way."""
     own, admin = connection(lab, "weft").network, connection(lab, "operator").network
     made = own.create_network(
         name="by-hand",
@@ -289,19 +290,14 @@ def test_what_is_there_is_adopted_or_left_alone(lab: Lab, people: People, operat
     assert (own.get_network(made.id).name, own.get_network(nas.id).name) == ("site-gw", "site-storage")
     pools = own.get_subnet(subnet.id).allocation_pools
     assert pools == [{"start": "10.201.0.200", "end": "10.201.0.254"}]
-    person = people("team-a")
-    more = "storage: [{export: home, mount: /home}]\n"
-    good(person.order("mounts", 1, "--wait", more=more))
-    assert [p for p in own.ports(network_id=nas.id) if p.name.startswith("weft-")]
-    assert "mounts on site-storage" in operator.weft("site", "destroy").err
-    good(person.weft("pod", "release", "mounts", "--wait"))
     good(operator.weft("site", "destroy", "--wait"))
     assert own.find_network(made.id) is None
 
 
 @pytest.mark.parametrize("operator", ["gpu"], indirect=True)
 def test_a_gpu_site_and_a_pod_on_it(lab: Lab, people: People, operator: Person) -> None:
-    """Tenants see their own network and storage alone, besides what is external; then a pod of GPU nodes."""
+    """Tenants see their own network and storage alone, besides what is external; then a pod of GPU nodes, which has
+    ports on the storage network: the site can't be destroyed as long as it is there."""
     cloud, tenant = connection(lab, "operator").network, connection(lab, "team-a").network
     good(operator.weft("site", "apply", "--wait"))
     seen = {n.name for n in tenant.networks() if n.name.startswith("site-")}
@@ -310,8 +306,13 @@ def test_a_gpu_site_and_a_pod_on_it(lab: Lab, people: People, operator: Person) 
     assert external.is_router_external and not external.is_shared
     assert "Nothing to change" in good(operator.weft("site", "apply")).out
     person = people("team-a")
-    good(person.order("gpu", 1, "--wait"))
+    good(person.order("gpu", 1, "--wait", more="storage: [{export: home, mount: /home}]\n"))
+    storage = cloud.find_network("site-storage", ignore_missing=False).id
+    assert [
+        p for p in connection(lab, "weft").network.ports(network_id=storage) if p.name.startswith("weft-")
+    ]
     good(operator.weft("audit"))
+    assert "gpu on site-storage" in operator.weft("site", "destroy").err
     good(person.weft("pod", "release", "gpu", "--wait"))
     good(operator.weft("site", "destroy", "--wait"))
     assert operator.weft("site", "receipt", "--json").json["receipt"]["clean"] is True
@@ -364,8 +365,9 @@ def _adopted(operator: Person, folder: Path, lines: list[Json]) -> None:
     assert [(s["key"], s["fields"]) for s in plan["steps"] if s["fields"]] == []
 
 
-def test_terraform_imports_what_weft_has_made(lab: Lab, operator: Person) -> None:
-    """Every rule, share and interface too; a plan then makes, removes and replaces nothing."""
+def test_names_resolve_and_terraform_imports_what_weft_has_made(lab: Lab, operator: Person) -> None:
+    """Of one site: names of hardware, then Terraform: every rule, share and interface; its plan makes, removes and
+    replaces nothing."""
     own, admin = connection(lab, "weft").network, connection(lab, "operator").network
     theirs = admin.create_network(
         name="other",
@@ -377,6 +379,7 @@ def test_terraform_imports_what_weft_has_made(lab: Lab, operator: Person) -> Non
     admin.delete_network(theirs)
     assert refused.code == 2 and theirs.id in refused.err and not folder.exists(), refused.err
     good(operator.weft("site", "apply", "--wait"))
+    _names_resolve(lab, operator)
     group = next(g for g in own.security_groups() if g.name == "lab-bmc")
     rule = own.create_security_group_rule(
         security_group_id=group.id, direction="ingress", ether_type="IPv4", protocol="tcp"
@@ -398,12 +401,12 @@ def test_terraform_imports_what_weft_has_made(lab: Lab, operator: Person) -> Non
     good(operator.weft("site", "destroy", "--wait"))
     done, _ = exported(operator, "--live")
     assert "removed: " in good(done).out, "nothing is there, and nothing is imported"
+    assert operator.weft("site", "receipt", "--json").json["receipt"]["clean"] is True
 
 
-def test_names_of_hardware_resolve(lab: Lab, operator: Person) -> None:
+def _names_resolve(lab: Lab, operator: Person) -> None:
     """By the dnsmasq of the real neutron-dhcp-agent, with each device's name; and a name that a tenant takes, too."""
     cloud = connection(lab, "operator")
-    good(operator.weft("site", "apply", "--wait"))
     networks = {n.name: n.id for n in cloud.network.networks() if n.name in ("site-gw", "site-storage")}
     wanted = {f"{i.device}-{i.name}": str(i.address) for i in interfaces()}
     with dhcp_agent(lab, cloud) as names:
@@ -432,8 +435,6 @@ def test_names_of_hardware_resolve(lab: Lab, operator: Person) -> None:
         wait_for(lambda: len(names.resolved(storage, filer)[filer[0]]) == 2)
         assert "nas1-eth0.lab.example." in operator.weft("audit").out
         tenant.delete_port(port)
-    good(operator.weft("site", "destroy", "--wait"))
-    assert operator.weft("site", "receipt", "--json").json["receipt"]["clean"] is True
 
 
 @pytest.mark.parametrize("operator", ["nova"], indirect=True)

@@ -56,7 +56,7 @@ class FakeSwitch(Session):
     """One switch, with faults."""
 
     def __init__(self, name: str, ports: Iterable[str], limits: Limits, lost: Callable[[], bool]) -> None:
-        super().__init__(name, limits, confirm=0.0)
+        super().__init__(name, limits, address=None, confirm=0.0)
         self.reachable = True
         self.settings: SwitchQos | str = "this simulated switch has none"
         self.no_settings = False  # no answer when it is asked for them

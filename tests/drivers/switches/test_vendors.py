@@ -44,8 +44,8 @@ class One:
     def __init__(self, folder: Path, speaks: Speaks) -> None:
         plan = leaf_spine(speaks, leaves=1, spines=1, hosts_each=3)
         self.fronts = Fronts(folder, plan, None)
-        site = ethernet_site(plan, self.fronts.urls, self.fronts.ca, self.fronts.credentials)
-        self.fabric: EthernetFabric = open_fabric(site, FABRIC, NoLedger(), confirm=0.6)
+        self.site = ethernet_site(plan, self.fronts.urls, self.fronts.ca, self.fronts.credentials)
+        self.fabric: EthernetFabric = open_fabric(self.site, FABRIC, NoLedger(), confirm=0.6)
         self.front: Front = self.fronts.by_name["leaf1"]
         session = self.fabric.session("leaf1")
         assert isinstance(session, Session)
@@ -76,6 +76,28 @@ def eos(tmp_path: Path) -> Iterator[One]:
     made = One(tmp_path, "eos")
     yield made
     made.close()
+
+
+def test_two_workers_change_the_port_of_a_shared_host(one: One) -> None:
+    """The last pod leaves as another comes: a port that is no trunk any more would keep the new VLAN out."""
+    other = open_fabric(one.site, FABRIC, NoLedger(), confirm=0.6)  # another worker's of this host
+    port, worker = one.ports[0], other.session("leaf1")
+    add = Batch({VLAN: "first", OTHER: "second"}, frozenset(), {port: PortEdit(add=frozenset({VLAN}))})
+    one.session.change(lambda state: add)
+    come = Batch({}, frozenset(), {port: PortEdit(add=frozenset({OTHER}))})
+    coming = threading.Thread(target=lambda: worker.change(lambda state: come))
+
+    def leave(state: SwitchState) -> Batch:
+        coming.start()
+        coming.join(0.5)
+        return Batch({}, frozenset(), {port: PortEdit(PARK, remove=frozenset({VLAN}))})
+
+    try:
+        one.session.change(leave)
+        coming.join()
+        assert worker.read().ports[port].tagged == {OTHER}
+    finally:
+        other.close()
 
 
 def test_what_was_changed_outlives_a_restart(one: One) -> None:

@@ -83,7 +83,7 @@ class Api:
         ca: str | None,
         timeout: float = ANSWER_SECONDS,
     ) -> None:
-        self._switch, self._url, self._timeout = switch, url.rstrip("/"), timeout
+        self._switch, self.url, self._timeout = switch, url.rstrip("/"), timeout
         self._credentials, self._ca = credentials, ca
         self._client: httpx.Client | None = None
 
@@ -91,7 +91,7 @@ class Api:
         if self._client is None:
             mine = self._credentials()
             self._client = httpx.Client(
-                base_url=self._url,
+                base_url=self.url,
                 auth=(mine.user, mine.password),
                 verify=ssl.create_default_context(cafile=self._ca),
                 timeout=httpx.Timeout(self._timeout, connect=CONNECT_SECONDS),
@@ -113,10 +113,10 @@ class Api:
         except (httpx.HTTPError, OSError) as error:
             # httpx's words for a certificate or a refused connection name address and reason, and no password.
             said = f"no answer: {str(error) or type(error).__name__}"
-            raise UnknownError(asked, f"switch {self._switch} at {self._url}", said) from None
+            raise UnknownError(asked, f"switch {self._switch} at {self.url}", said) from None
         if answer.status_code in (401, 403):
             said = f"access denied ({answer.status_code})"
-            raise UnknownError(asked, f"switch {self._switch} at {self._url}", said, alarming=True)
+            raise UnknownError(asked, f"switch {self._switch} at {self.url}", said, alarming=True)
         document = self._json(answer.status_code, read, asked)
         return Reply(answer.status_code, document, _date(answer.headers.get("Date", "")))
 
@@ -129,7 +129,7 @@ class Api:
             if status >= 400:
                 return None
             said = "the answer isn't JSON"
-            raise UnknownError(asked, f"switch {self._switch} at {self._url}", said) from None
+            raise UnknownError(asked, f"switch {self._switch} at {self.url}", said) from None
 
     def close(self) -> None:
         if self._client is not None:

@@ -35,7 +35,7 @@ class Eos(Session):
     """One switch."""
 
     def __init__(self, name: str, api: Api, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
-        super().__init__(name, limits, confirm)
+        super().__init__(name, limits, api.url, confirm)
         self._api = api
 
     def close(self) -> None:

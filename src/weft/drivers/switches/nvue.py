@@ -45,7 +45,7 @@ class Nvue(Session):
         confirm: float = CONFIRM_SECONDS,
         apply: float = APPLY_SECONDS,
     ) -> None:
-        super().__init__(name, limits, confirm)
+        super().__init__(name, limits, api.url, confirm)
         self._api, self._apply_seconds = api, apply
         self._unfinished: str | None = None
         self._there: tuple[frozenset[str], float] | None = None

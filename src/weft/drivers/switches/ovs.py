@@ -73,7 +73,7 @@ class Ovs(Session):
     def __init__(
         self, name: str, database: OvsDatabase, limits: Limits, confirm: float = CONFIRM_SECONDS
     ) -> None:
-        super().__init__(name, limits, confirm)
+        super().__init__(name, limits, database.address, confirm)
         self._database = database
         self._lists: dict[str, frozenset[int]] = {}
 

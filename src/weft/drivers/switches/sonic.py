@@ -38,7 +38,7 @@ class Sonic(Session):
     keeps_names = False
 
     def __init__(self, name: str, api: Api, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
-        super().__init__(name, limits, confirm)
+        super().__init__(name, limits, api.url, confirm)
         self._api = api
         self._there: tuple[tuple[str, ...], float] | None = None
 

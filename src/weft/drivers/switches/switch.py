@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, SwitchState, inverse, joined
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
 from weft.model.ranges import Range
@@ -118,6 +119,7 @@ class Session(ABC):
     """What all vendors' switches have in common. Thread-safe.
 
     Args:
+        address: where it is reached; other processes of this host change what is there, too.
         monotonic, sleep: of `time`, for tests.
         confirm: seconds within which a change must be read back.
     """
@@ -128,11 +130,12 @@ class Session(ABC):
         self,
         name: str,
         limits: Limits,
+        address: str | None,
         confirm: float = CONFIRM_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.name, self.limits = name, limits
+        self.name, self.limits, self._address = name, limits, address
         self._confirm_seconds, self._monotonic, self._sleep = confirm, monotonic, sleep
         self._changing = threading.Lock()
         self._lock = threading.Lock()
@@ -192,7 +195,7 @@ class Session(ABC):
         recent: bool = False,
         save: bool = False,
     ) -> SwitchState:
-        with self._changing:
+        with turn(self._changing, self.name, self._address):
             known = self._recent() if recent else None
             before = known or self._fresh()
             batch = self._edited(edit, before)
