@@ -26,8 +26,8 @@ META = "linux-image-cloud-amd64"
 TOOLS = ("dropbear-bin", "libtomcrypt1", "libtommath1", "busybox-static")
 PROGRAMS = Path(__file__).with_name("programs")
 SCRIPTS = {"init.sh": "init", "leased.sh": "bin/leased"}
-DRIVERS = "virtio_pci virtio_net virtio_scsi virtio_blk sr_mod sd_mod isofs ext4 af_packet button evdev"
-"""What the guest's devices need; those that the kernel has built in have no module."""
+DRIVERS = "virtio_pci virtio_net virtio_scsi virtio_blk sr_mod sd_mod isofs ext4 af_packet button evdev 8021q"
+"""What the guest's devices and forged VLAN tags need; those that the kernel has built in have no module."""
 APPLETS = (
     "sh mount umount insmod ip ls cat sed awk grep cut head tr sort sleep ping wget hostname mkdir chmod cp nc ps kill "
     "poweroff dmesg mv id uname switch_root udhcpc"
