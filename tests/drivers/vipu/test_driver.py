@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,28 @@ def test_a_silent_machine_hides_no_other(bench: RealBench) -> None:
     for name in (one, two):
         driver._machines[name] = driver._machines[name].model_copy(update={"maintenance": "a fan"})
     assert [m.id for m in driver.marked(bench.scope.site, ())] == [one]
+
+
+def test_weft_and_cloud_init_may_make_everything_at_once(bench: RealBench) -> None:
+    """A controller that is slow to boot: both make what is missing, side by side, and neither fails of the other."""
+    errors: list[PermanentError] = []
+
+    def make_all(booted: Future[None]) -> None:
+        while not booted.done():
+            for resource in bench.wanted:
+                try:
+                    error = bench.driver.create(bench.scope, [resource], {})[resource.key].error
+                except TemporaryError:
+                    break  # it doesn't listen yet
+                if isinstance(error, PermanentError):
+                    errors.append(error)
+                if error is not None:
+                    break  # in order of dependencies, as the loop does
+
+    with ThreadPoolExecutor(1) as pool:
+        booted = pool.submit(bench.boot)
+        make_all(booted)
+        booted.result()  # cloud-init's own exit codes were 0
+    assert not errors
+    found = bench.driver.find(bench.scope, bench.wanted, {})
+    assert all(o.there and not o.differences for o in found.values())
