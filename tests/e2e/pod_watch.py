@@ -58,6 +58,11 @@ class PodWatch:
         )
         self._database.execute("SELECT pg_notify('weft_work', '')")
 
+    def repair(self) -> None:
+        """As `weft audit --repair` asks for it, which waits for its end."""
+        self._database.execute("UPDATE pod SET repair = true WHERE id = %s", [self.pod_id])
+        self.wake()
+
     def visited(self, seconds: float = 90.0) -> None:
         """Wake the loop and wait until a visit that began after this has ended."""
         token = int(self._pod()["token"])

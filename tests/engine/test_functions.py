@@ -385,6 +385,26 @@ def test_a_function_is_not_given_back_while_its_port_is_up(ufm: tuple[House, Ufm
     assert said.endswith("UFM shows no virtual port with it any more") and held(house) == {}
 
 
+def test_an_audit_finds_a_function_that_is_up_and_nobodys(ufm: tuple[House, UfmOfAHouse]) -> None:
+    """A server that the cloud has forgotten runs on: the next pod's function would have its GUID, too."""
+    house, manager = ufm
+    pod = house.ready(small("one"))
+    mac = port(pod).mac
+    assert mac is not None and house.service.audit(house.operator).findings == ()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert house.service.audit(house.operator).findings == ()
+    own = house.site.node_by_name[pod.nodes[0]].hcas_on("ib0")[0]
+    manager.strays.append(VirtualPort(f"{guid_of(mac):016x}", f"{own.port_guid:016x}"))
+    manager.strays.append(VirtualPort("0000000000005678", f"{own.port_guid:016x}"))
+    (found,) = house.service.audit(house.operator).findings
+    assert (found.category, found.subject) == ("foreign", f"{pod.nodes[0]}/{part(pod).vfs[0]}")
+    assert (
+        f"up behind {pod.nodes[0]}/{own.name}" in found.what
+        and "may run that the cloud forgot" in found.repair
+    )
+
+
 def test_a_stolen_guid_is_an_alarm_until_it_is_given_back(ufm: tuple[House, UfmOfAHouse]) -> None:
     """Who has a whole adapter gives one of its functions somebody else's GUID: UFM lets it into the partition."""
     house, manager = ufm

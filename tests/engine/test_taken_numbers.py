@@ -57,6 +57,28 @@ def test_a_number_taken_since_the_order_is_replaced(house: House, kind: str) -> 
     assert not house.store.capacity().used.vlans and not house.store.capacity().used.segments
 
 
+def test_a_number_is_nobodys_while_a_manager_that_was_away_has_it(house: House) -> None:
+    """It would bring the members of before back into the next pod's segment when it takes over."""
+    rail = house.site.fabrics["ib0"]
+    pod = house.order()
+    theirs = stranger(house, rail.physical_network, rail.segments.first)
+    for _ in range(40):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+        if house.store.find_pod(str(pod.id), None).taken is not None:
+            break
+    standby = house.fabric.manager("sm2")
+    standby.reachable = False
+    after = house.run(pod, PodState.READY)
+    assert after.plan.segment == rail.segments.first + 1
+    house.cloud.lose(theirs)
+    other = house.ready(ORDER.model_copy(update={"name": "other"}))
+    assert other.plan.segment == rail.segments.first + 2, "the standby may have the first one still"
+    with house.database.transaction() as tx:
+        stale = tx.rows("stale_numbers", fabric="ib0")
+    assert [(row["manager"], row["number"]) for row in stale] == [("sm2", rail.segments.first)]
+
+
 def test_a_release_asked_meanwhile_wins(house: House) -> None:
     """Nothing is recreated for a pod that nobody wants any more."""
     vlan = house.site.clouds["lab"].management

@@ -62,6 +62,7 @@ class UfmOfAHouse:
             transport=lambda address: httpx.MockTransport(self._answer),
             wait_seconds=0.3,
             proof_seconds=0.3,
+            quiet_seconds=0.0,
         )
 
     def _answer(self, request: httpx.Request) -> httpx.Response:

@@ -10,11 +10,14 @@ from uuid import UUID
 from weft.engine.findings import Findings, about
 from weft.engine.outside import Wire
 from weft.engine.ownerrecord import OwnerRecord
-from weft.model.fabric import PortSeen
+from weft.model.errors import WeftError
+from weft.model.fabric import PortSeen, Snapshot
 from weft.model.site import Site
+from weft.planning.fabric.functions import own_ports
 
 _NOT_WEFTS = "nothing: weft doesn't configure this fabric; see Neutron's port and its ML2 driver"
 _NOT_OURS = "nothing: it doesn't carry weft's mark; someone must look at it"
+_RUNS = "stop what runs there, or take the function's address off at its host: a server may run that the cloud forgot"
 
 Owned = Mapping[int, tuple[OwnerRecord, frozenset[str]]]
 """Number of a segment -> the live owner that has it, or is about to gain or lose it, and ids of its members."""
@@ -50,6 +53,7 @@ class WireAudit:
             if number in mine and number not in explained:
                 text = f"segment {segment or '(no name)'} is not weft's, but within weft's range"
                 self._add("foreign", "segment", words.text(number), text, repair=_NOT_OURS)
+        self._check_functions(snapshot)
         sick: set[UUID] = set()
         for port in sorted(snapshot.ports.values(), key=lambda p: p.port):
             if port.unread:
@@ -57,6 +61,24 @@ class WireAudit:
             else:
                 sick |= self._check_port(port)
         return sick
+
+    def _check_functions(self, snapshot: Snapshot) -> None:
+        """Nobody's virtual functions that are up: whoever gets one next would share its port with what runs there."""
+        held = frozenset[str]().union(*(members for _, members in self.owned.values()))
+        try:
+            up = snapshot.functions
+        except WeftError as error:
+            self._add("unknown", "membership", f"virtual functions of {self.fabric}", str(error))
+            return
+        names = own_ports(self.site, self.fabric) if up else {}
+        for port in sorted(up.keys() & names.keys() - held):
+            seen = snapshot.ports.get(port)
+            if seen is not None and seen.numbers & frozenset(self.released):
+                continue
+            ends = (self.site.port_by_id.get((self.fabric, p)) for p in sorted(up[port]))
+            behind = ", ".join(f"{end[0].name}/{end[1].name}" for end in ends if end) or "an unknown port"
+            text = f"no live pod holds virtual function {names[port]}, and its port is up behind {behind}"
+            self._add("foreign", "membership", names[port], text, id=port, repair=_RUNS)
 
     def _check_managers(self, wire: Wire) -> None:
         said = (f"{m.name}: {p}" for m in wire.status.managers for p in m.problems)

@@ -16,13 +16,14 @@ from weft.engine.records import ResourceRecord
 from weft.engine.release import ReadBack, Reader, make_receipt
 from weft.engine.renumber import renumber
 from weft.engine.verifier import Verdict, verify
-from weft.engine.visitor import Look, news_of, not_ready
+from weft.engine.visitor import Look, news_of, not_ready, seen_again
 from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.model.errors import TakenError, TemporaryError, WeftError
 from weft.model.fabric import Membership
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.receipt import Abandoned, Receipt
+from weft.model.resources import NetworkSpec, SegmentSpec
 from weft.ports.resources import Acceptance
 
 
@@ -142,8 +143,25 @@ class PodVisitor(PodBuilder):
         wait = walker.tear_down(wanted="present")
         if wait is not None:
             return Look(wait.delay)
+        self._give_up_number(held, taken)
         renumber(held, taken, held.world, held.site)
         return Look(0.0, held.pod.failures + 1)
+
+    def _give_up_number(self, held: HeldPod, taken: Taken) -> None:
+        """Segments that lose their number are read back as at a release: a manager that was away may have it still."""
+        records = held.resources()
+        network = next(r.resource.spec for r in records if r.key == taken.key)
+        number = network.segment if isinstance(network, NetworkSpec) else None
+        specs = {r.key: r.resource.spec for r in records if r.started_at is not None}
+        keys = {key for key, s in specs.items() if isinstance(s, SegmentSpec) and s.number == number}
+        if not keys:
+            return
+        with held.way.aside():
+            read = self._reader(held, ()).read_segments(keys)
+        if not read.over:
+            held.note(seen_again(read))
+            raise TemporaryError("give up a number", held.pod.site or "weft", read.reason())
+        held.keep_stale_numbers(read.stale)
 
     def _verify(self, held: HeldPod, left: Left | None) -> Look:
         """The first verdict; a port may come up a moment after its server: for a while it isn't called wrong."""

@@ -183,6 +183,15 @@ class Reader:
             tuple(self._of_fabric),
         )
 
+    def read_segments(self, keys: Collection[str]) -> ReadBack:
+        """What is left of these alone, of an owner that goes on with others."""
+        for record in self._records:
+            if record.key in keys:
+                self._fabric(record)
+        return ReadBack(
+            tuple(self._items), self._unclean, self._now(), frozenset(self._again), tuple(self._stale)
+        )
+
     def _clouds(self) -> None:
         """Things, guests and hosts."""
         places = {(r.resource.where, r.kind) for r in self._records if r.kind.row.home is not Home.FABRIC}

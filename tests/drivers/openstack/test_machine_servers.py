@@ -171,6 +171,39 @@ def test_a_machine_whose_use_ironic_does_not_tell_is_unknown(rig: Rig, lie: Repl
     assert [o.id for o in seen.occupants] == [SERVER] and why in seen.unknown and not seen.busy
 
 
+def test_an_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:
+    """PCI devices and bandwidths may be resource providers of their own, below the host's."""
+    row = {
+        "id": "root-9",
+        "hypervisor_hostname": "gpu09",
+        "hypervisor_type": "QEMU",
+        "state": "up",
+        "servers": [],
+    }
+    row |= {"service": {"host": "gpu09"}}
+    of = "GET /placement/resource_providers"
+    rig.cloud.lies = [
+        ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": [row]})),
+        ("GET /compute/os-hypervisors/root-9", Reply(200, {"hypervisor": row})),
+        (f"{of}/root-9/allocations", Reply(200, {"allocations": {}})),
+        (f"{of}/pci-9/allocations", Reply(200, {"allocations": {"left-over": {}}})),
+    ]
+    rig.cloud.children = {"root-9": ["pci-9"]}
+    seen = rig.facts.on_hosts(["gpu09"])["gpu09"]
+    assert [(o.id, o.nova, o.placement) for o in seen.occupants] == [("left-over", False, True)]
+    assert not seen.unknown
+    rig.cloud.asked.clear()
+    rig.facts.on_hosts(["gpu09"])
+    assert of not in rig.cloud.asked, "which they are is known for a while"
+    rig.cloud.lies[-1] = (f"{of}/pci-9/allocations", Reply(404, {"errors": [{"status": 404}]}))
+    assert rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "a device that is gone says nothing"
+    rig.cloud.children = {}
+    assert not rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "and is asked for anew"
+    rig.cloud.lies.append((of, Reply(200, {"resource_providers": []})))
+    rig.facts._trees = {}
+    assert "doesn't list root-9" in rig.facts.on_hosts(["gpu09"])["gpu09"].unknown
+
+
 def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:
     """Args: events: name, result, end of each, oldest first, each of an action of its own."""
     path = f"GET /compute/servers/{SERVER}/os-instance-actions"

@@ -38,6 +38,7 @@ class TinyCloud:
         lies: (pattern of method and path, reply); the first that fits is told.
         served: projects that Keystone gives weft's user tokens of, besides its own.
         narrow: tokens of these projects are shown things of their own project alone.
+        children: resource provider -> those of its devices.
         missing_for: tokens of these projects are told 404 of anything they ask for by its id.
         asked: method and path of each request.
         scopes: kind of scope of each token that was asked for.
@@ -50,11 +51,13 @@ class TinyCloud:
     served: set[str] = field(default_factory=set[str])
     narrow: set[str] = field(default_factory=set[str])
     missing_for: set[str] = field(default_factory=set[str])
+    children: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     def reset(self) -> None:
         """A group `default`, a compute service, and no lies."""
         self.lies, self.asked, self.scopes = [], [], []
         self.served, self.narrow, self.missing_for = set(), set(), set()
+        self.children = {}
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
         service = {"host": "gpu01", "binary": "nova-compute", "state": "up"}
         self.things = {"security_groups": [group], "services": [service]}
@@ -76,6 +79,9 @@ class TinyCloud:
             user = {"id": "u", "name": "weft", "domain": {"id": "default", "name": "Default"}}
             whole = {**token, "user": user, "project": {"id": project}, "catalog": [], "roles": []}
             return Reply(201, {"token": whole}, headers={"X-Subject-Token": project})
+        if path == "/placement/resource_providers" and (root := query.get("in_tree")):
+            tree = [*root, *self.children.get(root[0], ())]
+            return Reply(200, {"resource_providers": [{"uuid": i} for i in tree]})
         if path == "/v3/auth/projects":
             return Reply(200, {"projects": [{"id": p, "name": p} for p in sorted({PROJECT, *self.served})]})
         _, service, collection, *rest = path.split("/")

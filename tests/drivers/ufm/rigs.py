@@ -181,7 +181,7 @@ class UfmRig:
             agents=self.agents,
             transport=lambda address: Pair(self, address),
             wait_seconds=0.3,
-            **{"proof_seconds": 0.3, **more},
+            **{"proof_seconds": 0.3, "quiet_seconds": 0.0, **more},
         )
 
     def ports(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -710,6 +711,37 @@ def test_a_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: 
     assert told(VirtualPort(virtual[2:], own[2:]))[0] == {"not clean"}
     rig.foreign(KEY + 1, {virtual: "full"})  # weft gave it to another pod
     assert told(VirtualPort(virtual[2:], own[2:]))[0] == {"clean"}
+
+
+@pytest.mark.parametrize("agents", [True, False])
+def test_a_function_is_not_down_because_ufm_has_discovered_nothing(tmp_path: Path, agents: bool) -> None:
+    """A UFM that has just started answers, has its partitions, and shows no ports, or no virtual ones."""
+    rig = UfmRig(tmp_path, agents=agents)
+    virtual, own = format_guid(0x1234), rig.ports()[0]
+    wanted = behind(segment(KEY, [virtual]), virtual, own)
+    assert create(rig, wanted).error is None
+    rig.driver.delete(scope(), [wanted], {})
+    driver, inventory = rig.another_driver(quiet_seconds=0.2), rig.ufm.inventory
+
+    def told() -> tuple[str, str, tuple[str, ...]]:
+        items = driver.clean(spec(wanted), driver.snapshot()).items
+        mine = next(i for i in items if virtual in i.subject)
+        assert {i.result for i in items if i is not mine} == {"clean"}
+        return mine.result, mine.seen, mine.nodes
+
+    nodes = (rig.site.nodes[0].name,)
+    result, seen, on = told()
+    assert (result, on) == ("unknown", nodes) and "no virtual ports at all" in seen
+    time.sleep(0.25)
+    assert told()[0] == "clean", "it has shown none for long enough"
+    inventory.virtual = [VirtualPort("5678", rig.ports()[1][2:])]
+    assert told()[0] == "clean", "others' are shown, and this one isn't"
+    inventory.virtual = []
+    assert told()[0] == "unknown", "what was shown a moment ago was known"
+    inventory.virtual = [VirtualPort("5678", rig.ports()[1][2:])]
+    rig.blind(own)
+    result, seen, on = driver_blind = told()
+    assert (result, on) == ("unknown", nodes) and "nothing behind it" in seen, driver_blind
 
 
 def test_a_virtual_port_that_is_not_there_yet(rig: UfmRig) -> None:

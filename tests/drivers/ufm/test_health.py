@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.drivers.opensm.rigs import scope
 from tests.drivers.ufm.rigs import UfmRig, segment, spec
+from weft.drivers.ufm import inventory as module
 from weft.drivers.ufm.besides import besides
 from weft.drivers.ufm.inventory import (
+    Inventory,
     VirtualPort,
     alarm_text,
     read_ports,
@@ -27,6 +31,7 @@ from weft.model.livecheck import Weakness
 from weft.model.problem import ProblemKind
 from weft.model.resources import Status
 from weftlab.ufm import Dialect
+from weftlab.ufm.inventory import VirtualPort as VirtualPortOfUfm
 from weftlab.ufm.ufm import SAFE_SMCONF
 
 KEY = 0x101
@@ -127,6 +132,71 @@ def test_a_long_list_comes_in_pages(rig: UfmRig, monkeypatch: pytest.MonkeyPatch
     assert {h.port_guid for n in rig.site.nodes for h in n.hcas} <= {
         g for n in whole.nodes for g in n.port_guids
     }
+
+
+def virtual_ports(rig: UfmRig, count: int) -> list[int]:
+    """So many virtual ports behind the first adapter; their GUIDs."""
+    physical = rig.ports()[0][2:]
+    rig.ufm.inventory.virtual = [VirtualPortOfUfm(f"{n:016x}", physical) for n in range(1, count + 1)]
+    return list(range(1, count + 1))
+
+
+def of_page(number: int, rig: UfmRig, then: Callable[[], object], times: int = 1) -> None:
+    """Something happens right before a page of virtual ports is read, so many times."""
+    left = [times]
+
+    def before(request: httpx.Request) -> None:
+        if "vports" in str(request.url) and request.url.params["page_number"] == str(number) and left[0]:
+            left[0] -= 1
+            then()
+
+    rig.before = before
+
+
+@pytest.mark.parametrize("change", ["less", "more", "one for another"])
+def test_a_list_that_changes_between_its_pages_is_read_again(
+    rig: UfmRig, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Others are unplugged meanwhile: rows move up, and one falls between two pages."""
+    monkeypatch.setattr(module, "PAGE", 2)
+    guids, ports = virtual_ports(rig, 5), rig.ufm.inventory.virtual
+    first, new = ports[0], VirtualPortOfUfm(f"{9:016x}", ports[0].physical)
+
+    def happens() -> None:
+        if change != "more":
+            ports.remove(first)
+        if change != "less":
+            ports.insert(3, new)
+
+    of_page(2, rig, happens)
+    found = Inventory(rig.driver.rest).virtual().by_guid
+    assert set(found) >= {guids[2], *guids[3:]} and (9 in found) is (change != "less")
+
+
+def test_a_list_that_never_holds_still_is_unknown(rig: UfmRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAGE", 2)
+    virtual_ports(rig, 12)
+    of_page(2, rig, rig.ufm.inventory.virtual.pop, times=9)
+    with pytest.raises(UnknownError, match="the list changed during each of 4 readings"):
+        Inventory(rig.driver.rest).virtual()
+
+
+@pytest.mark.parametrize("name", ["num_of_pages", "total_resources"])
+def test_a_page_that_doesnt_say_how_many_there_are_is_not_the_list(
+    rig: UfmRig, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Nor is a page with fewer rows than it says."""
+    virtual_ports(rig, 3)
+    answers = iter(
+        [{"num_of_pages": 1, "total_resources": 3, "data": []} for _ in range(4)]
+        + [{n: 1 for n in ("num_of_pages", "total_resources") if n != name} | {"data": []}]
+    )
+    monkeypatch.setattr(rig.driver.rest, "get", lambda *_, **__: next(answers))
+    inventory = Inventory(rig.driver.rest)
+    with pytest.raises(UnknownError, match="changed during"):
+        inventory.virtual()
+    with pytest.raises(UnknownError, match="doesn't say how many rows"):
+        inventory.virtual()
 
 
 # -- alarms and unhealthy ports --------------------------------------------------------------------------------------

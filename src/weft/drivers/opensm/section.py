@@ -115,9 +115,9 @@ def base_section(
     unknown = {g: d.pkey for d in section.values() if d.mark not in asked for g in d.members}
     restored: list[WeftPartitionDocument] = []
     problems: list[str] = []
-    there = {d.mark for d in section.values()}
+    there = {(d.mark, d.pkey) for d in section.values()}
     for mark, spec in sorted(asked.items(), key=lambda item: item[1].pkey):
-        if mark in there:
+        if (mark, spec.pkey) in there:  # an old file may have it under a key that was given up since
             continue
         document = WeftPartitionDocument(pkey=spec.pkey, mark=mark, members=spec.members)
         if why := _why_not(document, section, unknown, foreign):

@@ -3,11 +3,12 @@
 Sources: Nova's api-ref "List Hypervisors Details" (`with_servers`: all projects and, unlike the listing of servers,
 including soft-deleted ones; hosts whose cell doesn't answer are omitted), "Servers - run an action: Instance
 Actions" (kept for deleted servers too, microversion 2.21; with events for the owner from 2.51), Placement's "List
-resource provider allocations".
+resource providers" (`in_tree`) and "List resource provider allocations".
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -28,6 +29,9 @@ STALE = 300.0
 """Seconds after which it is no longer used while a new one is read."""
 MOST_ACTIONS = 50
 """Number of actions read per server, newest first."""
+FRESH_TREE = 300.0
+"""Seconds for which the resource providers of a host are known: they change when its devices do."""
+_PLACEMENT = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
 UNREADABLE = (OutsideError, KeyError, TypeError, ValueError, AttributeError)
 """No answer, or one that Nova or Placement would not give."""
 _OFF_ITS_HOST = frozenset(
@@ -51,6 +55,7 @@ class OpenStackOccupants:
         self._renewal = threading.Lock()
         self._listed: tuple[float, Mapping[str, OnHost]] | None = None
         self._ids: dict[str, tuple[str, ...]] = {}
+        self._trees: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
         """The last listing; refreshed in the background once it is no longer `FRESH`."""
@@ -156,7 +161,7 @@ class OpenStackOccupants:
             for provider in ids:
                 row = _hypervisor(own, host, provider)
                 down = down or _down(row)
-                consumers = _consumers(own, host, provider)
+                consumers = self._consumers(own, host, provider)
                 seen.update((o.id, o) for o in _servers(row, consumers))
                 for consumer in consumers:
                     known = seen.get(consumer)
@@ -167,8 +172,17 @@ class OpenStackOccupants:
                     busy = use_of(own, host)
         except UNREADABLE as error:
             self._ids = {h: i for h, i in self._ids.items() if h != host}  # its id may have changed
+            self._trees = {p: t for p, t in self._trees.items() if p not in ids}
             return OnHost(tuple(seen[i] for i in sorted(seen)), unknown=_sentence(error), down=down)
         return OnHost(tuple(seen[i] for i in sorted(seen)), down=down, busy=busy)
+
+    def _consumers(self, own: Project, host: str, provider: str) -> list[str]:
+        """Who has an allocation of a host, or of one of its devices alone: they may be providers of their own."""
+        read_at, tree = self._trees.get(provider, (-math.inf, ()))
+        if time.monotonic() - read_at > FRESH_TREE:
+            tree = _tree(own, host, provider)
+            self._trees = {**self._trees, provider: (time.monotonic(), tree)}
+        return sorted({consumer for one in tree for consumer in _allocations(own, host, one)})
 
 
 def _hypervisor(own: Project, host: str, provider: str) -> Json:
@@ -179,10 +193,23 @@ def _hypervisor(own: Project, host: str, provider: str) -> Json:
     return row
 
 
-def _consumers(own: Project, host: str, provider: str) -> list[str]:
+def _tree(own: Project, host: str, provider: str) -> tuple[str, ...]:
+    """A host's provider, and those of its devices: Nova's of PCI devices and GPUs, Neutron's of bandwidths."""
+    asked = f"list the resource providers of host {host}"
+    answer = own.placement.ask(
+        asked, "GET", "/resource_providers", params={"in_tree": provider}, headers=_PLACEMENT
+    )
+    found = tuple(sorted(str(p["uuid"]) for p in own.placement.rows(asked, answer, "resource_providers")))
+    if provider not in found:
+        raise UnknownError(asked, "Placement", f"it doesn't list {provider}, the host's own")
+    return found
+
+
+def _allocations(own: Project, host: str, provider: str) -> list[str]:
     asked = f"list the allocations on host {host}"
-    headers = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
-    answer = own.placement.ask(asked, "GET", f"/resource_providers/{provider}/allocations", headers=headers)
+    answer = own.placement.ask(
+        asked, "GET", f"/resource_providers/{provider}/allocations", headers=_PLACEMENT
+    )
     return [str(consumer) for consumer in own.placement.part(asked, answer, "allocations")]
 
 

@@ -20,12 +20,12 @@ from weft.drivers.ufm.credentials import credentials_problems
 from weft.drivers.ufm.evidence import clean_items, default_problem, problems
 from weft.drivers.ufm.eyes import Eyes
 from weft.drivers.ufm.functions import function_problems
-from weft.drivers.ufm.inventory import Inventory, VirtualPort
+from weft.drivers.ufm.inventory import QUIET_SECONDS, Inventory, UfmPort
 from weft.drivers.ufm.observe import observe
 from weft.drivers.ufm.partitions import Listing, members_of
 from weft.drivers.ufm.rest import Rest, Transport
 from weft.drivers.ufm.settings import Settings, read_settings, ufm_weaknesses
-from weft.drivers.ufm.snapshot import MANAGER, UfmSnapshot
+from weft.drivers.ufm.snapshot import MANAGER, Later, UfmSnapshot
 from weft.drivers.ufm.usage import tight_ports
 from weft.drivers.ufm.versions import troubles
 from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
@@ -75,6 +75,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         transport: Transport = lambda _: None,
         wait_seconds: float = WAIT_SECONDS,
         proof_seconds: float = PROOF_SECONDS,
+        quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
         super().__init__(site, fabric, ledger, UfmSnapshot, "UFM")
         self._manager = site.fabrics[fabric].manager
@@ -82,7 +83,7 @@ class Ufm(OneByOne[UfmSnapshot]):
             [HttpAgent(a, self._manager) for a in self._manager.agents] if agents is None else list(agents)
         )
         self.rest = Rest(fabric, self._manager, transport)
-        self._eyes, self._inventory = Eyes(site, fabric, chosen), Inventory(self.rest)
+        self._eyes, self._inventory = Eyes(site, fabric, chosen), Inventory(self.rest, quiet_seconds)
         self._changer, self._wait = Changer(self.rest, proof_seconds), wait_seconds
 
     def close(self) -> None:
@@ -231,13 +232,15 @@ class Ufm(OneByOne[UfmSnapshot]):
         listing = self._changer.listing()
         wanted = self._ledger.wanted()
         looked = self._eyes.look() if self._eyes else None
-        ports = {} if looked else {p.guid: p for p in self._inventory.ports(hosts=True) if p.host}
+        ports = {} if looked else self._host_ports()
+        # One answer, or one error, for all who use the snapshot.
         virtual = SharedReading(lambda _: self._inventory.virtual())
+        hosts = SharedReading(lambda _: self._host_ports())
+        later = Later(lambda: virtual.get(math.inf), lambda: hosts.get(math.inf))
+        return UfmSnapshot(self._site, self._fabric, began, listing, looked, ports, later, wanted)
 
-        def once() -> Mapping[int, tuple[VirtualPort, ...]]:
-            return virtual.get(math.inf)  # one answer, or one error, for all who use the snapshot
-
-        return UfmSnapshot(self._site, self._fabric, began, listing, looked, ports, once, wanted)
+    def _host_ports(self) -> Mapping[int, UfmPort]:
+        return {p.guid: p for p in self._inventory.ports(hosts=True) if p.host}
 
     def _put(self, scope: Scope, resource: Resource) -> None:
         spec, mark = segment_of(resource), scope.mark(resource.key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from weft.drivers.ufm.functions import still_up
+from weft.drivers.ufm.functions import still_up, unproved
 from weft.drivers.ufm.partitions import members_of
 from weft.drivers.ufm.snapshot import UfmSnapshot
 from weft.drivers.wire.items import UNREAD_SHOWN, Plane, identity_items, wire_items
@@ -61,7 +61,8 @@ def clean_items(segment: SegmentSpec, seen: UfmSnapshot, alone: str) -> Iterator
     Args:
         alone: what UFM said when it was asked for this partition alone.
     """
-    number, members, up = segment.number, members_of(segment), still_up(segment, seen)
+    number, members = segment.number, members_of(segment)
+    up, unseen = still_up(segment, seen), unproved(segment, seen)
     partition = seen.listing.partitions.get(number)
     there = partition is not None or alone != "not there"
     said = "lists it" if partition else "doesn't list it"
@@ -74,13 +75,17 @@ def clean_items(segment: SegmentSpec, seen: UfmSnapshot, alone: str) -> Iterator
         whole=True,
     )
     listed = partition.members if partition else {}
+    for guid, (why, behind) in sorted(unseen.items()):
+        nodes = tuple(sorted({n for p in behind for n in nodes_of_port(seen.site, p)}))
+        yield EvidenceItem(MEMBER, f"{seen.named(guid)} {format_guid(guid)}", "unknown", why, nodes)
+    rest = [g for g in members if g not in unseen]
     if seen.looked:
-        yield from wire_items(seen.looked.wire, number, [g for g in members if seen.physical(g)])
-        for guid in members:
+        yield from wire_items(seen.looked.wire, number, [g for g in rest if seen.physical(g)])
+        for guid in rest:
             if not seen.physical(guid):
                 yield _member(guid, guid in listed, seen, up.get(guid, ()))
         return
-    for guid in members:
+    for guid in rest:
         yield from identity_items(seen.site, seen.where, guid, "UFM's inventory: ")
         yield _member(guid, guid in listed, seen, up.get(guid, ()))
     yield _elsewhere(number, members, seen)

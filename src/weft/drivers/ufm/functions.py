@@ -61,6 +61,19 @@ def _states(ports: list[VirtualPort]) -> str:
     return ", ".join(sorted({p.state for p in ports}))
 
 
+def unproved(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, tuple[str, tuple[int, ...]]]:
+    """GUIDs of former members that aren't shown anywhere, and may be up all the same: why, and the ports."""
+    mine = seen.site.fabrics[seen.fabric].segments
+    found: dict[int, tuple[str, tuple[int, ...]]] = {}
+    for member in segment.members:
+        guid, behind = parse_guid(member.port), tuple(sorted(map(parse_guid, member.behind)))
+        if not behind or guid in seen.virtual or any(k in mine for k in seen.listing.of_port.get(guid, ())):
+            continue
+        if why := seen.blind(behind):
+            found[guid] = why, behind
+    return found
+
+
 def still_up(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, tuple[int, ...]]:
     """GUIDs of former members that are up behind their own node, and in no partition of weft's range; the ports."""
     mine = seen.site.fabrics[seen.fabric].segments

@@ -6,7 +6,9 @@ adapter was replaced stays in the list with the old one's GUIDs and no peer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,6 +19,12 @@ from weft.model.ids import parse_guid
 
 PAGE = 2000
 MOST_PAGES = 500
+READINGS = 4
+"""How often a list is read whose pages don't fit together."""
+QUIET_SECONDS = 30.0
+_CLOSE = 4.0
+"""Between two readings there may be so many times the quiet time: UFM may have started anew in a longer one."""
+_COUNTS = ("num_of_pages", "total_resources", "filtered_resources")
 _NONE = ("", "N/A", "None")
 
 
@@ -66,6 +74,14 @@ class VirtualPort:
     @property
     def active(self) -> bool:
         return self.state.lower() == "active"
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualPorts:
+    """Virtual ports by their GUIDs. `unproved`: UFM shows none, and may not have discovered them yet."""
+
+    by_guid: Mapping[int, tuple[VirtualPort, ...]]
+    unproved: bool = False
 
 
 def read_virtual(rows: list[Any]) -> dict[int, tuple[VirtualPort, ...]]:
@@ -126,24 +142,46 @@ def unhealthy_text(row: Mapping[str, Any]) -> str:
 
 
 class Inventory:
-    """UFM's lists, read with each call. Everything raises `UnknownError`."""
+    """UFM's lists, read with each call. Everything raises `UnknownError`.
 
-    def __init__(self, rest: Rest) -> None:
-        self._rest = rest
+    Args:
+        quiet: seconds for which UFM must have shown no virtual ports at all before there are none: after its start it
+            answers, and has discovered nothing yet.
+    """
+
+    def __init__(self, rest: Rest, quiet: float = QUIET_SECONDS) -> None:
+        self._rest, self._quiet = rest, quiet
+        self._lock = threading.Lock()
+        self._empty: tuple[float, float] | None = None
 
     def ports(self, hosts: bool = False) -> list[UfmPort]:
         """Args: hosts: only those of hosts."""
         query = {"sys_type": "Computer"} if hosts else {}
         try:
-            return read_ports(list(self._pages("ports", query)))
+            return read_ports(self._pages("ports", query))
         except (ValueError, TypeError, AttributeError) as error:
             raise UnknownError("read the ports", "UFM", f"a row that is no port: {error}") from error
 
-    def virtual(self) -> dict[int, tuple[VirtualPort, ...]]:
+    def virtual(self) -> VirtualPorts:
+        rows: list[Any] | None = None
         try:
-            return read_virtual(list(self._pages("vports", {})))
+            rows = self._pages("vports", {}, twice=True)
+            return VirtualPorts(read_virtual(rows), not rows and not self._are_none())
         except (ValueError, TypeError, AttributeError) as error:
             raise UnknownError("read the virtual ports", "UFM", f"a row that is none: {error}") from error
+        finally:
+            if rows != []:
+                with self._lock:
+                    self._empty = None
+
+    def _are_none(self) -> bool:
+        """UFM shows none now: whether it has for long, in readings that follow each other closely."""
+        now = time.monotonic()
+        with self._lock:
+            first, last = self._empty or (now, now)
+            first = first if now - last <= _CLOSE * self._quiet else now
+            self._empty = first, now
+        return now - first >= self._quiet
 
     def topology(self) -> ObservedFabric:
         return topology(self.ports())
@@ -167,21 +205,58 @@ class Inventory:
         rows = cast(list[Any], document) if isinstance(document, list) else []
         return [cast(dict[str, Any], r) for r in rows if isinstance(r, dict)]
 
-    def _pages(self, what: str, query: Mapping[str, str]) -> Iterator[Any]:
-        """Every row; a UFM that doesn't page answers with all of them at once."""
+    def _pages(self, what: str, query: Mapping[str, str], twice: bool = False) -> list[Any]:
+        """Every row. A list that changes while its pages are read is read again: a row may have moved to one that was
+        read already.
+
+        Args:
+            twice: until two readings of several pages are the same, as one row may have come while another went.
+        """
+        before: list[Any] | None = None
+        for _ in range(READINGS):
+            rows = self._once(what, query)
+            if rows is not None and (not twice or len(rows) <= PAGE or rows == before):
+                return rows
+            before = rows
+        raise UnknownError(f"read the {what}", "UFM", f"the list changed during each of {READINGS} readings")
+
+    def _once(self, what: str, query: Mapping[str, str]) -> list[Any] | None:
+        """Every row; a UFM that doesn't page answers with all of them at once. None: the pages don't fit together."""
+        found: list[Any] = []
+        told: set[tuple[int, ...]] = set()
         for number in range(1, MOST_PAGES + 1):
             document = self._rest.get(f"/resources/{what}", **query, page_number=str(number), rpp=str(PAGE))
             if isinstance(document, list):
-                yield from cast(list[Any], document)
-                return
+                return cast(list[Any], document)
             page = cast(dict[str, Any], document) if isinstance(document, dict) else {}
-            rows = page.get("data")
+            rows, counts = page.get("data"), [page.get(n) for n in _COUNTS if n in page]
             if not isinstance(rows, list):
                 raise UnknownError(f"read the {what}", "UFM", "a page without rows")
-            yield from cast(list[Any], rows)
-            if number >= int(page.get("num_of_pages") or 1):
-                return
+            if page.get("num_of_pages") is None or len(counts) < 2:
+                raise UnknownError(
+                    f"read the {what}", "UFM", "a page that doesn't say how many rows there are"
+                )
+            found += cast(list[Any], rows)
+            pages, *totals = (int(cast(Any, n)) for n in counts)
+            told.add((pages, *totals))
+            if number >= pages:
+                whole = len(told) == 1 and len(found) in totals
+                return found if whole and (pages <= 1 or not _twice(found)) else None
         raise UnknownError(f"read the {what}", "UFM", f"more than {MOST_PAGES} pages of {PAGE}")
+
+
+def _twice(rows: list[Any]) -> bool:
+    """Whether a row is there twice. Virtual ports without a GUID can't be told apart."""
+    known: set[tuple[str, ...]] = set()
+    for row in rows:
+        if "virtual_port_guid" in row and not int(row["virtual_port_guid"] or "0", 16):
+            continue
+        names = ("name", "virtual_port_guid", "port_guid", "virtual_port_lid")
+        one = tuple(str(row.get(n)) for n in names)
+        if one in known:
+            return True
+        known.add(one)
+    return False
 
 
 def _port(row: dict[str, Any]) -> UfmPort:

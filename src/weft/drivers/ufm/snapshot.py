@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 from weft.drivers.ufm.eyes import Looked
-from weft.drivers.ufm.inventory import UfmPort, VirtualPort
+from weft.drivers.ufm.inventory import UfmPort, VirtualPort, VirtualPorts
 from weft.drivers.ufm.partitions import Listing
 from weft.drivers.wire.items import port_seen
 from weft.drivers.wire.places import LeafPort, Where, machine_places
@@ -20,6 +21,14 @@ from weft.planning.fabric.check import Outsiders, manager_ports, nodes_of_port, 
 
 MANAGER = "ufm"
 """UFM's name among a fabric's managers: it is one, whichever node is active."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What is read once somebody asks for it: UFM's virtual ports, and its rows of host ports by their GUIDs."""
+
+    virtual: Callable[[], VirtualPorts]
+    hosts: Callable[[], Mapping[int, UfmPort]]
 
 
 class UfmSnapshot(Snapshot):
@@ -41,11 +50,11 @@ class UfmSnapshot(Snapshot):
         listing: Listing,
         looked: Looked | None,
         inventory: Mapping[int, UfmPort],
-        virtual: Callable[[], Mapping[int, tuple[VirtualPort, ...]]],
+        later: Later,
         wanted: Mapping[Mark, SegmentSpec],
     ) -> None:
         self.site, self.listing, self.looked, self.inventory = site, listing, looked, inventory
-        self._read_virtual = virtual
+        self._later = later
         self.wanted = {spec.number: mark for mark, spec in wanted.items()}
         configured = Configured(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
         super().__init__(fabric, began, configured, self._ports)
@@ -53,7 +62,33 @@ class UfmSnapshot(Snapshot):
     @property
     def virtual(self) -> Mapping[int, tuple[VirtualPort, ...]]:
         """Raises `UnknownError` if UFM can't be asked."""
-        return self._read_virtual()
+        return self._later.virtual().by_guid
+
+    @property
+    def functions(self) -> Mapping[str, frozenset[str]]:
+        if not any(h.vfs for n in self.site.nodes for h in n.hcas_on(self.fabric)):
+            return {}  # nobody asks for virtual ports where there are none
+        up = {guid: [v for v in shown if v.active] for guid, shown in self.virtual.items()}
+        return {format_guid(g): frozenset(format_guid(v.physical) for v in vs) for g, vs in up.items() if vs}
+
+    def blind(self, behind: Collection[int]) -> str:
+        """Why a virtual port that isn't shown behind these ports may be there all the same; empty: it isn't.
+
+        UFM shows no more than it has discovered: the ports themselves must be up, and it must show some virtual port.
+        """
+        found, ports = self._later.virtual(), self._later.hosts()  # in this order
+        for guid in sorted(behind):
+            port = ports.get(guid)
+            if port is None or not port.active:
+                how = (
+                    f"shows {self.named(guid)} as {port.state}"
+                    if port
+                    else f"doesn't list {self.named(guid)}"
+                )
+                return f"UFM {how}, and nothing behind it"
+        return (
+            "UFM shows no virtual ports at all: it may not have discovered them yet" if found.unproved else ""
+        )
 
     @property
     def tables(self) -> Mapping[int, PortTable]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 
 from weft.model.ids import format_guid
-from weft.model.site import MOST_VFS, Hca, Node
+from weft.model.site import MOST_VFS, Hca, Node, Site
 
 _LOCAL = 0x02
 """First byte of a locally administered unicast MAC address (IEEE 802-2014 §8.4)."""
@@ -46,6 +46,18 @@ def guid_of(mac: str) -> int:
     """Port GUID of an InfiniBand function with this MAC address."""
     whole = bytes.fromhex(mac.replace(":", ""))
     return int.from_bytes((*whole[:3], 0, 0, *whole[3:]), "big")
+
+
+def own_ports(site: Site, fabric: str) -> dict[str, str]:
+    """Id of the port that each virtual function of a fabric has of its own -> `node/adapter/number`."""
+    if not site.fabrics[fabric].type.row.function_ports:
+        return {}
+    hcas = ((node, hca) for node in site.nodes for hca in node.hcas_on(fabric))
+    return {
+        format_guid(guid_of(mac_of(hca, number))): f"{node.name}/{named(hca, number)}"
+        for node, hca in hcas
+        for number in range(hca.vfs)
+    }
 
 
 def adapter_at(node: Node, slot: str) -> str | None:
