@@ -112,13 +112,14 @@ def test_members_reach_each_other_and_no_stranger_through_power_cycles_too(
 
 def test_a_whole_debian_is_set_up_by_its_cloud_init(lab: Lab, people: People, key: Path) -> None:
     """By DHCP, since cloud-init believes Nova's network_data.json. Without RDMA, whose adapters no guest has. It mounts
-    the pod's share from its port on the storage network, through its VLAN on the switches; nobody else does.
+    the pod's share from its port on the storage network, through its VLAN on the switches; nobody else does. And an
+    export of the site's.
     """
     environment.install_packages(debian.PACKAGES, print)
     upload(lab.layout, **debian.image_of(debian.ensure(lab.layout.cache, print)))
     more = {"image": debian.NAME, "fabric": "none", "data": f'"{CLOUD_CONFIG}"'}
     tenant = people("team-a")
-    mine = ordered(tenant, key, "whole", 1, storage="[{share: data, size: 1GiB, mount: /data}]", **more)
+    mine = ordered(tenant, key, "whole", 1, storage=STORAGE, **more)
     door, [address] = Door(lab_ovs(lab.layout), key), list(mine.addresses.values())
     with door.into(mine):
         told = door.awaited(address, "cloud-init status --wait --long; cat /etc/told", BOOT)
@@ -126,10 +127,13 @@ def test_a_whole_debian_is_set_up_by_its_cloud_init(lab: Lab, people: People, ke
         log = "cat /var/log/weft-storage.log"
         told = door.awaited(address, f"timeout 120 sh -c '{MOUNTED}'; findmnt -rn /data; {log}", BOOT)
         assert "/data 10.79.0.2:" in told and "vers=4.2" in told, told
-        door.awaited(address, "echo from the guest > /data/text; sync", BOOT)
+        door.awaited(address, "echo from the guest | tee /data/text > /home/weft/text; sync", BOOT)
+        assert "/home/weft 10.79.0.2:/home" in door.awaited(address, "findmnt -rn /home/weft", BOOT)
         told = door.awaited(address, "ip -o -4 address show", BOOT)
         assert _storage_address(lab, tenant, "whole") in told, told
-    assert [f.read_text() for f in (folder(lab.layout) / "exports").glob("*/text")] == ["from the guest\n"]
+    nas = folder(lab.layout)
+    texts = (nas / "home" / "text", *(nas / "exports").glob("*/text"))
+    assert [f.read_text() for f in texts] == ["from the guest\n"] * 2
     assert VLAN in plugged(lab).values()
     assert tenant.weft("pod", "release", "whole", "--wait").code == 0
     receipt = tenant.weft("pod", "receipt", "whole", "--json").json["receipt"]
@@ -182,6 +186,7 @@ NEIGHBOUR = "10.79.0.253"
 """On the storage network; no port has it."""
 BOOT = 420
 """Seconds for a whole Debian without hardware virtualization, on a busy machine."""
+STORAGE = "[{share: data, size: 1GiB, mount: /data}, {export: home, mount: /home/weft}]"
 MOUNTED = "until findmnt -t noautofs /data; do sleep 1; done"
 
 

@@ -102,8 +102,8 @@ def addresses(cloud: Connection, pod: dict[str, Any]) -> list[str]:
 def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
     storage_lab: Lab, tenant: Person, tmp_path: Path
 ) -> None:
-    """Only the pod's own addresses mount its share; after the release nobody does, and what was written is there for
-    the next pod that uses it."""
+    """Only the pod's own addresses mount its share; after the release nobody does, nor goes on with a file that is
+    open, and what was written is there for the next pod that uses it."""
     nas = folder(storage_lab.layout)
     cloud, admin = connection(storage_lab, "team-a"), connection(storage_lab, "operator")
     pod = order(tenant, "first", 2, SHARE % ", keep: true", VOLUME % "")
@@ -124,7 +124,13 @@ def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
         assert first.write(where, "text", text) and second.read(where, "text") == text.read_text()
     with client(nas, STRANGER) as stranger:
         assert stranger.files(where) is None
-    receipt = release(tenant, "first")
+    (nas / "exports" / where.rpartition("/")[2] / "large").write_bytes(bytes(64 << 20))
+    with client(nas, f"{own[0]}/{PREFIX}") as first, first.reading(where, "large") as reading:
+        assert reading.stdout is not None and len(reading.stdout.read(4096)) == 4096
+        receipt = release(tenant, "first")
+        # Of what it has open it gets what was on its way, and no more.
+        rest, why = reading.communicate(timeout=60)
+        assert len(rest) < (32 << 20), why
     assert receipt["clean"]
     kept = [i for i in receipt["items"] if i["result"] == "kept"]
     assert [i["subject"] for i in kept] == [f"first-data {share['id']}"]

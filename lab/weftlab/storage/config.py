@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft.model.site import Site, Storage
+from weft.model.site import NfsExport, Site, Storage
 from weftlab import config
 from weftlab.config import Sections
 from weftlab.layout import Layout
@@ -12,7 +12,13 @@ from weftlab.layout import Layout
 NETWORK, CIDR, FILER, VLAN = "storage", "10.79.0.0/24", "10.79.0.2", 2901
 """The site's storage network: name, subnet, the filer's address, and a VLAN of those that weft doesn't give out."""
 SHARE_TYPE = "nas"
-OFFER = Storage(network=NETWORK, shares=True, share_type=SHARE_TYPE, volumes=True)
+OFFER = Storage(
+    network=NETWORK,
+    shares=True,
+    share_type=SHARE_TYPE,
+    volumes=True,
+    exports={"home": NfsExport(location=f"{FILER}:/home")},
+)
 NFS_PORT = 2049
 """In the filer's own network namespace."""
 

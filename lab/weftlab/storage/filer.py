@@ -34,7 +34,10 @@ MNT_Port = 0; }}
 NFSv4 {{ RecoveryBackend = fs; RecoveryRoot = {folder}/recovery; Grace_Period = 5; Lease_Lifetime = 60; \
 Graceless = true; Minor_Versions = 0,1,2; Only_Numeric_Owners = true; }}
 LOG {{ Default_Log_Level = EVENT; }}
+EXPORT {{ Export_Id = 99; Path = {folder}/home; Pseudo = /home; Protocols = 4; Transports = TCP; SecType = sys; \
+Squash = No_Root_Squash; Access_Type = RW; FSAL {{ Name = VFS; }} }}
 """
+"""With an export that the site has, for everybody on the network."""
 
 
 def packages() -> dict[str, str]:
@@ -45,7 +48,7 @@ def packages() -> dict[str, str]:
 
 def write(folder: Path, address: str, port: int) -> None:
     """Folders and Ganesha's configuration without exports, which are in `exports.conf` beside it."""
-    for name in ("exports", "recovery", "shares"):
+    for name in ("exports", "home", "recovery", "shares"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "head.conf").write_text(HEAD.format(folder=folder, address=address, port=port))
 
@@ -121,6 +124,17 @@ class Client:
 
     def read(self, location: str, name: str, port: int = 2049) -> str:
         return self._run(["nfs-cat", f"{_url(location)}/{name}?version=4&nfsport={port}"]).stdout
+
+    @contextmanager
+    def reading(self, location: str, name: str, port: int = 2049) -> Generator[subprocess.Popen[bytes]]:
+        """A program that has opened a file and gets on as its output is read."""
+        url = f"{_url(location)}/{name}?version=4&nfsport={port}"
+        inside = ["nsenter", f"--net={self._space}", "nfs-cat", url]
+        with subprocess.Popen(inside, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def _nfs(self, command: str, location: str, port: int) -> subprocess.CompletedProcess[str]:
         return self._run([command, f"{_url(location)}?version=4&nfsport={port}"])
