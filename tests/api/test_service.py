@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from httpx import Client
 from keystoneauth1 import discover, session
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -16,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from tests.helpers.doors import ORDER, DoorsHouse
+from tests.helpers.waiting import wait_for
 from weft.api.app import create_app
 from weft.api.edge import RequestIdFilter
 from weft.model.errors import (
@@ -33,7 +37,8 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.errortable import from_problem
-from weft.testing.callers import by
+from weft.ports.cloud import Caller
+from weft.testing.callers import by, tokens
 from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
 
@@ -104,6 +109,47 @@ def test_an_unreachable_keystone_is_a_503(still_api: Client, identity: FakeIdent
     answer = still_api.get("/v1/pods")
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:weft:problem:unknown")
     assert "inside.example" not in answer.text
+
+
+class HangingIdentity(FakeIdentity):
+    """Of a Keystone that answers nothing before `end` is set; what it has said before is remembered."""
+
+    def __init__(self) -> None:
+        super().__init__(tokens())
+        self.asked = 0
+        self.end = threading.Event()
+
+    def remembered(self, token: str) -> Caller | None:
+        return self.tokens.get(token)
+
+    def check(self, token: str) -> Caller:
+        self.asked += 1
+        self.end.wait(30)
+        return super().check(token)
+
+
+def test_a_keystone_that_hangs_holds_up_nobody_whom_it_knows(
+    server: tuple[FastAPI, str], still_doors: DoorsHouse
+) -> None:
+    """More random tokens than there are threads: health, metrics and known callers are answered as ever."""
+    identity = HangingIdentity()
+    still_doors.stand_behind(server[0], identity)
+    known, strangers = by("a-member"), [by(f"random-{n}") for n in range(60)]
+    with (
+        Client(base_url=server[1], timeout=60, trust_env=False) as client,
+        ThreadPoolExecutor(len(strangers)) as pool,
+    ):
+        asking = [pool.submit(client.get, "/v1/pods", headers=one) for one in strangers]
+        try:
+            registry = server[0].state.metrics.registry
+            gauge = "weft_api_requests_in_flight"
+            wait_for(lambda: registry.get_sample_value(gauge) >= len(strangers))
+            for path in ("/readyz", "/metrics", "/v1/pods", "/v1/capacity"):
+                assert client.get(path, headers=known, timeout=10).status_code == 200
+            assert not any(one.done() for one in asking)
+        finally:
+            identity.end.set()
+        assert {one.result().status_code for one in asking} == {401}
 
 
 def test_keystoneauth_discovers_the_api(still_api: Client) -> None:

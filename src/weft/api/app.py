@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI, Response
 from fastapi import Request as HttpRequest
 from fastapi.exceptions import RequestValidationError
@@ -42,6 +43,12 @@ from weft.model.sitefile import SiteDocument
 from weft.model.siteparts import PartsQuestion
 from weft.ports.cloud import Identity
 
+STRANGERS = 20
+"""Tokens that Keystone is asked about at a time. Threads of their own: while it hangs, or is asked about thousands of
+random ones, callers that it has vouched for are answered.
+"""
+WATCHERS = 4
+"""Requests for health and metrics at a time, in threads of their own: they are answered however busy the verbs are."""
 _PLAIN = {
     404: "no such path; /openapi.json lists all",
     405: "method not supported for this path",
@@ -82,6 +89,8 @@ def create_app(
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
     app.state.waiting = WaitingRoom()
+    app.state.strangers = CapacityLimiter(STRANGERS)
+    app.state.watchers = CapacityLimiter(WATCHERS)
     own = (versions, pods, capacity, networks, siteresources, operator)
     for router in (*(one.router for one in own), *more):
         app.include_router(router)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar, cast
 
 import anyio
+from anyio import to_thread
 from fastapi import Depends, Response
 from fastapi import Request as HttpRequest
 from fastapi.security import APIKeyHeader
@@ -52,7 +53,9 @@ async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]
         raise UnauthenticatedError("no token: authenticate with Keystone and send the token as X-Auth-Token")
     identity = cast(Identity, http.app.state.identity)
     try:
-        caller = identity.remembered(token) or await run_in_threadpool(identity.check, token)
+        caller = identity.remembered(token) or await to_thread.run_sync(
+            identity.check, token, limiter=http.app.state.strangers
+        )
     except WeftError as error:
         raise redact.error(error) from error  # an unauthenticated caller is no operator
     http.state.caller = caller

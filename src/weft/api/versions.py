@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from anyio import to_thread
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -50,14 +51,15 @@ async def healthz() -> Response:
 
 
 @router.get("/readyz", response_model=Health, responses={503: {"model": Health}})
-def readyz(verbs: Backend) -> Response:
+async def readyz(http: HttpRequest, verbs: Backend) -> Response:
     """Readiness: 503 if it can't work, naming the failing part."""
-    health = verbs.health()
+    health = await to_thread.run_sync(verbs.health, limiter=http.app.state.watchers)
     return answer(health, 200 if health.ready else 503)
 
 
 @router.get("/metrics", response_class=Response)
-def metrics(http: HttpRequest) -> Response:
+async def metrics(http: HttpRequest) -> Response:
     """Prometheus metrics; counts only, no tenant data."""
     registry = cast(Metrics, http.app.state.metrics).registry
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    text = await to_thread.run_sync(generate_latest, registry, limiter=http.app.state.watchers)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
