@@ -242,6 +242,8 @@ def test_errors_are_declared_as_they_are_sent(still_api: Client) -> None:
         ("POST", "/v1/nodes/gpu01/quarantine", "DELETE, PUT"),
         ("PATCH", "/v1/audit", "GET, POST"),
         ("POST", "/v1/pods/x/receipt", "GET"),
+        ("POST", "/v1/", "GET"),
+        ("POST", "/openapi.json", "GET, HEAD"),
     ],
 )
 def test_a_wrong_method_is_told_the_right_ones(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+from uuid import UUID
+
 import psycopg
 import pytest
 from httpx import Client
@@ -9,7 +12,10 @@ from httpx import Client
 from tests.helpers.doors import ORDER, DoorsHouse
 from weft.generate.receipts import verify
 from weft.model.ids import format_guid
+from weft.model.views import MOST_EVENTS
 from weft.testing.callers import by
+
+EVENT: dict[str, Any] = {"type": "step", "message": "something", "key": None}
 
 
 def test_a_pod_is_ordered_seen_and_released(api: Client, doors: DoorsHouse) -> None:
@@ -45,6 +51,27 @@ def test_events_come_after_a_sequence(api: Client, doors: DoorsHouse) -> None:
     later = api.get(f"/v1/pods/train/events?after={first[-1]['sequence']}").json()["events"]
     assert later
     assert min(e["sequence"] for e in later) > first[-1]["sequence"]
+
+
+def test_more_events_than_an_answer_has_come_in_pages(api: Client, doors: DoorsHouse) -> None:
+    """`next` is the `after` of the next one, and isn't there when there is none."""
+    pod = UUID(api.post("/v1/pods", json=ORDER).json()["id"])
+    begun = len(api.get("/v1/pods/train/events").json()["events"])
+    with doors.database.transaction() as tx:
+        tx.many("insert_event", [{**EVENT, "owner_id": pod, "at": tx.now()}] * (MOST_EVENTS + 1 - begun))
+    first = api.get("/v1/pods/train/events").json()
+    assert (len(first["events"]), first["next"]) == (MOST_EVENTS, first["events"][-1]["sequence"])
+    rest = api.get(f"/v1/pods/train/events?after={first['next']}").json()
+    assert len(rest["events"]) == 1 and "next" not in rest
+
+
+def test_whatever_changes_a_pod_answers_its_generation(api: Client, doors: DoorsHouse) -> None:
+    """As `ETag`, with and without waiting."""
+    lease = {"end": "2027-01-02T00:00:00Z"}
+    made = api.post("/v1/pods", json={**ORDER, "lease": lease})
+    extended = api.post("/v1/pods/train/extend", json={"until": "2027-01-03T00:00:00Z"})
+    released = api.post("/v1/pods/train/release")
+    assert [one.headers["etag"] for one in (made, extended, released)] == ['"1"', '"2"', '"2"']
 
 
 def test_waiting_for_events_ends_without_any(api: Client, doors: DoorsHouse) -> None:
@@ -131,6 +158,10 @@ def test_another_projects_pods_are_not_listed(api: Client) -> None:
     assert api.get("/v1/pods", headers=by("b-member")).json() == {"pods": []}
     assert api.get("/v1/pods?all_projects=true", headers=by("b-member")).status_code == 403
     assert api.get("/v1/pods", headers=by("operator")).json() == {"pods": []}
+    other = api.get("/v1/pods?project=id-of-team-b")
+    assert (other.status_code, other.json()["errors"][0]["field"]) == (400, "project")
+    assert "must be omitted without all_projects" in other.json()["detail"]
+    assert len(api.get("/v1/pods?project=id-of-team-a").json()["pods"]) == 1
     for who in ("operator", "system-admin", "system-reader"):
         seen = api.get("/v1/pods?all_projects=true", headers=by(who))
         assert [p["name"] for p in seen.json()["pods"]] == ["train"]

@@ -145,6 +145,14 @@ def test_output_into_a_closed_pipe_is_no_error(desk: Desk) -> None:
     assert done.stdout.startswith("NAME")
 
 
+def test_an_error_as_json_into_a_closed_pipe_keeps_its_code(desk: Desk) -> None:
+    """Nothing of Python's own at the end, and not its code 120."""
+    command = f"{sys.executable} -m weft.cli.main --os-cloud a-member pod show nix --json"
+    script = f"set -o pipefail; {command} | true"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "weft: there is no pod 'nix' in this project\n")
+
+
 def test_findings_of_an_audit_are_exit_code_1(desk: Desk) -> None:
     """Found: 1; all repaired or none there: 0."""
     desk.weft("pod", "create", "-f", desk.pod_file())

@@ -18,12 +18,12 @@ from uuid import UUID
 import pytest
 
 from tests.helpers.desk import Desk
+from tests.helpers.waiting import wait_for
 from weft.cli.common import Json, client_of
 from weft.cli.follow import READY, End, PlainProgress, follow
-from weft.engine.records import FoundPod
-from weft.model.errors import TemporaryError
+from weft.model.errors import UnknownError
 from weft.model.resources import Kind
-from weft.model.views import EventView
+from weft.model.views import MOST_EVENTS
 from weft.testing.cloud import Fault
 
 
@@ -159,8 +159,7 @@ def test_a_bad_pod_file_is_told_with_its_line(desk: Desk, text: str, says: tuple
 
 def test_the_pod_file_may_come_from_stdin(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """`-f -` reads it."""
-    text = Path(desk.pod_file()).read_text()
-    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(desk.pod_file()).read_bytes())))
     assert desk.weft("pod", "plan", "-f", "-").code == 0
 
 
@@ -186,22 +185,60 @@ def test_offline_and_site_go_together(desk: Desk) -> None:
     assert desk.weft("pod", "plan", "-f", desk.pod_file(), "--site", "s.yaml", cloud=None).code == 2
 
 
-def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def _away(desk: Desk, pod: UUID, asked: int) -> None:
+    """Nobody's token can be checked: from the middle of a wait, `asked` requests after the start, to the end of the
+    next one.
+    """
+    identity = desk.keystone.identity
+    wait_for(lambda: identity.requests >= asked + 3)  # events, the pod, and events that aren't there yet
+    identity.error = UnknownError("check a token", "keystone", "no answer", delay=0.05)
+    desk.house.store.note_event(pod, "step", "something", None)
+    wait_for(lambda: identity.requests >= asked + 5)
+    identity.error = None
+
+
+def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk) -> None:
     """The API is away for a moment in the middle of --wait; it is told once."""
-    pod = _stuck_pod(desk)
-    events, refused = desk.house.store.events, list[int]()
-
-    def perhaps(pod: UUID, after: int) -> list[EventView]:
-        if len(refused) < 3:
-            refused.append(after)
-            raise TemporaryError("ask the database", "postgresql", "no answer in time", delay=0.05)
-        return events(pod, after)
-
-    monkeypatch.setattr(desk.house.store, "events", perhaps)
+    pod, asked = _stuck_pod(desk), desk.keystone.identity.requests
     lines: list[str] = []
+
+    def meanwhile() -> None:
+        _away(desk, UUID(pod["id"]), asked)
+        desk.house.finish("train")
+
+    assert _follow(desk, pod, lines, meanwhile).pod["state"] == "READY"
+    assert len([line for line in lines if "Keystone" in line]) == 1
+
+
+def test_following_survives_that_the_api_is_away(desk: Desk) -> None:
+    """`events --follow` tells of it once and goes on, to the last event."""
+    desk.house.break_servers()
+    pod, asked = UUID(_stuck_pod(desk)["id"]), desk.keystone.identity.requests
+
+    def act() -> None:
+        _away(desk, pod, asked)
+        desk.house.finish("train")
+
+    other = threading.Thread(target=act)
+    other.start()
+    followed = desk.weft("pod", "events", "train", "--follow", cloud="operator")
+    other.join()
+    assert (followed.code, "something" in followed.out) == (0, True)
+    assert "FAILED" in followed.out.splitlines()[-1]
+    assert len(followed.err.splitlines()) == 1 and "Keystone" in followed.err
+
+
+def test_every_event_of_a_long_life_is_shown(desk: Desk) -> None:
+    """Also those beyond the first answer; a release with --wait begins after the last one."""
+    pod = UUID(_stuck_pod(desk)["id"])
+    row: Json = {"owner_id": pod, "at": desk.house.clock.now(), "type": "step", "message": "old", "key": None}
+    with desk.house.database.transaction() as tx:
+        tx.many("insert_event", [row] * (MOST_EVENTS + 10))
+    shown = desk.weft("pod", "events", "train", "--json", cloud="operator").json
+    assert sum(event["message"] == "old" for event in shown) == MOST_EVENTS + 10
     with desk.house.working():
-        assert _follow(desk, pod, lines, lambda: None).pod["state"] == "READY"
-    assert len([line for line in lines if "no answer in time" in line]) == 1
+        released = desk.weft("pod", "release", "train", "--wait", cloud="operator")
+    assert (released.code, "old" in released.out) == (0, False)
 
 
 def test_ctrl_c_while_waiting_says_that_the_pod_goes_on(desk: Desk) -> None:
@@ -266,18 +303,20 @@ def test_a_state_that_there_isnt_is_told(desk: Desk) -> None:
     assert (wrong.code, "states of a pod" in wrong.err, "Traceback" in wrong.err) == (2, True, False)
 
 
-def test_a_temporary_trouble_does_not_end_a_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The database is away for a moment, and then the pod is there."""
+def test_a_temporary_trouble_does_not_end_a_wait(desk: Desk) -> None:
+    """The API is away for a moment, and then the pod is there."""
     _stuck_pod(desk)
-    which, troubles = desk.house.store.which_pod, [1, 2, 3]
+    identity = desk.keystone.identity
+    identity.error = UnknownError("check a token", "keystone", "no answer", delay=0.05)
+    asked = identity.requests
 
-    def perhaps(name: str, project: str | None) -> FoundPod:
-        if troubles:
-            troubles.pop()
-            raise TemporaryError("ask the database", "postgresql", "no answer in time", delay=0.05)
-        return which(name, project)
+    def act() -> None:
+        wait_for(lambda: identity.requests >= asked + 3)
+        identity.error = None
+        desk.house.finish("train")
 
-    monkeypatch.setattr(desk.house.store, "which_pod", perhaps)
-    with desk.house.working():
-        assert desk.weft("pod", "wait", "train").code == 0
-    assert troubles == []
+    other = threading.Thread(target=act)
+    other.start()
+    waited = desk.weft("pod", "wait", "train")
+    other.join()
+    assert (waited.code, waited.out) == (0, "pod train is READY\n")

@@ -83,7 +83,9 @@ def test_a_catalog_without_weft_is_told(desk: Desk) -> None:
     assert desk.weft("pod", "list", "--endpoint", desk.url).code == 0
     desk.environment.setenv("WEFT_ENDPOINT", desk.url)
     assert desk.weft("pod", "list").code == 0
-    assert desk.weft("pod", "list", "--endpoint", "nonsense").code == 2
+    for nonsense in ("nonsense", "http://", "http://[::1", "http://weft:x", "http://weft:99999"):
+        bad = desk.weft("pod", "list", "--endpoint", nonsense)
+        assert (bad.code, "an address such as" in bad.err) == (2, True), nonsense
 
 
 @pytest.mark.parametrize("cloud", [None, "nix"])
@@ -145,10 +147,13 @@ def test_something_else_behind_the_address_is_told(desk: Desk) -> None:
     """A page of a dashboard isn't an answer; a proxy's 502 is worth trying again."""
     other = FastAPI()
     other.add_api_route("/v1/pods", lambda: HTMLResponse("<h1>welcome</h1>"), methods=["GET"])
+    other.add_api_route("/v1/reservations", lambda: {"pods": []}, methods=["GET"])
     other.add_api_route("/v1/nodes", lambda: HTMLResponse("bad gateway", 502), methods=["GET"])
     with served(other) as url:
         page = desk.weft("pod", "list", "--endpoint", url)
         assert (page.code, "not an answer of weft" in page.err) == (1, True)
+        json = desk.weft("reservation", "list", "--endpoint", url)
+        assert (json.code, "not an answer of weft" in json.err) == (1, True)
         proxy = desk.weft("node", "list", "--endpoint", url)
         assert (proxy.code, "502" in proxy.err) == (1, True)
 

@@ -146,18 +146,25 @@ def test_planning_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert [n.node for n in plan.placement.nodes] == ["gpu01", "gpu02", "gpu03", "gpu04"]
 
 
+def stdin(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body), "utf-8"))
+
+
 def test_an_order_from_standard_input_is_planned_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`-f -` as everywhere else; a mistake there is at `<stdin>`."""
     text = (PODS / "01-smallest.yaml").read_text()
     command = ["pod", "plan", "-f", "-", "--offline", "--site", str(SMALL / "site.yaml")]
-    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    stdin(monkeypatch, text.encode())
     assert main(command) == 0
     assert "Plan of pod first" in capsys.readouterr().out
-    monkeypatch.setattr(sys, "stdin", io.StringIO(text.replace("count: 1", "count: 0")))
+    stdin(monkeypatch, text.replace("count: 1", "count: 0").encode())
     assert main(command) == 2
     assert "weft: <stdin>:4: nodes.count: '0' is not allowed: 1 or more" in capsys.readouterr().err
+    stdin(monkeypatch, b"name: \xff\n")
+    assert main(command) == 2
+    assert "weft: file: '<stdin>' is not allowed: must be UTF-8; byte 6 is not" in capsys.readouterr().err
 
 
 def test_a_refusal_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,22 @@ def write_config(folder: Path, **changes: Any) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"name: sm1\ntls: @S3cret\n", r"a YAML file in UTF-8 \(line 2 is none\)$"),
+        (b"name: sm1\ntls: S3cret\xff\n", "a YAML file in UTF-8$"),
+    ],
+)
+def test_a_config_that_is_no_yaml_is_told_without_its_text(tmp_path: Path, body: bytes, says: str) -> None:
+    """One sentence with the file and the line, which may have a secret."""
+    path = write_config(tmp_path)
+    path.write_bytes(body)
+    with pytest.raises(InputError, match=says) as caught:
+        read_config(path)
+    assert "S3cret" not in str(caught.value)
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[AgentConfig]:
     """An agent on a host without a subnet manager and without any HCA."""

@@ -125,12 +125,12 @@ def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
     }
     headers = dict(error.headers or {})
     if error.status_code == 405:  # the router lists only the methods of the first route
-        headers["Allow"] = ", ".join(_methods(http))
+        headers["Allow"] = ", ".join(_methods(http) or sorted(headers.get("Allow", "").split(", ")))
     return _problem(problem, error.status_code, headers)
 
 
 def _methods(http: HttpRequest) -> list[str]:
-    """All methods of a path (RFC 9110 §10.2.1)."""
+    """All methods of a path in the schema (RFC 9110 §10.2.1)."""
     app = cast(FastAPI, http.app)
     found: set[str] = set()
     for path, operations in app.openapi()["paths"].items():

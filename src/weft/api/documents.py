@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.ids import Instant
 from weft.model.reservation import ReservationView
-from weft.model.views import AuditLogEntry, EventView, NetworkSummary, NodeView, PodSummary
+from weft.model.views import MOST_EVENTS, AuditLogEntry, EventView, NetworkSummary, NodeView, PodSummary
 from weft.ports.servers import Action
 
 
@@ -32,7 +33,17 @@ class PodList(Document):
 
 
 class EventList(Document):
-    events: tuple[EventView, ...]
+    events: tuple[EventView, ...] = Field(description=f"By sequence number; at most {MOST_EVENTS}.")
+    next: int | None = Field(
+        default=None,
+        exclude_if=lambda after: after is None,
+        description="`after` of the next page; omitted on the last one.",
+    )
+
+    @classmethod
+    def of(cls, events: Sequence[EventView]) -> EventList:
+        whole = len(events) < MOST_EVENTS
+        return cls(events=tuple(events), next=None if whole else events[-1].sequence)
 
 
 class NodeList(Document):

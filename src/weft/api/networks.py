@@ -39,4 +39,4 @@ def network_events(
     after: Annotated[int, Query(ge=0, description="Only events with a higher sequence number.")] = 0,
 ) -> Response:
     """What happened to a network, including when each port was first and last seen in its partition."""
-    return answer(EventList(events=tuple(verbs.network_events(request, name, after))))
+    return answer(EventList.of(verbs.network_events(request, name, after)))

@@ -86,6 +86,10 @@ def _exists(if_match: str | None, if_none_match: str | None) -> bool | None:
     return True if if_match is not None and if_match.strip() == "*" else None
 
 
+def _accepted(pod: PodView) -> Response:
+    return answer(pod, 202, generation=pod.generation)
+
+
 @router.post("/plan", response_model=Plan, openapi_extra=_order)
 def plan_pod(
     request: Annotated[Request, may("pods:plan")], verbs: Backend, body: SmallBody, remove: Remove = _NOBODY
@@ -140,7 +144,7 @@ async def create_pod(
         if aim:
             return UUID(verbs.order_pod(request, order))
         pod = verbs.create_pod(request, order)
-        return answer(pod, 202, f"/v1/pods/{pod.id}")
+        return answer(pod, 202, f"/v1/pods/{pod.id}", pod.generation)
 
     made = await run_in_threadpool(create)
     return await when_there(http, verbs, made, aim, 202, f"/v1/pods/{made}")
@@ -191,7 +195,7 @@ async def pod_events(
     last, seconds, together = 0, 0.0, 0.0
 
     def read(name: str) -> Response:
-        return answer(EventList(events=tuple(verbs.pod_events(request, name, last))))
+        return answer(EventList.of(verbs.pod_events(request, name, last)))
 
     def look() -> Response | FoundPod:
         """The events, if they needn't be waited for."""
@@ -227,7 +231,7 @@ async def release_pod(
             raise
         if aim:
             return UUID(verbs.begin_release(request, name))
-        return answer(verbs.release_pod(request, name), 202)
+        return _accepted(verbs.release_pod(request, name))
 
     return await when_there(http, verbs, await run_in_threadpool(release), aim, 202)
 
@@ -239,13 +243,13 @@ def extend_pod(
     request: Annotated[Request, may_with("pods:extend")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """Extend a pod's lease."""
-    return answer(verbs.extend_pod(request, name, document(ExtendRequest, body).until), 202)
+    return _accepted(verbs.extend_pod(request, name, document(ExtendRequest, body).until))
 
 
 @router.post("/{name}/retry", response_model=PodView, status_code=202)
 def retry_pod(request: Asker, verbs: Backend, name: Named) -> Response:
     """Resume a FAILED pod where it failed."""
-    return answer(verbs.retry_pod(request, name), 202)
+    return _accepted(verbs.retry_pod(request, name))
 
 
 @router.post(
@@ -255,7 +259,7 @@ def abandon_pod(
     request: Annotated[Request, may_with("pods:abandon")], verbs: Backend, name: Named, body: SmallBody
 ) -> Response:
     """End a release that can't finish: the receipt says so and is never clean. For operators."""
-    return answer(verbs.abandon_pod(request, name, document(AbandonRequest, body).reason), 202)
+    return _accepted(verbs.abandon_pod(request, name, document(AbandonRequest, body).reason))
 
 
 @router.post(

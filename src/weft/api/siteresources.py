@@ -47,7 +47,7 @@ def site_events(
     after: Annotated[int, Query(ge=0, description="Only events with a higher sequence number.")] = 0,
 ) -> Response:
     """What happened to the site's resources."""
-    return answer(EventList(events=tuple(verbs.site_events(request, after))))
+    return answer(EventList.of(verbs.site_events(request, after)))
 
 
 @router.post("/destroy", response_model=SiteResources, status_code=202)

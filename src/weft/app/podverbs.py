@@ -13,7 +13,7 @@ from weft.engine.epoch import check_epoch
 from weft.engine.lookout import Seen
 from weft.engine.records import FoundPod, PodRecord
 from weft.engine.waiting import order_waiting
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import ENDED, PodState
@@ -88,7 +88,10 @@ class PodVerbs(OrderDesk):
         if search.all_projects:
             self._policy.check("pods:list_all_projects", request.caller)
             return self._store.summaries(search, None)
-        return self._store.summaries(search, self._project(request, "pods:list"))
+        project = self._project(request, "pods:list")
+        if search.project not in (None, project):
+            raise InputError("project", search.project, "must be omitted without all_projects")
+        return self._store.summaries(search, project)
 
     def show_pod(self, request: Request, name: str) -> PodView:
         return self._view_of(self._allowed(request, "pods:show", name, self._store.find_shown))

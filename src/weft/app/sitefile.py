@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from weft.app.csvtables import read_rows
 from weft.app.explain import by_line, validate
@@ -111,15 +111,21 @@ def read_text(path: Path) -> str:
     try:
         if not path.is_file():
             raise InputErrors([InputError("file", str(path), "an existing file")])
-        if path.stat().st_size > MOST_BYTES:
-            raise InputErrors([InputError("file", str(path), f"at most {MOST_BYTES >> 20} MiB")])
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            return text_of(file, str(path))
     except OSError as error:
         raise InputErrors([InputError("file", str(path), f"can't be read: {error.strerror}")]) from None
+
+
+def text_of(file: IO[bytes], name: str) -> str:
+    """The UTF-8 text of an open file, called `name` in errors. Raises `InputErrors`, `OSError`."""
+    body = file.read(MOST_BYTES + 1)
+    if len(body) > MOST_BYTES:
+        raise InputErrors([InputError("file", name, f"at most {MOST_BYTES >> 20} MiB")])
+    try:
+        return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputErrors(
-            [InputError("file", str(path), f"must be UTF-8; byte {error.start} is not")]
-        ) from None
+        raise InputErrors([InputError("file", name, f"must be UTF-8; byte {error.start} is not")]) from None
 
 
 def _located(path: tuple[str | int, ...], value: object, allowed: str, where: Positions) -> InputError:

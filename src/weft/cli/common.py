@@ -154,5 +154,12 @@ def read_order(file: str) -> Order:
     from weft.app.orderfile import load_order
 
     if file == "-":
-        return load_order(sys.stdin.read(), "<stdin>")
+        return load_order(read_stdin(), "<stdin>")
     return load_order(Path(file))
+
+
+def read_stdin() -> str:
+    """All of it, as a file called <stdin> would be read. Raises `InputErrors`."""
+    from weft.app.sitefile import text_of
+
+    return text_of(sys.stdin.buffer, "<stdin>")

@@ -57,8 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         warn("interrupted")
         return 130
     except BrokenPipeError:
-        # The reader of our output has enough, like `head`: not an error, but nothing more may be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         return 0
     except WeftError as error:
         if debug:
@@ -86,8 +85,17 @@ def report(error: WeftError, as_json: bool = False) -> int:
 
         warn(refusal(error.detail))
     if as_json:
-        write_json(to_problem(error))
+        try:
+            write_json(to_problem(error))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _leave_stdout()
     return exit_code(error)
+
+
+def _leave_stdout() -> None:
+    """The reader of our output has enough, like `head`: not an error, but nothing more may be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import time
+from typing import TYPE_CHECKING
 
 from weft.cli.common import Json, cell, client_of, say, table, warn, write_json
+from weft.model.errors import TemporaryError
+
+if TYPE_CHECKING:
+    from weft.client import Client
 
 
 def list_(args: argparse.Namespace) -> int:
@@ -52,7 +58,6 @@ def show(args: argparse.Namespace) -> int:
 
 def events(args: argparse.Namespace) -> int:
     """With `--json --follow` one JSON object per line, as events arrive."""
-    from weft.cli.follow import GATHER
     from weft.client import LONGEST_WAIT
 
     client = client_of(args)
@@ -71,8 +76,22 @@ def events(args: argparse.Namespace) -> int:
         if pod["state"] in ("RELEASED", "FAILED") and not found:
             return 0
         wait = LONGEST_WAIT if pod["state"] not in ("RELEASED", "FAILED") else 0.0
-        found = client.pod_events(pod["id"], after, wait, GATHER)
-        pod = client.show_pod(pod["id"])
+        found, pod = _next(client, pod["id"], after, wait)
+
+
+def _next(client: Client, pod: str, after: int, wait: float) -> tuple[list[Json], Json]:
+    """Events after a sequence and the pod, once the API answers; that it doesn't is told once."""
+    from weft.cli.follow import GATHER
+
+    trouble = ""
+    while True:
+        try:
+            return client.pod_events(pod, after, wait, GATHER), client.show_pod(pod)
+        except TemporaryError as error:
+            if str(error) != trouble:
+                warn(f"weft: {error}")
+            trouble = str(error)
+            time.sleep(error.delay)
 
 
 def wait(args: argparse.Namespace) -> int:

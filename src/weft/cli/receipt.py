@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
-from weft.cli.common import Json, Subparsers, fields, group, leaf, say, table, warn, write_json
+from weft.cli.common import Json, Subparsers, fields, group, leaf, read_stdin, say, table, warn, write_json
 from weft.model.errors import InputError
 
 
@@ -90,7 +89,7 @@ def show_receipt(signed: Json) -> None:
 
 def _read(file: str) -> Json:
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = read_stdin() if file == "-" else Path(file).read_text(encoding="utf-8")
         document = json.loads(text)
     except OSError as error:
         raise InputError("FILE", file, f"a file that can be read ({error.strerror})") from None

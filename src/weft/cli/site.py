@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from weft.cli import place, siteenroll, siteexport, siteimport, siteresources
-from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, write_json
+from weft.cli.common import Subparsers, client_of, fields, group, leaf, read_stdin, say, table, write_json
 
 if TYPE_CHECKING:
     from weft.model.livecheck import LiveCheck
@@ -93,7 +92,7 @@ def _check(args: argparse.Namespace) -> int:
     if args.fabric is not None:
         piped = args.fabric == "-"
         name, observed, differences = compare(
-            site, "<stdin>" if piped else args.fabric, args.fabric_name, sys.stdin.read() if piped else None
+            site, "<stdin>" if piped else args.fabric, args.fabric_name, read_stdin() if piped else None
         )
         if args.write_links is not None:
             written, remaining = write_links(site, name, observed, args.write_links)

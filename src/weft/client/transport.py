@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.session import Session
@@ -32,7 +33,7 @@ class Transport:
     """
 
     def __init__(self, session: Session, url: str, timeout: float) -> None:
-        if not url.startswith(("http://", "https://")):
+        if not _is_address(url):
             raise InputError("--endpoint", url, "an address such as https://weft.example:8787")
         self._session = session
         self.url = url.rstrip("/").removesuffix("/v1")
@@ -65,18 +66,43 @@ class Transport:
             )
         except ksa.ClientException as error:
             raise outside(error, asked, weft) from None
-        answer = _read(response)
+        answer = _read(response, asked, weft)
         if response.status_code < 300 and answer is not None:
             return answer
         raise _refused(response.status_code, answer, asked, weft)
 
 
-def _read(response: Any) -> Json | None:
+class _Answer(Json):
+    """An object of an answer; what it lacks shows that it isn't one of weft's API."""
+
+    def __init__(self, fields: Json, error: WeftError) -> None:
+        super().__init__(fields)
+        self._error = error
+
+    def __missing__(self, _: str) -> Any:
+        raise self._error
+
+
+def _is_address(url: str) -> bool:
     try:
-        answer = response.json()
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets without an IPv6 address, or no number as port
+        return False
+
+
+def _read(response: Any, asked: str, weft: str) -> Json | None:
+    strange = _strange(response.status_code, asked, weft)
+    try:
+        answer = response.json(object_hook=lambda fields: _Answer(fields, strange))
     except ValueError:
         return None
     return answer if isinstance(answer, dict) else None
+
+
+def _strange(status: int, asked: str, weft: str) -> PermanentError:
+    what = f"HTTP {status}, not an answer of weft's API"
+    return PermanentError(asked, weft, what, "check --endpoint or the catalog's entry")
 
 
 def _refused(status: int, answer: Json | None, asked: str, weft: str) -> WeftError:
@@ -86,8 +112,7 @@ def _refused(status: int, answer: Json | None, asked: str, weft: str) -> WeftErr
         return TemporaryError(asked, weft, f"HTTP {status} from something in front of it", _AGAIN)
     if status in (401, 403):
         return UnauthenticatedError(f"{asked} ({weft}): HTTP {status}; sign in again")
-    what = "not an answer of weft's API"
-    return PermanentError(asked, weft, f"HTTP {status}, {what}", "check --endpoint or the catalog's entry")
+    return _strange(status, asked, weft)
 
 
 def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:

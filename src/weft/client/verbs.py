@@ -112,8 +112,7 @@ class Client:
         """
         wait = min(wait, LONGEST_WAIT)
         given = {"after": after, "wait": f"{wait:g}"} | ({} if gather is None else {"gather": f"{gather:g}"})
-        path = f"/v1/pods/{_part('name', name)}/events?{urlencode(given)}"
-        return self._ask("GET", path, extra_time=wait)["events"]
+        return self._events(f"/v1/pods/{_part('name', name)}", given, wait)
 
     def release_pod(self, name: str, until: Sequence[str] = (), wait: float = 0.0) -> Json:
         """The pod, being released; with `until`, as `show_pod`."""
@@ -212,7 +211,7 @@ class Client:
         return self._ask("GET", "/v1/site/resources")
 
     def site_events(self, after: int = 0) -> list[Json]:
-        return self._ask("GET", f"/v1/site/events?after={after}")["events"]
+        return self._events("/v1/site", {"after": after})
 
     def destroy_site(self) -> Json:
         return self._ask("POST", "/v1/site/destroy")
@@ -244,7 +243,16 @@ class Client:
         return self._ask("GET", f"/v1/networks/{_part('network', name)}")
 
     def network_events(self, name: str, after: int = 0) -> list[Json]:
-        return self._ask("GET", f"/v1/networks/{_part('network', name)}/events?after={after}")["events"]
+        return self._events(f"/v1/networks/{_part('network', name)}", {"after": after})
+
+    def _events(self, of: str, query: Mapping[str, Any], wait: float = 0.0) -> list[Json]:
+        """Page after page; only the first one is waited for."""
+        answer = self._ask("GET", f"{of}/events?{urlencode(query)}", extra_time=wait)
+        found = answer["events"]
+        while answer.get("next") is not None:
+            answer = self._ask("GET", f"{of}/events?after={answer['next']}")
+            found += answer["events"]
+        return found
 
     def nodes(self) -> list[Json]:
         return self._ask("GET", "/v1/nodes")["nodes"]

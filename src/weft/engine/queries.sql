@@ -1014,7 +1014,7 @@ SELECT id, %(at)s, %(type)s, %(message)s, %(key)s FROM it;
 
 -- name: events_of
 SELECT sequence, at, type, message, key FROM event
-WHERE owner_id = %(owner_id)s AND sequence > %(after)s ORDER BY sequence LIMIT 1000;
+WHERE owner_id = %(owner_id)s AND sequence > %(after)s ORDER BY sequence LIMIT %(limit)s;
 
 -- name: insert_audit_log
 -- With `counted`, a further one like it within the hour is counted in the row that is there, which tells of the last one.

@@ -9,7 +9,7 @@ from weft.engine.database import Database
 from weft.engine.documents import read
 from weft.engine.unreadable import READING, unreadable
 from weft.model.receipt import Correction, SignedReceipt
-from weft.model.views import AuditLogEntry, AuditLogSearch, EventView
+from weft.model.views import MOST_EVENTS, AuditLogEntry, AuditLogSearch, EventView
 
 
 class RecordRows:
@@ -18,10 +18,10 @@ class RecordRows:
     database: Database
 
     def events(self, pod_id: UUID, after: int) -> list[EventView]:
+        """Those with a sequence above `after`, `MOST_EVENTS` at most."""
         with self.database.statement() as tx:
-            return [
-                EventView.model_validate(row) for row in tx.rows("events_of", owner_id=pod_id, after=after)
-            ]
+            rows = tx.rows("events_of", owner_id=pod_id, after=after, limit=MOST_EVENTS)
+        return [EventView.model_validate(row) for row in rows]
 
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
         with self.database.statement() as tx:

@@ -26,9 +26,12 @@ class FakeIdentity:
     def __init__(self, tokens: dict[str, Caller] | None = None) -> None:
         self.tokens = dict(tokens or {})
         self.error: WeftError | None = None
+        self.requests = 0
+        """Whose tokens were looked up."""
 
     def remembered(self, token: str) -> Caller | None:
         """As if it had been validated a moment ago."""
+        self.requests += 1
         try:
             return self.check(token)
         except WeftError:

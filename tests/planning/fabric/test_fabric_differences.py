@@ -219,10 +219,11 @@ def test_the_output_may_come_from_a_pipe(
 ) -> None:
     """`ibnetdiscover | weft site check … --fabric -`; what is wrong there is at `<stdin>`."""
     check = ["site", "check", str(folder.site), "--fabric", "-"]
-    monkeypatch.setattr(sys, "stdin", io.StringIO(discover(SITE, folder.path / "sim")))
+    discovered = discover(SITE, folder.path / "sim").encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(discovered)))
     assert main(check) == 0
     assert "fabric: no differences" in capsys.readouterr().out
-    monkeypatch.setattr(sys, "stdin", io.StringIO("what?\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"what?\n")))
     assert main(check) == 2
     assert "<stdin>:1: ibnetdiscover: 'what?' is not allowed" in capsys.readouterr().err
 

@@ -141,6 +141,7 @@ _ALLOWED = forms(
     "{level} or wider: its nodes are within one {level} and don't move",
     "{n}, or name the nodes to remove: no {n} of them satisfy the order",
     "must be omitted: the pod has no nodes yet",
+    "must be omitted without all_projects",
     "true, since the order is waiting; to order without waiting, release it and order again",
     "{pod}: a pod's name can't be changed",
     "the name that the order is applied to",

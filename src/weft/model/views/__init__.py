@@ -25,6 +25,7 @@ from weft.model.views.networks import (
 )
 from weft.model.views.pods import (
     FIRST_PAGE,
+    MOST_EVENTS,
     ActionView,
     Applied,
     ConsoleView,
@@ -40,6 +41,7 @@ from weft.model.views.site import FabricComparison, Health, NodeView, SiteResour
 __all__ = [
     "FIRST_NETWORKS",
     "FIRST_PAGE",
+    "MOST_EVENTS",
     "ActionView",
     "Applied",
     "AuditLogEntry",

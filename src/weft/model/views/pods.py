@@ -123,6 +123,10 @@ class Applied(Document):
     pod: PodView
 
 
+MOST_EVENTS = 1000
+"""Events in one answer."""
+
+
 class EventView(Document):
     """Something that happened to a pod; `sequence` only increases."""
 
