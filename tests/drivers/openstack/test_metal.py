@@ -17,6 +17,7 @@ from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.networkdata import network_data
 from weft.model.errors import (
     ConflictError,
+    InputError,
     NotYetError,
     OutsideError,
     PermanentError,
@@ -24,6 +25,7 @@ from weft.model.errors import (
     UnknownError,
     WeftError,
 )
+from weft.model.order import NodesOrder, Order
 from weft.model.owner import Owner
 from weft.model.resources import MachineSpec, Observed, Outcome, PortSpec, Resource, ServerSpec, Status
 from weft.ports.occupants import Ended, OnHost
@@ -542,6 +544,24 @@ def test_what_an_image_needs_of_virtual_machines_hosts_is_known_while_ironic_is_
     assert "busy" in unfit[NODE] and "CUSTOM_NVME" in unfit["gpu01"]
     with pytest.raises(OutsideError, match="busy"):
         facts.unfit(PROJECT, "picky", "metal8")
+
+
+def test_an_image_that_weft_itself_can_not_read_is_refused_until_it_is_shared(rig: Rig) -> None:
+    """Ironic reads it with weft's rights, and would refuse it only after the machine was taken."""
+    image = {"id": "11111111-2222-3333-4444-555555555555", "name": "mine", "status": "active"}
+    rig.ironic.things["images"] = [image]
+    read = f"GET /image/images/{image['id']}"
+    nodes = NodesOrder(kind="bare_metal", count=1, flavor="m", image="mine")
+    order, facts = Order(name="train", nodes=nodes), new_facts(rig, NODE)
+    rig.ironic.lies = [(read, Reply(404, f"<body>No image found with ID {image['id']}</body>"))]
+    with pytest.raises(InputError, match=f"shared with weft's project {PROJECT}") as refused:
+        facts.check_order(PROJECT, order, "m")
+    assert (refused.value.field, refused.value.value) == ("nodes.image", "mine")
+    rig.ironic.lies = [(read, Reply(503, "busy"))]
+    with pytest.raises(OutsideError):
+        facts.check_order(PROJECT, order, "m")
+    rig.ironic.lies = [(read, Reply(200, image))]
+    facts.check_order(PROJECT, order, "m")
 
 
 def test_what_is_on_machines_is_ironics_word_and_nova_is_not_asked(rig: Rig) -> None:

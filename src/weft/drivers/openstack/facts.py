@@ -90,7 +90,9 @@ class OpenStackFacts(
         image = self._lookups.image(project, order.nodes.image)
         if image is None:
             raise InputError("nodes.image", order.nodes.image, "the project has no active image of that name")
-        if not (self._by_ironic and order.nodes.kind == "bare_metal"):  # their flavors are the site's alone
+        if self._by_ironic and order.nodes.kind == "bare_metal":  # their flavors are the site's alone
+            self._check_ironics_image(order.nodes.image, str(image["id"]))
+        else:
             found = self._check_flavor(project, order, flavor, counted, image)
             if why := too_small(image, flavor, int(found["ram"]), int(found["disk"])):
                 raise InputError("nodes.image", order.nodes.image, why)
@@ -196,6 +198,16 @@ class OpenStackFacts(
 
     def busy(self) -> Mapping[str, str]:
         return uses(self._sessions.own(), self._machines) if self._machines else {}
+
+    def _check_ironics_image(self, name: str, image_id: str) -> None:
+        """Ironic reads an image with the rights of who deploys, which is weft's own project: a tenant's private image
+        would be refused only after the machine was taken (HTTP 400, `Image … can not be found`).
+        """
+        own = self._sessions.own()
+        if self._lookups.image(own, image_id) is None:
+            project = own.image.signed_in_project()
+            allowed = f"an image that is public, community, or shared with weft's project {project}"
+            raise InputError("nodes.image", name, allowed)
 
     def _check_flavor(
         self, project: Project, order: Order, name: str, counted: Flavor | None, image: Json
