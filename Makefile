@@ -29,7 +29,7 @@ test: setup ## Every test but the nightly ones: fast ones first, then with Postg
 	@tools/test.sh
 
 test-fast: setup ## Only what needs nothing but Python and network namespaces
-	@tools/packages.sh iproute2 systemd
+	@tools/packages.sh iproute2 systemd dnsmasq-base
 	$(PY) -m pytest -n auto --dist worksteal -m "not database and not fabric and not cloud and not nightly"
 
 test-database: setup ## Only what needs the embedded PostgreSQL, and nothing else

@@ -47,7 +47,7 @@ on_a_lab() { # NAME "FIRST PORT, LAST PORT" "WHAT IT IS STARTED WITH" TITLE TEST
         return 1
     fi
 }
-tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping systemd || exit 1
+tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping systemd dnsmasq-base || exit 1
 echo "== beside the other parts: two labs' OpenStacks are started (their packages are installed the first time) and tested"
 echo
 set -m # a process group of its own for each, which hears SIGINT

@@ -82,10 +82,11 @@ def test_filters(house: House) -> None:
     assert names(house, everybody.model_copy(update={"project": "team-a"}), "admin")[0] == "placed"
     with pytest.raises(ForbiddenError):
         names(house, everybody)
-    # Without all_projects it is one's own project, whatever is asked for.
-    assert names(house, PodSearch(project="team-b")) == ["placed", "ready", "waiting"]
-    other = house.request("team-b")
-    assert house.service.list_pods(other, PodSearch(project="team-a")) == []
+    others = PodSearch(project="team-b")
+    with pytest.raises(InputError, match="project: 'team-b' is not allowed: must be omitted"):
+        names(house, others)
+    assert names(house, PodSearch(project="team-a")) == ["placed", "ready", "waiting"], "it is one's own"
+    assert house.service.list_pods(house.request("team-b"), others) == []
 
 
 def test_a_marker_that_no_page_gave_is_refused(house: House) -> None:
