@@ -119,6 +119,36 @@ def test_a_member_that_is_missing_is_put_back(house: EthernetHouse) -> None:
     assert house.fake.snapshot().ports_in[pod.plan.segment] == frozenset(ports(house, pod))
 
 
+def test_switches_that_a_pod_needs_nothing_of_hold_no_change_up(
+    house: EthernetHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is away isn't asked for a change, and one that is there but slow isn't either."""
+    pod = house.ready()
+    house.release(pod)
+    released(house, pod)
+    needed = {port.partition("/")[0] for port in ports(house, pod)}
+    away, *slow = (s for s in house.fake.switches.values() if s.name not in needed)
+    away.reachable = False
+    changed = list[str]()
+    for switch in (away, *slow):
+        monkeypatch.setattr(switch, "change", lambda *_, name=switch.name, **__: changed.append(name))
+    again = house.ready()
+    assert again.nodes == pod.nodes and not changed
+    away.reachable = True
+    house.release(again)
+    assert released(house, again).receipt.clean
+    assert set(changed) <= {away.name}, "what it was a moment ago is not known"
+
+
+def test_a_vlan_that_has_come_onto_another_switch_is_taken_off_it(house: EthernetHouse) -> None:
+    pod = house.ready()
+    assert pod.plan.segment is not None
+    house.fake.put(stranger(house, pod), pod.plan.segment)
+    house.release(pod)
+    assert released(house, pod).receipt.clean
+    assert pod.plan.segment not in house.fake.snapshot().ports_in
+
+
 def test_a_vlan_that_stays_on_a_port_signs_nothing(house: EthernetHouse) -> None:
     """The switch goes on answering with what it was before the release: unknown, and no receipt until it is read."""
     pod = house.ready()

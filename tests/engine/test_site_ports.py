@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -481,9 +482,9 @@ def test_killed_in_the_middle(house: PortsHouse) -> None:
         pass
 
     house.ask()
-    switch, send = house.fake.switches["tor02"], getattr(house.fake, "_everywhere")  # noqa: B009
+    switch, send = house.fake.switches["tor02"], house.fake.sessions.change
 
-    def die(*args: object, **more: object) -> None:
+    def die(*args: Any, **more: Any) -> None:
         switch.reachable = False
         try:
             send(*args, **more)
@@ -492,7 +493,7 @@ def test_killed_in_the_middle(house: PortsHouse) -> None:
             raise DiedError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(house.fake, "_everywhere", die)
+        patch.setattr(house.fake.sessions, "change", die)
         with pytest.raises(DiedError):
             house.visit(house.site_owner())
     assert set(house.access()) == {e for e in ACCESS if e.startswith("tor01")}

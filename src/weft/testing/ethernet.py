@@ -20,7 +20,8 @@ from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
 from weft.drivers.switches.looks import QosReading
 from weft.drivers.switches.neutrons import NeutronsFabric
-from weft.drivers.switches.switch import Limits, Session
+from weft.drivers.switches.sessions import Edits, Sessions
+from weft.drivers.switches.switch import Limits, Session, Switch
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
 from weft.model.resources import SegmentSpec
@@ -101,6 +102,28 @@ class FakeSwitch(Session):
         """There is nothing to save."""
 
 
+class _Answering(Sessions):
+    """Args: done: called after each change, of however many switches."""
+
+    def __init__(self, fabric: str, switches: Sequence[Switch], done: Callable[[], None]) -> None:
+        super().__init__(fabric, switches)
+        self._done = done
+
+    def change(
+        self,
+        edits: Edits,
+        only: Collection[str],
+        about: SegmentSpec | None = None,
+        own: Sequence[SegmentSpec] = (),
+        recent: bool = False,
+        save: Collection[str] = (),
+    ) -> None:
+        try:
+            super().change(edits, only, about, own, recent, save)
+        finally:
+            self._done()
+
+
 class _Simulated(EthernetFabric):
     """The real driver on simulated switches. Args: linked: with the site's links between them."""
 
@@ -114,8 +137,13 @@ class _Simulated(EthernetFabric):
             return FakeSwitch(name, ports, Limits(vlans, ports, PARKING), lambda: self.lose_answer)
 
         self.switches = {name: switch(name) for name in cabling.switches}
-        super().__init__(site, fabric, cabling, tuple(self.switches.values()), ledger or NoLedger())
-        self._settings = QosReading(tuple(self.switches.values()), self._readers, seconds=0.0)
+        switches = tuple(self.switches.values())
+        super().__init__(site, fabric, cabling, switches, ledger or NoLedger())
+        self._sessions = self.sessions = _Answering(fabric, switches, self._answer)
+        self._settings = QosReading(switches, self.sessions.readers, seconds=0.0)
+
+    def _answer(self) -> None:
+        self.lose_answer = False
 
     def put(self, port: str, number: int | None, mode: Mode = Mode.ACCESS) -> None:
         """Put a port into a VLAN as somebody else, or (None) take it out of all."""
@@ -123,20 +151,6 @@ class _Simulated(EthernetFabric):
         trunk = {number} if number is not None and mode is Mode.TRUNK else set[int]()
         access = number if mode is Mode.ACCESS else None
         self.switches[switch].config.ports[name] = PortConfig(access, trunk)
-
-    def _everywhere(
-        self,
-        batch: Callable[[str, SwitchState], Batch],
-        about: SegmentSpec | None = None,
-        own: Sequence[SegmentSpec] = (),
-        only: Collection[str] | None = None,
-        recent: bool = False,
-        save: Collection[str] = (),
-    ) -> None:
-        try:
-            super()._everywhere(batch, about, own, only, recent, save)
-        finally:
-            self.lose_answer = False
 
 
 class FakeEthernet(_Simulated):

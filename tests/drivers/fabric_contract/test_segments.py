@@ -215,7 +215,7 @@ def test_a_port_is_a_trunk_of_two_segments(rig: SegmentRig) -> None:
 
 def test_a_reading_does_not_wait_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of them wait for a slow switch."""
-    monkeypatch.setattr("weft.drivers.switches.fabric.AT_ONCE", 1)
+    monkeypatch.setattr("weft.drivers.switches.sessions.AT_ONCE", 1)
     rig = Ethernet()
     wanted = segment(rig, FIRST, rig.ports()[:1])
     slow = rig.fake.switches[rig.ports()[0].partition("/")[0]]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
 
 from weft.drivers.segments import OneByOne, segment_of
-from weft.drivers.switches.cabling import Cabling
+from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
@@ -16,11 +15,12 @@ from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.own import Own
 from weft.drivers.switches.ownevidence import check_own, clean_own, observe_own
 from weft.drivers.switches.ownsegments import OwnSegments, own_of
+from weft.drivers.switches.sessions import Edits, Sessions
 from weft.drivers.switches.snapshot import EthernetSnapshot
-from weft.drivers.switches.switch import Switch
+from weft.drivers.switches.switch import RECENT_SECONDS, Switch
 from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
-from weft.model.errors import OutsideError, PermanentError, UnknownError, WeftError
+from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabric import (
     Check,
     Clean,
@@ -40,14 +40,8 @@ from weft.ports.existing import Existing
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
-AT_ONCE = 16
-"""Switches that are asked at a time."""
 STATUS_SECONDS = 5.0
 """How old a reading may be for a status."""
-
-
-Edits = Callable[[str, SwitchState], Batch]
-"""From a switch's name and what it is to what is to change there."""
 
 
 class EthernetFabric(OneByOne[EthernetSnapshot]):
@@ -62,29 +56,24 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self, site: Site, fabric: str, cabling: Cabling, switches: Sequence[Switch], ledger: Ledger
     ) -> None:
         super().__init__(site, fabric, ledger, EthernetSnapshot, "the switches")
-        self.cabling, self._sessions = cabling, {s.name: s for s in switches}
+        self.cabling, self._sessions = cabling, Sessions(fabric, switches)
         self.capabilities = capabilities_of(site, fabric)
         self._nameless = any(not s.keeps_names for s in switches)
         self._told = {s.name: s for s in switches if isinstance(s, Generic)}
-        # Changes may take as long as a slow switch does: nobody's reading waits for them.
-        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
-        self._readers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"readings-{fabric}")
-        self._settings = QosReading(tuple(switches), self._readers)
+        self._settings = QosReading(tuple(switches), self._sessions.readers)
         self._sites = OwnSegments(site.name, fabric, cabling, ledger, self.snapshot, self._change_own)
 
     def close(self) -> None:
-        for pool in (self._pool, self._readers):
-            pool.shutdown(wait=False, cancel_futures=True)
-        for session in self._sessions.values():
-            session.close()
+        self._sessions.close()
 
     def session(self, switch: str) -> Switch:
         """The session of one switch, for tools and tests."""
-        return self._sessions[switch]
+        return self._sessions.by_name[switch]
 
     def heard(self) -> Heard:
         """The fabric's cables as its switches hear them by LLDP."""
-        return listen(self._site, self._fabric, self.cabling, self._sessions, self._readers)
+        sessions = self._sessions
+        return listen(self._site, self._fabric, self.cabling, sessions.by_name, sessions.readers)
 
     # -- FabricDriver ------------------------------------------------------------------------------------------
 
@@ -96,7 +85,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             return FabricStatus(
                 fabric=self._fabric,
                 managers=tuple(
-                    ManagerStatus(name=s, state=ManagerState.UNKNOWN) for s in sorted(self._sessions)
+                    ManagerStatus(name=s, state=ManagerState.UNKNOWN) for s in sorted(self._sessions.by_name)
                 ),
                 problems=(str(error),),
             )
@@ -104,7 +93,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             ManagerStatus(name=s, state=ManagerState.UNKNOWN, problems=(snapshot.unread[s],))
             if s in snapshot.unread
             else ManagerStatus(name=s, state=ManagerState.MASTER, problems=tuple(port_troubles(s, snapshot)))
-            for s in sorted(self._sessions)
+            for s in sorted(self._sessions.by_name)
         ]
         return FabricStatus(fabric=self._fabric, managers=tuple(managers))
 
@@ -143,7 +132,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         """
         settings, heard = self._qos_check(), self.heard()
         return LiveCheck(
-            managers=len(self._sessions),
+            managers=len(self._sessions.by_name),
             problems=(*self._port_problems(), *settings.problems, *heard.problems),
             notes=(*settings.notes, *heard.notes),
             differences=heard.differences,
@@ -233,14 +222,13 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def _change_own(
         self,
-        batch: Edits,
-        about: SegmentSpec | None = None,
-        own: Sequence[SegmentSpec] = (),
-        only: Collection[str] | None = None,
+        edits: Edits,
+        only: Collection[str],
+        own: Sequence[SegmentSpec],
         save: Collection[str] = (),
     ) -> None:
         try:
-            self._everywhere(batch, about, own, only, save=save)
+            self._sessions.change(edits, only, own=own, save=save)
         finally:
             self._reading.changed()  # also without an answer: it may have been done
 
@@ -255,7 +243,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         if why := refusal(order, seen, self._site.name):
             raise self._taken(spec.number, why)
         edits = _fenced(scope, lambda s, state: edit_for(s, state, order, self.cabling))
-        self._everywhere(edits, spec, recent=True)
+        self._sessions.change(edits, self._concerned(spec.number, seen, spec.ports), spec, recent=True)
 
     def _over(self, number: int, name: str, seen: EthernetSnapshot) -> frozenset[str]:
         """Names of other pods of this site that switches give a number which is another's, by weft's records: they
@@ -274,21 +262,24 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
                 raise PermanentError(f"set {spec.named}", f"fabric {self._fabric}", said, then)
 
     def _take(self, scope: Scope, resource: Resource) -> None:
-        number, name = segment_of(resource).number, vlan_name(scope.mark(resource.key))
+        spec, name = segment_of(resource), vlan_name(scope.mark(resource.key))
+        number, seen = spec.number, self.snapshot(RECENT_SECONDS)
         if error := self._outside_range(number):
             raise error
         # A switch without names can't say who owns a VLAN; weft's records can.
         mine = not self._nameless or self._names().get(number, name) == name
-        self._everywhere(
+        self._sessions.change(
             _fenced(scope, lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine)),
-            segment_of(resource),
-            save=self.cabling.spread(segment_of(resource).ports),
+            # A change that nobody knows the end of may put it back onto a switch that can't be read.
+            self._concerned(number, seen, spec.ports) | seen.unread.keys(),
+            spec,
+            save=self.cabling.spread(spec.ports),
         )
 
     def _take_marked(self, thing: Marked) -> None:
         """A VLAN that meanwhile has another owner's name is left alone, on the switches where it has."""
-        number = int(thing.id)
-        given = self.snapshot().given(number)
+        number, seen = int(thing.id), self.snapshot()
+        given = seen.given(number)
         names = frozenset(n for n in given if self._is_of(n, thing))
         if given and not names:
             raise self._taken(number, "it is somebody else's by now")
@@ -297,61 +288,31 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
                 self._sites.take_left(thing, name)
             return
         alone = names == given
-        self._everywhere(lambda s, state: removal_for(s, state, number, names, self.cabling, alone))
+        self._sessions.change(
+            lambda s, state: removal_for(s, state, number, names, self.cabling, alone),
+            self._concerned(number, seen) | seen.unread.keys(),
+        )
 
     def _is_of(self, name: str, thing: Marked) -> bool:
         named = read_name(name, self._site.name)
         return named is not None and named.ours and named.owner == thing.owner
 
-    def _everywhere(
-        self,
-        batch: Edits,
-        about: SegmentSpec | None = None,
-        own: Sequence[SegmentSpec] = (),
-        only: Collection[str] | None = None,
-        recent: bool = False,
-        save: Collection[str] = (),
-    ) -> None:
-        """On every switch at once, or only on some. One without an answer makes the outcome unknown; a refusal is
-        reported first, and before it whatever the fence said.
-
-        Args:
-            recent: what was read of the switches a moment ago will do to begin with.
-            save: switches that save even if nothing is to be changed there.
+    def _concerned(self, number: int, seen: EthernetSnapshot, ports: Collection[str] = ()) -> frozenset[str]:
+        """Switches that a VLAN's members need, that have it, or of which only what weft has asked for is known: no
+        other one's silence or slowness holds its change up.
         """
-
-        def one(session: Switch) -> Exception | None:
-            try:
-                session.change(
-                    lambda state: batch(session.name, state),
-                    about,
-                    own,
-                    recent=recent,
-                    save=session.name in save,
-                )
-            except Exception as error:  # raised below, once none of the others is under way any more
-                return error
-            return None
-
-        asked = [s for s in self._sessions.values() if only is None or s.name in only]
-        errors = [e for e in self._pool.map(one, asked) if e is not None]
-        if errors:
-            raise min(errors, key=lambda e: (isinstance(e, WeftError), not isinstance(e, PermanentError)))
+        having = {s for s, told in seen.configured.read.items() if number in told}
+        inside = {e for port in seen.ports_in.get(number, ()) for e in self.cabling.ends(port)}
+        carrying = seen.carriers.get(number, frozenset())
+        needed = self.cabling.spread(frozenset(ports)).keys()
+        return frozenset({*needed, *having, *map(switch_of, inside | carrying), *self._told})
 
     def _names(self) -> Mapping[int, str]:
         """VLAN -> name that weft gives it, by its records."""
         return {spec.number: vlan_name(mark) for mark, spec in self._ledger.wanted().items()}
 
     def _read(self, began: float) -> EthernetSnapshot:
-        def one(session: Switch) -> SwitchState | OutsideError:
-            try:
-                return session.read()
-            except OutsideError as error:
-                return error
-
-        answers = dict(zip(self._sessions, self._readers.map(one, self._sessions.values()), strict=True))
-        states = {s: a for s, a in answers.items() if isinstance(a, SwitchState)}
-        unread = {s: a.answer for s, a in answers.items() if isinstance(a, OutsideError)}
+        states, unread = self._sessions.read()
         if not states:
             why = "; ".join(f"{s}: {said}" for s, said in unread.items()) or "it has none"
             raise UnknownError("read the fabric", f"switches of {self._fabric}", f"none can be read: {why}")

@@ -29,16 +29,15 @@ OwnEdits = Callable[[str, SwitchState, Own, Cabling], Batch]
 _NOBODY = Owner("site", str(UUID(int=0)))
 
 
-class Everywhere(Protocol):
-    """Changes switches, all at once; `own`: whose VLANs and ports may be changed besides those for pods; `only`: on
-    these; `save`: on these even if nothing is to be changed."""
+class Change(Protocol):
+    """Changes switches, all at once; `only`: these; `own`: whose VLANs and ports may be changed besides those for pods;
+    `save`: on these even if nothing is to be changed."""
 
     def __call__(
         self,
-        batch: Callable[[str, SwitchState], Batch],
-        about: SegmentSpec | None = None,
-        own: Sequence[SegmentSpec] = (),
-        only: Collection[str] | None = None,
+        edits: Callable[[str, SwitchState], Batch],
+        only: Collection[str],
+        own: Sequence[SegmentSpec],
         save: Collection[str] = (),
     ) -> None: ...
 
@@ -48,7 +47,7 @@ class OwnSegments:
 
     Args:
         snapshot: a reading of its switches.
-        everywhere: changes them; raises for all of a change if one switch refuses, or doesn't answer.
+        change: changes them; raises for all of a change if one switch refuses, or doesn't answer.
         ledger: weft's own records: which ports it has set already.
     """
 
@@ -59,10 +58,10 @@ class OwnSegments:
         cabling: Cabling,
         ledger: Ledger,
         snapshot: Callable[[], EthernetSnapshot],
-        everywhere: Everywhere,
+        change: Change,
     ) -> None:
         self._site, self._fabric, self._cabling, self._ledger = site, fabric, cabling, ledger
-        self._snapshot, self._everywhere = snapshot, everywhere
+        self._snapshot, self._change_switches = snapshot, change
 
     def find(self, scope: Scope, own: Mapping[str, Own], seen: EthernetSnapshot) -> Mapping[str, Observed]:
         return {key: _observed(one, seen, scope.leaving) for key, one in own.items()}
@@ -135,10 +134,10 @@ class OwnSegments:
             said = f"ports are in it: {', '.join(foreign[:5])}{' …' if foreign[5:] else ''}"
             then = "take them out of it, or take it over with weft site apply --adopt"
             raise PermanentError(f"remove {spec.named}", f"fabric {self._fabric}", said, then)
-        self._everywhere(
+        self._change_switches(
             lambda switch, state: removal_of_own(switch, state, one, self._cabling),
-            own=(spec,),
-            only=concerned(one, seen),
+            concerned(one, seen),
+            (spec,),
         )
 
     def _of(self, wanted: Sequence[Resource]) -> Mapping[str, Own]:
@@ -185,7 +184,7 @@ class OwnSegments:
         specs = tuple(one.spec for one in own.values())
         only = {switch for one in own.values() for switch in concerned(one, seen)}
         try:
-            self._everywhere(together, own=specs, only=only, save=only if edits is removal_of_own else ())
+            self._change_switches(together, only, specs, save=only if edits is removal_of_own else ())
         except PermanentError as error:
             if len(own) == 1:
                 return {key: Outcome(error=error) for key in own}
