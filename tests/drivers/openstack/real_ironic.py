@@ -86,7 +86,7 @@ class RealIronic:
 @contextmanager
 def _switch(layout: Layout, site: Site) -> Iterator[None]:
     """Open vSwitch with the machine's cable in it."""
-    environment.install_packages({**PACKAGES, **packages(boots=True)}, print)
+    environment.install_packages(PACKAGES, print)
     ovs, supervisor = lab_ovs(layout), Supervisor(layout.run)
     try:
         supervisor.run(ovs_jobs(ovs, (DOOR,), layout.state / "log"))
@@ -109,6 +109,7 @@ def real_ironic(folder: Path, more: Sections | None = None, booting: bool = Fals
     chosen = settings(nodes=4, computes=1, ipus=0, metal=1, ports=free_ports())
     layout = Layout(folder, default_cache(), chosen.ports)
     site = make_site(chosen, layout)
+    environment.install_packages(packages(boots=booting), print)
     env = environment.ensure_other(layout.cache, "ironic", PINS, DISTRIBUTIONS, lambda line: None)
     write_site(site, layout.site)
     write(layout, site, booting)
