@@ -9,11 +9,14 @@ import psycopg
 import pytest
 
 from tests.engine.sitehouse import KEYS, SiteHouse
+from tests.engine.timehouse import look, make
 from weft.app.sitefile import checked
 from weft.engine.database import Database
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, RefusedError
+from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.site import Flavor, FlavorInNova, ImageProperties
+from weft.testing.cloud_state import FakeFlavor
 
 FLAVOR, IMAGE = "flavor/lab/numa4", "image_properties/lab/gpu"
 
@@ -87,6 +90,26 @@ def test_another_size_is_another_flavor_and_waits_for_pods(house: FlavorHouse) -
     first = house.mine()[FLAVOR].id
     house.applied()
     assert house.mine()[FLAVOR].id != first and house.mine()[FLAVOR].fields["vcpus"] == 8
+
+
+def test_nobody_begins_to_use_what_is_being_destroyed(house: FlavorHouse) -> None:
+    """It would hold the end up, and have nothing in the end. What waits goes on waiting, and says so."""
+    house.applied()
+    house.cloud.offers.flavors["numa4"] = FakeFlavor(4, 4096)
+    order = make("numa", 1)
+    order = order.model_copy(update={"nodes": order.nodes.model_copy(update={"flavor": "numa4"})})
+    house.service.destroy_site(house.operator)
+    with pytest.raises(RefusedError, match=r"being destroyed with the site's resources: flavor numa4; order"):
+        house.order(order)
+    later = house.order(order.model_copy(update={"name": "later", "queue": True}))
+    house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
+    waits = look(house, later)
+    assert waits.state is PodState.PENDING and "being destroyed" in waits.reason
+    assert house.ready(make("other", 1)).state is PodState.READY, "it has none of that"
+    house.visit(house.site_owner(), PodState.RELEASED)
+    assert house.service.site_receipt(house.operator).receipt.clean
+    house.applied()
+    assert house.ready(order).state is PodState.READY
 
 
 def test_drift_is_mended(house: FlavorHouse) -> None:

@@ -64,6 +64,7 @@ class Capacity:
         reservations: rows of the table.
         places: rows like those of `holds`, of slots on shared hosts.
         gone: servers that weft saw disappear within the last `GONE_FOR`.
+        ending: networks and flavors of the site that are being destroyed: name or id -> kind.
         leases: the same holds, in the book's form; None: computed on first use.
     """
 
@@ -76,10 +77,11 @@ class Capacity:
     shared: Sequence[Row] = ()
     parts: Sequence[Row] = ()
     gone: Container[str] = frozenset()
+    ending: Mapping[str, str] = field(default_factory=dict[str, str])
     leases: Leases | None = None
 
     @classmethod
-    def of(cls, counted: Counted, at: datetime, gone: Container[str]) -> Capacity:
+    def of(cls, counted: Counted, at: datetime, gone: Container[str], ending: Mapping[str, str]) -> Capacity:
         """Args: at: reservations that have ended by then are left out."""
         some = counted.in_parts.values()
         reservations = [r for r in counted.reservations.values() if r["end_at"] is None or r["end_at"] > at]
@@ -93,6 +95,7 @@ class Capacity:
             shared=[row for one in some for row in one.holds if not row["whole"]],
             parts=[row for one in some for row in one.parts],
             gone=gone,
+            ending=ending,
             leases=counted.leases,
         )
 
@@ -187,4 +190,4 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     known.gone.add(frame["gone"], at.timestamp())
     if not frame["own"]:  # else it may have seen what is never committed
         tx.kept[_Known] = _Known(counted, frame["since"], frame["server"], at, known.gone)
-    return Capacity.of(counted, at, known.gone)
+    return Capacity.of(counted, at, known.gone, frame["ending"])

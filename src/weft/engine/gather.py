@@ -24,7 +24,7 @@ from weft.planning.queue.advice import advise
 from weft.planning.queue.book import Book, when
 from weft.planning.queue.shares import Sharer, earliest
 from weft.planning.shapes.change import make_change
-from weft.planning.shapes.limits import over_limit
+from weft.planning.shapes.limits import ending, over_limit
 from weft.planning.shapes.numbers import physical_networks, with_segments
 from weft.planning.shapes.plan import plan_of
 from weft.planning.shapes.resolve import resolve
@@ -114,7 +114,8 @@ class PlanningInput:
         made = self._make(pod_id, resolved, occupancy, used)
         if isinstance(made, Plan):
             nodes = None if resolved.shape.places is None else made.placement.held
-            return over_limit(resolved, book, window.start, window.end, window.pod, nodes) or made
+            over = over_limit(resolved, book, window.start, window.end, window.pod, nodes)
+            return over or ending(made.graph, capacity.ending) or made
         if not resolved.shape.is_full(made):
             return made
         if resolved.shape.places is not None:
@@ -162,10 +163,13 @@ class PlanningInput:
             n for n, row in capacity.holds.items() if row["leaving"] and str(row["pod_id"]) == window.pod
         ]
         made = make_change(plan, order, self.site, occupancy, leaving, remove)
-        if isinstance(made, Refusal) or (made.change and not made.change.nodes_added):
+        if isinstance(made, Refusal):
             return made
-        resolved = resolve(order, plan.project, self.site)
-        return over_limit(resolved, book, window.start, window.end, window.pod) or made
+        over = None
+        if made.change is None or made.change.nodes_added:
+            resolved = resolve(order, plan.project, self.site)
+            over = over_limit(resolved, book, window.start, window.end, window.pod)
+        return over or ending(made.graph, capacity.ending) or made
 
     def without_occupied(
         self,

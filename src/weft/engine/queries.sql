@@ -90,7 +90,12 @@ SELECT 'frame' AS what, '' AS name, json_build_object('since', since::text, 'ser
     -- servers that were seen to be gone lately: a listing that is a little older may still show them
     'gone', (SELECT coalesce(json_agg(json_build_array(outside_id, extract(epoch FROM finished_at))), '[]') FROM resource
         WHERE kind = 'server' AND state = 'absent' AND outside_id IS NOT NULL AND finished_at >
-            coalesce(%(gone_since)s::timestamptz, coalesce(%(at)s::timestamptz, clock_timestamp()) - %(gone)s::interval))
+            coalesce(%(gone_since)s::timestamptz, coalesce(%(at)s::timestamptz, clock_timestamp()) - %(gone)s::interval)),
+    -- networks and flavors of the site that are being destroyed, by names and ids: nobody must begin to use them
+    'ending', (SELECT coalesce(json_object_agg(x.name, x.kind), '{}') FROM ONLY owner o
+        JOIN resource r ON r.owner_id = o.id AND r.kind IN ('network', 'flavor'),
+        LATERAL (VALUES (r.document->>'name', r.kind), (r.outside_id, r.kind)) x (name, kind)
+        WHERE o.wanted = 'absent' AND o.state <> 'RELEASED' AND o.kind = 'site' AND x.name IS NOT NULL)
     ) AS document
 FROM frame
 UNION ALL SELECT 'owner', o.id::text, json_build_object(

@@ -1,10 +1,11 @@
-"""Limits of projects."""
+"""Limits of projects, and what nobody may begin to use."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from weft.model.placement import Explanation, Refusal
+from weft.model.resources import FloatingIPSpec, Graph, PortSpec, RouterSpec, ServerSpec
 from weft.planning.place.slots import is_slot
 from weft.planning.queue.book import Book
 from weft.planning.shapes.shape import Resolved
@@ -43,3 +44,28 @@ def over_limit(
     left = most - has - spare
     change = (resolved.shape.fewer(resolved.order, left),) if left > 0 and nodes is None else ()
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)
+
+
+def ending(graph: Graph, names: Mapping[str, str]) -> Refusal | None:
+    """Why a pod can't have these resources while networks or flavors of the site are being destroyed: it would hold
+    that up, and be left without them.
+
+    Args:
+        names: of these networks and flavors, or their ids -> kind.
+    """
+    if not names:
+        return None
+    used = set[str]()
+    for resource in graph.resources:
+        match resource.spec:
+            case PortSpec(site_network=str() as name) | RouterSpec(external_network=name):
+                used.add(name)
+            case FloatingIPSpec(external_network=name) | ServerSpec(flavor=name):
+                used.add(name)
+            case _:
+                pass
+    if not (found := sorted(used & names.keys())):
+        return None
+    listed = ", ".join(f"{names[name]} {name}" for name in found)
+    reason = f"being destroyed with the site's resources: {listed}; order again after weft site apply"
+    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason))
