@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,12 @@ def neutron(kind: str, message: str) -> dict[str, object]:
         (401, {"error": {"code": 401, "message": "no"}}, False, TemporaryError),
         (403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}}, False, TemporaryError),
         (406, {}, False, PermanentError),
+        (
+            413,
+            {"overLimit": {"code": 413, "message": "VolumeSizeExceedsLimit: larger"}},
+            False,
+            PermanentError,
+        ),
         (400, neutron("HTTPBadRequest", "no such attribute"), False, PermanentError),
     ],
 )
@@ -60,6 +67,21 @@ def test_who_is_not_let_in_is_told_and_tried_again(status: int, reading: bool) -
     )
     assert isinstance(error, TemporaryError) and error.alarming
     assert "clouds.yaml" in error.then or "operating-roles.md" in error.then
+
+
+def test_a_storage_quota_needs_a_person_and_a_rate_limit_does_not() -> None:
+    """Cinder and Manila answer with 413 what Nova and Neutron do with 403 and 409."""
+    body = {"overLimit": {"code": 413, "message": "VolumeSizeExceedsAvailableQuota: exceeds quota"}}
+    full = Answer(413, body, "", "req-1", retry_after="0")
+    error = error_of_answer("create volume v", "volume", full, False)
+    assert type(error) is PermanentError and "raise the project's quota" in error.then
+    limited = error_of_answer("create volume v", "volume", replace(full, retry_after="30"), False)
+    assert type(limited) is TemporaryError and limited.delay == 30
+
+
+def test_a_service_that_is_too_old_is_told_which_version_is_needed() -> None:
+    error = error_of_answer("create a rule", "share", answer(406, {}), False, "2.45")
+    assert "weft needs its microversion 2.45" in str(error)
 
 
 def test_an_error_says_what_whom_answer_request_and_next() -> None:

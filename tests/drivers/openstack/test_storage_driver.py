@@ -342,6 +342,19 @@ def test_a_locked_server_lets_go_of_a_volume_that_goes_alone(rig: Rig) -> None:
     assert rig.find(ATTACHED).status is Status.ABSENT
 
 
+def test_a_detachment_that_takes_its_time_is_waited_for(rig: Rig) -> None:
+    """Nova refuses a second request, and the pod that goes on has no trouble: it isn't asked for again as an error."""
+    rig.make(VOLUME, ATTACHED)
+    volume = rig.cloud.volumes[rig.ids[VOLUME.key]]
+    rig.cloud.slow.add(volume["id"])
+    for _ in range(3):
+        assert rig.delete(ATTACHED, SCOPE).error is None
+        assert volume["status"] == "detaching" and rig.find(ATTACHED).there
+    volume["status"] = "error_detaching"
+    rig.cloud.lies = [("DELETE .*/os-volume_attachments/.*", Reply(400, {"badRequest": {"message": "no"}}))]
+    assert isinstance(rig.delete(ATTACHED, SCOPE).error, PermanentError), "another refusal is told"
+
+
 # -- what stays ---------------------------------------------------------------------------------------------------
 
 
@@ -355,6 +368,15 @@ def test_what_stays_loses_its_mark_and_is_seen_so(rig: Rig) -> None:
     assert (seen.status, seen.name, seen.there) == (Status.KEPT, "train-data", False)
     assert share["id"] in seen.reason and PROJECT in seen.reason
     assert not rig.driver.marked("lab", [])
+
+
+def test_what_stays_is_taken_out_of_the_recycle_bin(rig: Rig) -> None:
+    """It can't be renamed in there, and would end with it."""
+    rig.make(KEPT)
+    share = rig.cloud.shares[rig.ids[KEPT.key]]
+    share["is_soft_deleted"] = True
+    assert rig.delete(KEPT).error is None
+    assert rig.find(KEPT, LEAVING).status is Status.KEPT and not share["is_soft_deleted"]
 
 
 def test_a_tenant_can_not_let_go_of_what_the_pod_still_wants(rig: Rig) -> None:

@@ -31,6 +31,7 @@ class TinyStorage(TinyCloud):
         shares, rules, volumes, locks, attached: by id; of a server the volumes that are attached to it.
         reserved: Cinder's attachments that Nova knows nothing of, by id.
         locked: servers with a tenant's lock.
+        slow: volumes whose guests don't let go of them.
         types: share types and volume types.
     """
 
@@ -41,13 +42,14 @@ class TinyStorage(TinyCloud):
     attached: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     reserved: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     locked: set[str] = field(default_factory=set[str])
+    slow: set[str] = field(default_factory=set[str])
     types: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def reset(self) -> None:
         TinyCloud.reset(self)
         self.shares, self.rules, self.volumes, self.locks, self.attached = {}, {}, {}, {}, {}
-        self.locked, self.reserved = set(), {}
+        self.locked, self.slow, self.reserved = set(), set(), {}
         self.types = [{"id": "t1", "name": "nas", "extra_specs": {"driver_handles_share_servers": "False"}}]
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
@@ -106,6 +108,8 @@ class TinyStorage(TinyCloud):
                 return Reply(200, {"share": self.shares[share]})
             case "GET", ["shares", share, "export_locations"]:
                 return Reply(200, {"export_locations": [{"path": f"10.0.0.1:/{share}", "preferred": True}]})
+            case "PUT", ["shares", share] if self.shares[share].get("is_soft_deleted"):
+                return Reply(403, {"forbidden": {"code": 403, "message": "it has been soft deleted"}})
             case "PUT", ["shares", share]:
                 names = {
                     "display_name": "name",
@@ -125,6 +129,9 @@ class TinyStorage(TinyCloud):
                 raise AssertionError((method, rest))
 
     def _rule(self, share: str, body: Any) -> Reply:
+        if "restore" in body:
+            self.shares[share]["is_soft_deleted"] = False
+            return Reply(202)
         if "deny_access" in body:
             rule = body["deny_access"]["access_id"]
             if any(one["resource_id"] == rule for one in self.locks.values()):
@@ -204,6 +211,11 @@ class TinyStorage(TinyCloud):
         if method == "DELETE":
             if rest[3] not in self.attached[server]:
                 return _missing(f"Instance {server} is not attached to volume {rest[3]}")
+            if self.volumes[rest[3]]["status"] == "detaching":
+                return Reply(400, {"badRequest": {"code": 400, "message": "Invalid volume: it is detaching"}})
+            if rest[3] in self.slow:
+                self.volumes[rest[3]]["status"] = "detaching"
+                return Reply(202)
             self.attached[server].remove(rest[3])
             self.volumes[rest[3]]["attachments"] = []
             return Reply(202)

@@ -55,6 +55,9 @@ class Volumes(StorageKind):
         return ", ".join(gone)
 
 
+VOLUMES = Volumes()
+
+
 def _detach(project: Project, row: Row) -> list[str]:
     """Take a volume from the servers that it is attached to; which ones. One that Nova knows nothing of is Cinder's
     alone: a tenant made it."""
@@ -165,13 +168,20 @@ class VolumeAttachments(KindDriver):
         raise AssertionError("attachments can't be changed")
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
-        """Of a server that goes on. A tenant's lock on it refuses that, and is undone."""
+        """Of a server that goes on. A tenant's lock on it refuses that, and is undone. What is being detached already
+        is refused, too (400), until the guest has let go of it.
+        """
         server, _, volume = row.id.partition("/")
-        asked, path = f"detach volume {volume} of server {server}", f"/servers/{server}/os-volume_attachments"
-        answer = project.compute.ask(asked, "DELETE", f"{path}/{volume}", ok=(404, 409))
+        asked = f"detach volume {volume} of server {server}"
+        path = f"/servers/{server}/os-volume_attachments/{volume}"
+        answer = project.compute.ask(asked, "DELETE", path, ok=(400, 404, 409))
         if answer.status == 409:
             unlock_server(project, server)
-            project.compute.ask(asked, "DELETE", f"{path}/{volume}", ok=(404,))
+            answer = project.compute.ask(asked, "DELETE", path, ok=(400, 404))
+        if answer.status == 400:
+            there = VOLUMES.one_row(project, volume)
+            if there is None or there.raw["status"] != "detaching":
+                raise project.compute.error(asked, answer)
 
 
 def _pair(call: Call, resource: Resource) -> tuple[str, str] | None:

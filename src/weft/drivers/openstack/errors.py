@@ -102,18 +102,22 @@ class Answer:
         return f"HTTP {self.status} {self.message}".rstrip(". ") + strange + request
 
 
-def error_of_answer(asked: str, of: str, answer: Answer, reading: bool) -> OutsideError:
+def error_of_answer(
+    asked: str, of: str, answer: Answer, reading: bool, version: str | None = None
+) -> OutsideError:
     """The error for an unexpected answer.
 
     Args:
         reading: a failed read leaves the state unknown, whatever the reason: it is never final, and never proof.
+        version: microversion that was asked for.
     """
     status, seen = answer.status, answer.sentence()
+    # With a time to wait it is a rate limit; Cinder's and Manila's quotas and largest sizes are 413, too, with none.
     delay = _seconds(answer.retry_after, 10.0 if status in (413, 429) else 5.0)
     denied = status == 401 or (status == 403 and not _over_quota(answer))
     if reading:
         return UnknownError(asked, of, seen, _then_of_reading(status), delay, denied)
-    if status in (408, 413, 429) or status >= 500:
+    if status in (408, 429) or status >= 500 or (status == 413 and _seconds(answer.retry_after, 0.0) > 0):
         return TemporaryError(asked, of, seen, delay=delay)
     if status < 400:
         return TemporaryError(asked, of, seen, _then_of_reading(status), delay=delay)
@@ -124,7 +128,7 @@ def error_of_answer(asked: str, of: str, answer: Answer, reading: bool) -> Outsi
     if _over_quota(answer):
         return PermanentError(asked, of, seen, "raise the project's quota or order less")
     if status == 406:
-        return PermanentError(asked, of, seen, "weft needs Nova's microversion 2.74 (Train) or newer")
+        return PermanentError(asked, of, seen, f"weft needs its microversion {version or '?'} or a newer one")
     if status == 409 and (answer.error_type in PASSING_CONFLICTS or not answer.error_type):
         return TemporaryError(asked, of, seen)
     return PermanentError(asked, of, seen, "change what the answer names, then release and order again")

@@ -94,6 +94,11 @@ class Shares(StorageKind):
         if errors:
             raise min(errors, key=lambda e: isinstance(e, TemporaryError))
 
+    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+        """One in the recycle bin can't be renamed, and would end with it."""
+        restore(call.project, row.id)
+        super().let_go(call, resource, row)
+
     def clear(self, project: Project, row: Row) -> str:
         """Locks and snapshots: of the share that was ordered to be deleted with everything on it."""
         gone = unlock(project, row.id)
@@ -239,13 +244,21 @@ def deny(project: Project, share: str, rule: str) -> None:
     if answer.fine or answer.status == 404:
         return
     undone = unlock(project, rule)
-    found = project.share.ask(asked, "GET", f"/shares/{share}", ok=(404, 406), microversion=SOFT_DELETION)
-    if found.status == 200 and project.share.part(asked, found, "share").get("is_soft_deleted"):
-        restore = {"restore": None}
-        project.share.ask(f"restore share {share}", "POST", path, json=restore, microversion=SOFT_DELETION)
+    if restore(project, share):
         undone.append("its soft deletion")
     told = f"{answer.sentence()}" + (f"; undone: {', '.join(undone)}" if undone else "")
     raise TemporaryError(asked, "Manila", told, alarming=not undone)
+
+
+def restore(project: Project, share: str) -> bool:
+    """Take a share out of the recycle bin; whether it was in there. A Manila without one has nothing in it."""
+    asked, path = f"restore share {share}", f"/shares/{share}"
+    found = project.share.ask(asked, "GET", path, ok=(404, 406), microversion=SOFT_DELETION)
+    if found.status != 200 or not project.share.part(asked, found, "share").get("is_soft_deleted"):
+        return False
+    body = {"restore": None}
+    project.share.ask(asked, "POST", f"{path}/action", json=body, microversion=SOFT_DELETION)
+    return True
 
 
 def unlock(project: Project, thing_id: str) -> list[str]:

@@ -168,7 +168,7 @@ class Service:
         """The error of an answer that `ask` was told to let through."""
         if not answer.request_id or answer.status in (401, 403):
             self._doubt(False)
-        return error_of_answer(asked, self._of(), answer, reading)
+        return error_of_answer(asked, self._of(), answer, reading, _MICROVERSIONS.get(self._type))
 
     def unseen(self, asked: str, seen: str) -> UnknownError:
         """The error if a positive control isn't seen. The token may lack a role that was granted again meanwhile."""
