@@ -66,6 +66,17 @@ def test_apply_waits_and_speaks_json(desk: Desk) -> None:
         assert desk.weft("pod", "apply", "-f", larger(file, 3), "--wait").code == 0
 
 
+def test_apply_waits_for_a_pod_that_matches_and_is_on_its_way(desk: Desk) -> None:
+    """Cut off and begun again: it doesn't end before the servers are there, and shows only what is new."""
+    file = desk.pod_file()
+    assert desk.weft("pod", "apply", "-f", file).code == 0
+    with desk.house.working():
+        again = desk.weft("pod", "apply", "-f", file, "--wait")
+        assert again.code == 0 and desk.weft("pod", "show", "train", "--json").json["state"] == "READY"
+    assert "PENDING: ordered" not in again.out + again.err
+    assert "already matches the file" in desk.weft("pod", "apply", "-f", file, "--wait").out
+
+
 def test_a_reader_may_plan_and_not_apply(desk: Desk) -> None:
     """One sentence, exit code 2."""
     file = desk.pod_file()

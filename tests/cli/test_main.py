@@ -278,3 +278,16 @@ def test_bad_listen_addresses(text: str) -> None:
 def test_bad_settings_are_told_before_anything_starts(words: tuple[str, str]) -> None:
     """Exit code 2."""
     assert main(["serve", *words]) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--os-cloud", "staging", "site", "enroll", "site.yaml", "list.yaml"],
+        ["site", "enroll", "site.yaml", "list.yaml", "--os-cloud", "staging"],
+    ],
+)
+def test_a_cloud_that_is_named_is_the_one(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the command or after it, whatever the environment says."""
+    monkeypatch.setenv("OS_CLOUD", "prod")
+    assert build_parser(words).parse_args(words).os_cloud == "staging"

@@ -143,6 +143,7 @@ WRONG = {
 }
 
 
+@pytest.mark.nightly(reason="Keystone is started for each line, 27 s; by day the right ones are tried")
 def test_each_wrong_line_shuts_customers_out(customers: Identities) -> None:
     """The control; whoever is in the local domain still works."""
     right = customers.file.read_text()

@@ -19,7 +19,9 @@ def _add_node(subparsers: Subparsers) -> None:
     commands = group(subparsers, "node", "list nodes, quarantine and clear them")
     parser = leaf(commands, "list", node_list, "list nodes and who holds them")
     parser.add_argument(
-        "--state", metavar="STATE", help="only nodes in this state, such as free or quarantined"
+        "--state",
+        choices=("free", "busy", "quarantined", "maintenance", "not-compute"),
+        help="only nodes in this state",
     )
     parser = leaf(commands, "quarantine", quarantine, "take a node out of service")
     parser.add_argument("node", metavar="NODE")
@@ -191,6 +193,8 @@ def audit(args: argparse.Namespace) -> int:
     say("\n".join(fields([("site", report["site"]), ("at", report["at"]), ("looked at", counted)])))
     for said in report["limits"]:
         say(f"limit: {said}")
+    if args.accept:
+        say("accepted: orders are placed again")
     if not findings:
         say("clean: nothing is missing, different, foreign, unknown or left over")
         return 0

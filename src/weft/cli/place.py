@@ -279,7 +279,7 @@ def _show(args: argparse.Namespace, outcomes: list[Outcome]) -> None:
     ]
     for line in table(list(rows[0]), rows):
         say(line)
-    say("fragmented: share of the free nodes on partly used leaves, over time")
+    say("broken: share of the free nodes on partly used leaves, over time")
     for o in outcomes:
         if o.turned_away:
             more = f" and {o.refused - MOST_NAMES} more" if o.refused > MOST_NAMES else ""

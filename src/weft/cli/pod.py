@@ -20,7 +20,7 @@ from weft.cli.common import (
     warn,
     write_json,
 )
-from weft.model.errors import InputError
+from weft.model.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
     from weft.cli.follow import Goal
@@ -194,12 +194,15 @@ def create(args: argparse.Namespace) -> int:
 def apply(args: argparse.Namespace) -> int:
     order = read_order(args.file)
     client = client_of(args)
+    before = _last_event(client, order.name) if args.wait else 0
     answer = client.apply_pod(to_json(order), args.remove, args.generation)
     pod, outcome = answer["pod"], answer["outcome"]
-    if args.wait and outcome != "unchanged":
+    if args.wait:
         from weft.cli.follow import READY
 
-        return _wait(client, args, pod, READY, 0)
+        # One that matches the file already may still be on its way.
+        if outcome != "unchanged" or not READY.at(pod):
+            return _wait(client, args, pod, READY, before)
     if args.json:
         write_json(answer)
     elif outcome == "unchanged":
@@ -216,12 +219,12 @@ def apply(args: argparse.Namespace) -> int:
 
 def release(args: argparse.Namespace) -> int:
     client = client_of(args)
-    seen = client.pod_events(args.name) if args.wait else []
+    before = _last_event(client, args.name) if args.wait else 0
     pod = client.release_pod(args.name)
     if args.wait:
         from weft.cli.follow import RELEASED
 
-        return _wait(client, args, pod, RELEASED, max((e["sequence"] for e in seen), default=0))
+        return _wait(client, args, pod, RELEASED, before)
     return _ordered(args, pod, "being released")
 
 
@@ -236,12 +239,12 @@ def extend(args: argparse.Namespace) -> int:
 
 def retry(args: argparse.Namespace) -> int:
     client = client_of(args)
-    seen = client.pod_events(args.name) if args.wait else []
+    before = _last_event(client, args.name) if args.wait else 0
     pod = client.retry_pod(args.name)
     if args.wait:
         from weft.cli.follow import READY
 
-        return _wait(client, args, pod, READY, max((e["sequence"] for e in seen), default=0))
+        return _wait(client, args, pod, READY, before)
     return _ordered(args, pod, "tried again")
 
 
@@ -266,6 +269,15 @@ def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:
             f"follow it: weft pod events {pod['name']} --follow"
         )
     return 0
+
+
+def _last_event(client: Client, name: str) -> int:
+    """Sequence of a pod's last event, after which a command's own begin; 0: there is no such pod yet."""
+    try:
+        seen = client.pod_events(name)
+    except NotFoundError:
+        return 0
+    return max((e["sequence"] for e in seen), default=0)
 
 
 def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after: int) -> int:

@@ -76,8 +76,8 @@ def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cloud-profile",
         metavar="NAME",
-        help="profile of weft's service user in clouds.yaml (OS_CLOUD): used for the site's cloud if it has one; with "
-        "several, each cloud's own `profile` is used, and this one validates tokens",
+        help="profile of weft's service user in clouds.yaml, which validates tokens (default: OS_CLOUD, then weft); "
+        "also used for the site's cloud if there is only one (default: its own profile, or its name)",
     )
     parser.add_argument(
         "--site", metavar="FILE", type=Path, help="site file, activated if the database has none yet"

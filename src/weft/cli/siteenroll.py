@@ -17,7 +17,7 @@ def add_site_commands(commands: Subparsers) -> None:
     enroll.add_argument(
         "--os-cloud",
         metavar="NAME",
-        default=os.environ.get("OS_CLOUD"),
+        default=argparse.SUPPRESS,  # else it would replace what stands before the command
         help="name in clouds.yaml, of an account with role admin and system scope (OS_CLOUD)",
     )
     enroll.add_argument("--check", action="store_true", help="change nothing, compare only")
@@ -41,10 +41,11 @@ def _enroll(args: argparse.Namespace) -> int:
     from weft.model.errors import InputError
 
     given = read_input(args.file, args.machines)
-    if not args.os_cloud:
+    cloud = getattr(args, "os_cloud", None) or os.environ.get("OS_CLOUD")
+    if not cloud:
         raise InputError("--os-cloud", None, "a name in clouds.yaml, or OS_CLOUD")
     told = (lambda line: None) if args.json else say
-    enrolled = enroll(given, args.os_cloud, args.inspect_again, args.check, args.timeout, told)
+    enrolled = enroll(given, cloud, args.inspect_again, args.check, args.timeout, told)
     if args.json:
         write_json(enrolled.model_dump(mode="json"))
         return 0 if enrolled.good else 1

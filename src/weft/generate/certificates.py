@@ -22,13 +22,13 @@ def _problem(certificate: x509.Certificate, name: str, now: datetime) -> str:
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     until = f"{ends:%Y-%m-%d %H:%M} UTC"
     if now >= ends:
-        return f"certificate {name} expired at {until}: renew it with `weft fabric-agent certs --renew`"
+        return f"certificate {name} expired at {until}: renew it with `weft fabric-agent certs --dir DIR --renew`"
     if now < begins:
         return f"certificate {name} is not valid before {begins:%Y-%m-%d %H:%M} UTC: check this host's clock"
     left = ends - now
     if left < min((ends - begins) / 3, LONGEST_WARNING):
         return (
             f"certificate {name} expires at {until}, in {left.days} days: renew it with"
-            " `weft fabric-agent certs --renew`"
+            " `weft fabric-agent certs --dir DIR --renew`"
         )
     return ""

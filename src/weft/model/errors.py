@@ -104,7 +104,7 @@ LONGEST_DELAY = 3600.0
 
 
 class TemporaryError(OutsideError):
-    """A failure that may resolve itself; retry after `delay` seconds. HTTP 503, exit code 1.
+    """A failure that may resolve itself; retry after `delay` (`retry_after`) seconds. HTTP 503, exit code 1.
 
     Args:
         delay: clamped to 0 to `LONGEST_DELAY`; NaN means the default.

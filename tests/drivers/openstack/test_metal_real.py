@@ -183,7 +183,19 @@ def test_an_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) 
     rig.leave(given.id)
 
 
-@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "whole",
+        "root",
+        *(
+            pytest.param(
+                name, marks=pytest.mark.nightly(reason="a deployment of 20 s each; by day on the fake")
+            )
+            for name in ("booted", "told")
+        ),
+    ],
+)
 def test_a_partition_has_a_size_and_a_whole_disk_none(rig: Rig, name: str) -> None:
     """Ironic asks Glance what an image is, and refuses to deploy a partition without a size."""
     rig.take()
