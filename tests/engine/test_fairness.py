@@ -22,7 +22,7 @@ from weft.engine.waiter import Waiter
 from weft.engine.waiting import EPOCH
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement, Refusal
-from weft.model.site import QueuePolicy
+from weft.model.site import ProjectLimits, QueuePolicy
 from weft.planning.place.placement import place
 from weft.planning.place.sharing import Terms
 from weft.planning.queue.book import Book
@@ -125,7 +125,8 @@ class World:
 
     def start(self, one: Waiter) -> bool:
         book, window = self.book(), one.window(self.now.timestamp())
-        booked = min((k.end for k in book.bookings if k.name == str(one.id)), default=0.0)
+        own = (k for k in book.bookings if k.name == str(one.id) and k.start <= window.now)
+        booked = min((k.end for k in own), default=0.0)
         if window.now < booked:  # as `Dispatcher._plan`
             window = replace(window, end=min(booked, window.end), came=0.0)
         made = self.places(one, book, window)
@@ -343,3 +344,28 @@ def test_whoever_waits_starts_whatever_comes_later(
         world.forward()
     waits = {w.name: world.why(w) for w in world.waiting}
     raise AssertionError(f"not started after {most} hours: {waits}")
+
+
+def test_a_booking_that_is_not_due_yet_gets_nothing_that_is_kept() -> None:
+    """It could start earlier than promised, but not on a node that is kept for an order that came before."""
+    world = World(2)
+    for name, count in (("four", 4), ("three", 3)):
+        world.order(name, "part", count)
+    world.order("ends", "part", hours=10)
+    world.order("alone", "part", 4)
+    world.run()
+    whole = world.order("whole", "whole")
+    assert world.run() == [] and world.why(whole) == KEPT_FOR
+    world.order("later", "part")
+    assert world.run() == [] and [k.label for k in world.bookings if k.came is None] == ["later"]
+    world.now += timedelta(seconds=30)
+    assert world.look({}).start is None
+
+
+def test_a_shared_node_counts_once_for_the_queue_too() -> None:
+    world = World(2, QueuePolicy(projects={"a": ProjectLimits(max_nodes=2)}))
+    for number in range(3):
+        world.order(f"p{number}", "part")
+    world.run()
+    world.order("whole", "whole")
+    assert world.run() == ["whole"]

@@ -212,6 +212,16 @@ def test_an_order_whose_lease_is_over_leaves_the_queue(house: House, clock: Hand
     assert "the lease ended before it could start" in messages(house, pod, "release")
 
 
+def test_an_order_that_was_extended_as_its_end_was_noticed_goes_on_waiting(
+    house: House, clock: HandClock
+) -> None:
+    house.ready(make("endless", 16))
+    pod = queue(house, "late", 2, start=clock.now() + timedelta(days=9), end=clock.now() + timedelta(days=10))
+    with house.database.statement() as tx:
+        assert tx.row("release_pod", id=pod.id, message="over", at=clock.now(), late=True) is None
+    assert look(house, pod).state is PodState.PENDING
+
+
 def test_an_order_that_the_site_no_longer_knows_fails_and_can_be_tried_again(house: House) -> None:
     """The flavor went from the site while it waited: FAILED with the reason; back with the flavor by a retry."""
     house.ready(make("first", 16, duration="1h"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.house import ORDER, House
+from tests.engine.test_apply_rows import apply
+from tests.engine.timehouse import look, make
 from weft.model.errors import UnknownError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -77,6 +79,28 @@ def test_a_number_is_nobodys_while_a_manager_that_was_away_has_it(house: House) 
     with house.database.transaction() as tx:
         stale = tx.rows("stale_numbers", fabric="ib0")
     assert [(row["manager"], row["number"]) for row in stale] == [("sm2", rail.segments.first)]
+
+
+def test_a_change_that_began_before_keeps_the_new_number(house: House) -> None:
+    """Its plan was read with the number that turned out to be taken, and is written with the one that replaced it."""
+    vlan = house.site.clouds["lab"].management
+    pod = house.order(make("train", 2))
+    stranger(house, vlan.physical_network, vlan.segments.first)
+
+    def renumbered() -> None:
+        for _ in range(12):
+            house.store.wake(pod.id)
+            house.worker.run_once()
+            if look(house, pod).plan.vlan != vlan.segments.first:
+                return
+        raise AssertionError("no other number")
+
+    house.cloud.meanwhile("occupants", renumbered)
+    assert apply(house, make("train", 3)).outcome == "changed"
+    after = house.run(pod, PodState.READY)
+    assert (after.plan.vlan, len(after.nodes)) == (vlan.segments.first + 1, 3)
+    assert house.cloud.thing("network/management").fields["segment"] == after.plan.vlan
+    assert house.store.capacity().used.vlans["lab"] == {after.plan.vlan}
 
 
 def test_a_release_asked_meanwhile_wins(house: House) -> None:

@@ -178,6 +178,11 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 given = without
                 continue
             with self._store.database.placing() as tx:
+                # As it is under the lock: a number that turned out to be taken is replaced without a new generation.
+                now = self._store.pod_under(tx, pod.id)
+                if now.generation != pod.generation:
+                    raise ConflictError(overtaken(tx, pod))
+                pod = now
                 found = self._next(pod, order, given, read_capacity(tx), remove)
                 if looked_at.issuperset(
                     found.change.nodes_added

@@ -18,6 +18,7 @@ from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
+from weft.planning.place.slots import is_slot
 from weft.planning.queue.book import Book, booked, entry, names, when
 from weft.planning.queue.forecast import expected_starts
 from weft.planning.queue.keep import Keep
@@ -213,11 +214,11 @@ def _queue(
     for keep in book.open:
         if keep.came is not None and (bits := line.engine.numbers.masks(keep.nodes)):
             queue.openings.add(entry(keep, bits), keep.came)
-    holds: dict[str, int] = {}
-    for lease in book.leases:
-        holds[lease.project] = holds.get(lease.project, 0) + lease.counted
+    holds: dict[str, set[str]] = {}
+    for lease in book.leases:  # a node that several of its pods share counts once, as in `over_limit`
+        holds.setdefault(lease.project, set()).update(n for n in lease.nodes if not is_slot(n))
     for project in {*holds, *used}:
-        queue.credit(project, now, used.get(project, 0.0), holds.get(project, 0))
+        queue.credit(project, now, used.get(project, 0.0), len(holds.get(project, ())))
     return queue
 
 

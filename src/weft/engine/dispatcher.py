@@ -252,10 +252,12 @@ class Dispatcher:
 def _window(one: Waiter, capacity: Capacity, now: float) -> Window:
     """The window in which it starts now.
 
-    If it is booked, it starts a little late: a booking right after it must not stop it, and neither must an open one.
+    If its booking is due, it starts a little late: a booking right after it must not stop it, and neither must an open
+    one.
     """
     window = one.window(now)
-    own = (r for r in capacity.bookings if r["pod_id"] == one.id and r["came"] is None)
+    mine = (r for r in capacity.bookings if r["pod_id"] == one.id and r["came"] is None)
+    own = (r for r in mine if seconds_of(r["start_at"]) <= now)
     booked = next((seconds_of(r["end_at"]) for r in own), 0.0)
     return replace(window, end=min(window.end, booked), came=0.0) if now < booked else window
 

@@ -116,7 +116,7 @@ UNION ALL SELECT 'owner', o.id::text, json_build_object(
         UNION SELECT 'segment/' || fabric, number FROM stale_number WHERE owner_id = o.id) x),
     'subnets', (SELECT json_agg(json_build_array(plane, cloud, cidr)) FROM subnet_hold WHERE owner_id = o.id),
     'booking', (SELECT row_to_json(x) FROM (
-        SELECT r.nodes, r.start_at, r.end_at, r.parts, CASE WHEN r.open THEN p.created_at END AS came
+        SELECT r.nodes, r.start_at, r.end_at, r.parts, CASE WHEN r.open THEN coalesce(p.queued_at, p.created_at) END AS came
         FROM booking r JOIN pod p ON p.id = r.pod_id WHERE r.pod_id = o.id) x))
 FROM owners o
 UNION ALL SELECT 'quarantine', n.node, (SELECT row_to_json(q) FROM quarantine q WHERE q.node = n.node) FROM quarantines n
@@ -611,11 +611,12 @@ WHERE owner_id = ANY(%(owners)s) ORDER BY owner_id, position, key;
 
 -- name: release_pod
 -- Only what is desired; the loop does the work. An order that waits, or that failed before it had anything, ends at once: nothing of
--- it is outside. Who was asked before is woken once more.
+-- it is outside. Who was asked before is woken once more. `late`: only an order that waits although its lease is over.
 WITH it AS MATERIALIZED (
     SELECT id, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at, state, wanted = 'present' AS asked,
         plan IS NULL AND state IN ('PENDING', 'FAILED') AS withdrawn
-    FROM pod WHERE id = %(id)s FOR UPDATE
+    FROM pod WHERE id = %(id)s AND (NOT %(late)s OR plan IS NULL AND state IN ('PENDING', 'FAILED') AND lease_end <= %(at)s)
+    FOR UPDATE
 ), withdrawn AS (
     UPDATE pod p SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '', since = it.at,
         released_at = it.at, position = NULL, expected_start = NULL

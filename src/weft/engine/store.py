@@ -141,7 +141,7 @@ class Store(ClaimRows, PodRows, RecordRows):
     def release(self, pod_id: UUID, message: str) -> bool:
         """Request an owner's release; False if that was done before. A waiting order ends at once."""
         with self.database.statement() as tx:
-            row = tx.row("release_pod", id=pod_id, message=message, at=tx.given)
+            row = tx.row("release_pod", id=pod_id, message=message, at=tx.given, late=False)
             return release_owner(tx, pod_id, message, tx.given) if row is None else row["asked"]
 
     def take(self, owner_id: UUID, worker: str) -> Held | None:
@@ -192,8 +192,9 @@ class Store(ClaimRows, PodRows, RecordRows):
             values = {"at": now, "type": "lease", "key": None}
             tx.many("insert_event", [{"owner_id": p, "message": said[p], **values} for p in said])
             tx.many("notify", [{"owner_id": str(pod_id)} for pod_id in said])
-        for pod_id in late:
-            self.release(pod_id, "the lease ended before it could start")
+        over = "the lease ended before it could start"
+        with self.database.statement() as tx:  # unless it was extended, or has started, since it was read
+            late = [i for i in late if tx.row("release_pod", id=i, message=over, at=now, late=True)]
         return [*late, *ended]
 
     def retry(self, pod_id: UUID, message: str) -> PodState | None:

@@ -88,6 +88,7 @@ class Queue:
         self._uses: dict[str, _Use] = {}
         self._running: dict[str, Waiting] = {}
         self._wait: frozenset[str] = frozenset()
+        self._due: frozenset[str] = frozenset()
         self._leaf_sizes = sorted((e.bit_count() for e in timeline.engine.numbers.every), reverse=True)
 
     def submit(self, waiting: Waiting) -> None:
@@ -122,6 +123,7 @@ class Queue:
         failed: dict[tuple[object, ...], list[tuple[int, float, float]]] = {}
         self._wait = wait
         self.why.clear()
+        self._due = frozenset(pod for pod, at in self.bookings.items() if at <= now)
         self._improve_bookings(now)
         for waiting in self.ranked(now):
             ask = waiting.ask
@@ -174,10 +176,10 @@ class Queue:
         """An order whose booking is due; it keeps its nodes if they aren't released yet.
 
         It starts a little late, and its lease ends as much later: a booking right after its own must not stop it, and
-        neither must an open one.
+        neither must an open one, unless its time hasn't come yet: nobody promised it to start now.
         """
         pod = waiting.ask.pod
-        self.openings.face(0.0)
+        self.openings.face(0.0 if pod in self._due else waiting.submitted)
         entry = self.timeline.reservations.of(pod)[0]
         self.timeline.cancel(pod)
         decision = self.timeline.decide(waiting.ask, now, min(waiting.end(now), entry.end))

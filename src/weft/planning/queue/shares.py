@@ -96,7 +96,8 @@ def look(
         due = one.not_before <= now and (not one.fixed or kept is None or kept.start <= now)
         if kept is not None and kept.end <= now:  # its nodes weren't released in all of that time
             kept, book = None, book.with_booking(one.pod, None)
-        if due and _fits(one, book, health, now, now, booked=kept) is not None:
+        begun = kept if kept is not None and kept.start <= now else None
+        if due and _fits(one, book, health, now, now, booked=begun) is not None:
             found.start = one.pod
             return found
         has = kept is not None or any(k.name == one.pod for k in book.open)
