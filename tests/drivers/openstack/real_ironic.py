@@ -152,7 +152,17 @@ def _running(layout: Layout, site: Site, env: Path) -> Iterator[RealIronic]:
         for process in running:
             process.terminate()
         for process in running:
-            process.wait(60)
+            _await_end(process)
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what hasn't ended by itself: a conductor finishes its periodic tasks first, which ask its machine's BMC,
+    and that has just been ended, too."""
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(30)
 
 
 def list_of(ironic: RealIronic, **more: object) -> Path:
