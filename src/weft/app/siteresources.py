@@ -8,6 +8,7 @@ from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.database import Tx
+from weft.engine.othersports import listed, ports_on
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import release_owner
 from weft.engine.records import ResourceRecord
@@ -148,17 +149,16 @@ class SiteResourceVerbs(Desk):
     def _check_alone(self, records: Sequence[ResourceRecord]) -> None:
         there = {r.outside_id: r for r in records if r.outside_id}
         networks = {id_: r for id_, r in there.items() if r.kind is Kind.NETWORK}
-        clouds, found = self._keeper.world().clouds, list[str]()
-        for where in sorted({r.resource.where for r in networks.values()} & clouds.keys()):
-            ids = [id_ for id_, r in networks.items() if r.resource.where == where]
+        world, found = self._keeper.world(), list[str]()
+        for where in sorted({r.resource.where for r in networks.values()} & world.clouds.keys()):
+            named = {id_: r.resource.name for id_, r in networks.items() if r.resource.where == where}
             found += [
-                f"{port} of project {port.project_id} on {networks[port.network].resource.name}"
-                for port in clouds[where].ports_on(ids)
-                if port.id not in there and port.holds
+                said for ports in ports_on(world, named, where, there.keys()).values() for said in ports
             ]
         if found:
-            said = f"{', '.join(found[:SHOWN])}{_more(found)}"
-            raise ConflictError(f"others have ports on networks of the site: {said}; remove them first")
+            raise ConflictError(
+                f"others have ports on networks of the site: {listed(found)}; remove them first"
+            )
 
     def _resources(self, owner: OwnerRecord, desired: DesiredSite) -> SiteResources:
         records = self._store.resources(owner.id)
@@ -189,9 +189,4 @@ def _check_unused(tx: Tx, desired: DesiredSite, records: Sequence[ResourceRecord
         f"{pod} with flavor {name}" for (_, name), pods in pods_with(tx, flavors).items() for pod in pods
     ]
     if used:
-        said = f"{', '.join(used[:SHOWN])}{_more(used)}"
-        raise ConflictError(f"pods use networks or flavors of the site: {said}; release them first")
-
-
-def _more(found: Sequence[str]) -> str:
-    return f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        raise ConflictError(f"pods use networks or flavors of the site: {listed(used)}; release them first")

@@ -48,7 +48,7 @@ class Auditor(Comparison):
         before = self._compare(outside, confirmed).findings
         taken = TakeBack(self._store, self._world, self._clock, outside.began_at, confirmed, self._pause)
         why = self._clear_networks(confirmed)
-        taken.remove(self._strays)
+        taken.remove(s for s in self._strays if s.thing.id not in self._held)
         why |= {thing_id: text for (_, thing_id), text in taken.left.items()}
         sick = {i for i in self._sick if is_repaired(self._live[i][0])}
         for owner_id in sick:
@@ -70,7 +70,7 @@ class Auditor(Comparison):
                 why |= clear_pod(pod, self._store.resources(pod_id), self._world, ids)
                 self._store.wake(pod_id)
             now = self._clock.now()
-            going = [s.thing for s in self._strays if not why_not(s, now, confirmed)]
+            going = [s for s in self._strays if not why_not(s, now, confirmed)]
             why |= clear_strays(self._world, going)
         except WeftError as error:
             self._found.add(

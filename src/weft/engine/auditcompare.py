@@ -4,7 +4,7 @@ and foreign use of weft's ranges.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from uuid import UUID
@@ -14,6 +14,7 @@ from weft.engine.auditwire import WireAudit
 from weft.engine.findings import Findings, about
 from weft.engine.intruders import intruders
 from weft.engine.occupancy import strangers
+from weft.engine.othersports import held
 from weft.engine.outside import Outside, Wire
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.owners import Claim, Owners
@@ -51,6 +52,7 @@ class Comparison:
         self._live: dict[UUID, tuple[OwnerRecord, list[ResourceRecord]]] = {}
         self._sick: set[UUID] = set()
         self._intruders: dict[UUID, set[str]] = {}
+        self._held: Mapping[str, str] = {}
         self._just_released: dict[str, frozenset[int]] = {}
 
     def _compare(self, outside: Outside, confirmed: Confirmed) -> AuditReport:
@@ -252,22 +254,30 @@ class Comparison:
         things = outside.things()
         with self._store.database.transaction() as tx:
             owners = Owners.read(tx, things, outside.began_at)
-        for thing in things:
-            stray = Stray(thing, owners.of(thing))
-            if stray.ownership.claim is Claim.OWNED:
-                continue
-            self._strays.append(stray)
-            refused = why_not(stray, self._clock.now(), confirmed)
+        known = [Stray(thing, owners.of(thing)) for thing in things]
+        self._strays = [s for s in known if s.ownership.claim is not Claim.OWNED]
+        self._held = self._held_by_others()
+        for stray in self._strays:
+            thing, whose = stray.thing, stray.ownership
+            refused = why_not(stray, self._clock.now(), confirmed) or self._held.get(thing.id)
             self._found.add(
-                "foreign" if stray.ownership.claim is Claim.COPIED else "orphan",
+                "foreign" if whose.claim is Claim.COPIED else "orphan",
                 thing.kind,
                 thing.where,
                 f"{thing.name} {thing.id}".strip(),
-                stray.ownership.why,
+                whose.why,
                 id=thing.id,
-                **about(stray.ownership.owner, stray.ownership.name),
+                **about(whose.owner, whose.name),
                 repair=refused or "it is removed after another check",
             )
+
+    def _held_by_others(self) -> Mapping[str, str]:
+        """If that can't be read, the cloud refuses to remove what is in use."""
+        try:
+            return held(self._world, self._strays)
+        except WeftError as error:
+            self._found.add("unknown", "port", self._site.name, "networks of the site", str(error))
+            return {}
 
     def _check_traces(self) -> None:
         """What the sweep found of released pods: what still exists, and what disappeared within the last day."""

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.takeback import Stray
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import Marked
 from weft.ports.networks import OnNetwork
 
 
@@ -100,14 +100,22 @@ def clear_pod(
     return clear(world, pod.plan.cloud, pod.project_id, found)
 
 
-def clear_strays(world: World, strays: Sequence[Marked]) -> dict[str, str]:
-    """Remove what others have put on networks that are going to be removed; id -> why one could not be."""
-    own = {t.id for t in strays}
+def clear_strays(world: World, strays: Sequence[Stray]) -> dict[str, str]:
+    """Remove what others have put on networks that are going to be removed; id -> why one could not be.
+
+    Tenants are meant to be on a site's networks, with servers that no pod owns: nothing of theirs is removed there.
+    """
+    own = {s.thing.id for s in strays}
     why: dict[str, str] = {}
-    for network in (t for t in strays if t.kind.row.network and t.project_id and t.where in world.clouds):
-        project_id = network.project_id or ""
-        on_it = world.clouds[network.where].on_networks(project_id, [network.id])
+    for network in (s.thing for s in strays if s.thing.kind.row.network and not _is_a_sites(s)):
+        if not network.project_id or network.where not in world.clouds:
+            continue
+        on_it = world.clouds[network.where].on_networks(network.project_id, [network.id])
         # Router interfaces of weft's own routers go with these.
         mine = [t for t in on_it if t.id not in own and t.device not in own and t.kind != "subnet"]
-        why |= clear(world, network.where, project_id, mine)
+        why |= clear(world, network.where, network.project_id, mine)
     return why
+
+
+def _is_a_sites(stray: Stray) -> bool:
+    return stray.ownership.owner is not None and stray.ownership.owner.kind == "site"
