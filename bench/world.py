@@ -48,7 +48,7 @@ class Bench:
     def worker(self, threads: int, name: str = "bench") -> Worker:
         loop = LoopSettings(pods_at_once=threads)
         reconciler = Reconciler(self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop)
-        dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site)
+        dispatcher = Dispatcher(self.store, self.keeper.world)
         return Worker(self.database, self.listener, reconciler, loop, dispatcher, name)
 
 

@@ -117,7 +117,7 @@ class House:
             self.keeper.world, self.keeper.site, Signer(self.store), self.time, loop, self.wants
         )
         own = database or self.database
-        dispatcher = Dispatcher(Store(own), self.keeper.world, self.keeper.site)
+        dispatcher = Dispatcher(Store(own), self.keeper.world)
         return Worker(own, self.listener, reconciler, loop, dispatcher, name, pulse)
 
     def request(self, project: str = "team-a", role: str = "member") -> Request:

@@ -184,7 +184,7 @@ def test_a_held_machine_keeps_its_addresses(house: IpuHouse) -> None:
         two.model_copy(update=one.model_dump(include=fields)),
     )
     site = house.site.model_copy(update={"ipu_machines": (*swapped, *others)})
-    with pytest.raises(ConflictError, match=r"ipum1's .*changed, and pod bert"):
+    with pytest.raises(ConflictError, match=r"ipum1's .*would change, and pod bert"):
         house.service.activate_site(house.operator, site.model_dump(mode="json"))
     moved = two.model_copy(update={"agent_port": two.agent_port + 1})
     site = house.site.model_copy(update={"ipu_machines": (one, moved, *others)})
@@ -239,7 +239,7 @@ def test_a_live_ipu_pod_disturbs_no_order_of_nodes(house: IpuHouse) -> None:
     """Neither those that wait nor the view of capacity."""
     house.booted()
     waiting = house.order(ORDER.model_copy(update={"queue": True}))
-    dispatcher = Dispatcher(house.store, house.keeper.world, house.keeper.site)
+    dispatcher = Dispatcher(house.store, house.keeper.world)
     assert dispatcher.run() == ["train"]
     house.run(waiting, PodState.READY)
     assert house.service.capacity(house.request())

@@ -376,10 +376,10 @@ def test_an_order_that_has_started_meanwhile_is_not_set_apart(
         monkeypatch.setattr(Waitlist, "read", reading)
         found = reading(self, tx)
         sql(house, "UPDATE pod SET ordered = ordered - 'was' WHERE id = %s", pod.id)
-        Dispatcher(house.store, house.keeper.world, house.keeper.site).run()
+        Dispatcher(house.store, house.keeper.world).run()
         return found
 
     monkeypatch.setattr(Waitlist, "read", read)
-    Dispatcher(house.store, house.keeper.world, house.keeper.site).run()
+    Dispatcher(house.store, house.keeper.world).run()
     assert look(house, pod).state is PodState.PLACED
     assert sql(house, "SELECT parked, alarmed FROM pod WHERE name = 'late'") == [(None, False)]

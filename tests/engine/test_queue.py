@@ -382,7 +382,7 @@ def test_a_look_reads_orders_once(house: House) -> None:
     """However many wait, a look asks the database as often, and reads the document of an order once."""
     counted = Counted(house.database)
     store = Store(counted)  # type: ignore[arg-type]
-    dispatcher = Dispatcher(store, house.keeper.world, lambda: store.site().site)
+    dispatcher = Dispatcher(store, house.keeper.world)
     house.ready(make("first", 16, duration="1h"))
     asked: list[int] = []
     for number in (3, 30):

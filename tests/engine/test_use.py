@@ -46,7 +46,7 @@ def test_it_is_read_once_for_all_starts_of_a_run(house: House) -> None:
         queue(house, f"q{n}", 2)
     counted = Counted(house.database)
     store = Store(counted)  # type: ignore[arg-type]
-    dispatcher = Dispatcher(store, house.keeper.world, lambda: store.site().site)
+    dispatcher = Dispatcher(store, house.keeper.world)
     assert len(dispatcher.run()) == 3
     assert counted.asked.count("use_of_projects") == 1
     assert counted.asked.index("use_of_projects") < counted.asked.index("start_pod")

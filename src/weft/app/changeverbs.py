@@ -128,18 +128,18 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 raise ConflictError(overtaken(tx, replace(pod, generation=generation)))
         if pod.placed is None:
             _nobody_to_remove(remove)
-            return self._apply_waiting(request, pod, order)
+            return self._by_active_site(lambda: self._apply_waiting(request, pod, order), order.name)
         with self._store.database.statement() as tx:
             check_confirmed(tx, pod)
-        return self._apply_placed(request, pod, order, remove)
+        return self._by_active_site(lambda: self._apply_placed(request, pod, order, remove), order.name)
 
     def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
         """A later end of the lease, unless bookings of others conflict with it."""
         with self._logged(request, "pod extend", name):
-            pod, site = self._find(request, "pods:extend", name), self._store.site().site
-            by = request.caller.user_name
+            pod, by = self._find(request, "pods:extend", name), request.caller.user_name
             with self._store.database.placing() as tx:
-                capacity, at = read_capacity(tx), tx.now()
+                # No other site becomes active while the lock is held.
+                capacity, at, site = read_capacity(tx), tx.now(), self._store.site().site
                 check_longest("until", until, until.timestamp(), at.timestamp(), site)
                 # As read under the lock: another extension may have come first, and the later end wins.
                 pod = self._store.pod_under(tx, pod.id)
@@ -183,7 +183,9 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 if now.generation != pod.generation:
                     raise ConflictError(overtaken(tx, pod))
                 pod = now
-                found = self._next(pod, order, given, read_capacity(tx), remove)
+                capacity = read_capacity(tx)
+                given.check_site(capacity)
+                found = self._next(pod, order, given, capacity, remove)
                 if looked_at.issuperset(
                     found.change.nodes_added
                 ):  # otherwise someone else was faster: check the others
@@ -244,7 +246,8 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         return given
 
     def _blank(self) -> PlanningInput:
-        return PlanningInput(self._store.site().site, self._keeper.world(), {}, {})
+        record = self._store.site()
+        return PlanningInput(record.site, self._keeper.world_of(record), {}, {}, generation=record.generation)
 
     def _named(self, request: Request, pod: PodRecord, order: Order) -> Order:
         """The order with its key pair resolved, projects and existing storage by id."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
@@ -13,9 +14,10 @@ from weft.app.verbs import Request
 from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.gather import PlanningInput, Window, gather, refused
 from weft.engine.records import FoundPod, PodRecord, ShownPod
+from weft.engine.sitefence import SiteChangedError
 from weft.engine.waiter import window_of
 from weft.engine.waiting import check_later
-from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.errors import ConflictError, InputError, NotFoundError, TemporaryError
 from weft.model.errortable import Shown
 from weft.model.ids import span
 from weft.model.order import Order
@@ -32,6 +34,11 @@ from weft.planning.shapes.resolve import resolve, resolve_cloud, resolve_flavor
 from weft.planning.shapes.shape import Needs
 from weft.ports.cloud import Caller, CloudFacts
 
+log = logging.getLogger(__name__)
+
+MOST_SITES = 4
+"""How often an order is placed again because another site became active."""
+_T = TypeVar("_T")
 _Pod = TypeVar("_Pod", PodRecord, FoundPod, ShownPod)
 
 
@@ -88,10 +95,20 @@ class OrderDesk(Desk):
         record = self._store.site()
         cloud = resolve_cloud(order, record.site)
         needs = Needs.of([resolve(order, project, record.site)])
-        given = gather(record.site, self._keeper.world_of(record), cloud, needs)
+        given = gather(record, self._keeper.world_of(record), cloud, needs)
         if error := given.boot_error(project, order):
             raise error
         return given
+
+    def _by_active_site(self, decide: Callable[[], _T], order: str) -> _T:
+        """Decide again, from the start, if another site became active before it was written down."""
+        for _ in range(MOST_SITES):
+            try:
+                return decide()
+            except SiteChangedError as changed:
+                log.info("order %s is placed again: %s", order, changed)
+        why = f"another site became active {MOST_SITES} times meanwhile"
+        raise TemporaryError(f"place pod {order}", "weft", why, "order again")
 
     def _checked(
         self, caller: Caller, project: str, order: Order, given: PlanningInput, before: Order | None = None

@@ -68,6 +68,10 @@ class PodVerbs(OrderDesk):
         """Now: claim nodes and numbers in one transaction; later: book nodes; queued: only store the order."""
         project = self._project(request, "pods:create")
         self._check_exclusive(request, project, order)
+        return self._by_active_site(lambda: self._write_order(request, project, order), order.name)
+
+    def _write_order(self, request: Request, project: str, order: Order) -> str:
+        """Raises `SiteChangedError` if another site became active meanwhile; then nothing is written."""
         given = self._gather(project, order)
         order = self._checked(request.caller, project, order, given)
         pod_id, by = str(uuid4()), request.caller.user_name

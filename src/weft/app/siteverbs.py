@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 
 from weft.app.desk import Desk
 from weft.app.show import node_views, site_view
 from weft.app.sitefile import checked, load_site
+from weft.app.siteholds import SiteHolds
 from weft.app.verbs import Request
 from weft.engine.audit import Auditor
 from weft.engine.epoch import accept_database
-from weft.engine.ownerstore import live_owners
 from weft.model.errors import ConflictError, InputError, NotFoundError
-from weft.model.resources import Resource, SegmentSpec
-from weft.model.site import Fabric, Site
+from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
 from weft.planning.fabric.diff import adopt_links, fabric_differences
-from weft.planning.fabric.topology import NO_FABRIC
-from weft.ports.existing import HasExisting
 
 
 class SiteVerbs(Desk):
@@ -62,8 +59,8 @@ class SiteVerbs(Desk):
         with self._logged(request, "site activate", str(document.get("name", ""))[:63]):
             self._policy.check("site:activate", request.caller)
             site = load_site(document, parts=self._store.sites)
-            self._check_holds(site)
-            record = self._store.activate_site(site, request.caller.user_name, base)
+            holds = SiteHolds(self._store, self._keeper)
+            record = self._store.activate_site(site, request.caller.user_name, base, holds.check)
             return site_view(record)
 
     def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:
@@ -150,77 +147,6 @@ class SiteVerbs(Desk):
     def _auditor(self) -> Auditor:
         return Auditor(self._store, self._keeper.world(), self._store.site().site, self._clock)
 
-    def _check_holds(self, site: Site) -> None:
-        """A site may not remove or recable what live pods use."""
-        capacity = self._store.capacity()
-        # A place on a shared host is `host/<node>/<number>`.
-        hosts = {row["node"].split("/")[1]: row for row in capacity.places}
-        holds = {**hosts, **{row["node"]: row for row in capacity.shared}, **capacity.holds}
-        before = self._store.site().site if holds or capacity.used.segments else site
-        for node, row in sorted(holds.items()):
-            if node not in site.units:
-                raise ConflictError(
-                    f"nodes: {node} is missing, but pod {row['pod']} holds it: release the pod first"
-                )
-            if before.wiring(node) != site.wiring(node):
-                raise ConflictError(
-                    f"nodes: {node}'s host or adapters (names, fabrics, ports, addresses) are changed, "
-                    f"and pod {row['pod']} was built with them: release the pod first"
-                )
-            if (was := _deployed_by(before, node)) and was != _deployed_by(site, node):
-                raise ConflictError(
-                    f"clouds: machines_by of the cloud of {node} is {was}, and pod {row['pod']} was built so: "
-                    "release the pod first"
-                )
-        self._check_applied(site)
-        for name, numbers in sorted(capacity.used.segments.items()):
-            if name in before.fabrics and name in site.fabrics:
-                _check_numbers(name, before.fabrics[name], site.fabrics[name], numbers)
-        for home in self._store.homes():
-            for kind, name, known in (
-                ("fabrics", home["fabric"], {*site.fabrics, *site.managers, NO_FABRIC}),
-                ("clouds", home["cloud"], site.clouds),
-            ):
-                if name not in known:
-                    raise _in_use(kind, name, home["name"])
-            cloud, flavor = home["cloud"], home["flavor"]
-            if flavor not in site.clouds[cloud].flavors:
-                raise _in_use("flavors", f"{flavor} of cloud {cloud}", home["name"])
-
-    def _check_applied(self, site: Site) -> None:
-        """What was applied of the site stays reachable: by its name, in its clouds."""
-        for owner in live_owners(self._store.database)[0]:
-            if owner.kind != "site":
-                continue
-            then = "destroy that first (weft site destroy)"
-            if owner.site != site.name:
-                raise ConflictError(
-                    f"name: {site.name} is another site than {owner.name}, which is applied: {then}"
-                )
-            resources = [r.resource for r in self._store.resources(owner.id) if not r.is_nowhere]
-            for fabric, switch in sorted(self._switches_of(resources) - _readable_switches(site)):
-                if fabric in site.fabrics:
-                    raise ConflictError(
-                        f"fabrics.{fabric}.manager.switching: switch {switch} isn't one that weft sets and reads back, "
-                        f"but networks of the site are on it, or pass it: apply the site without them first"
-                    )
-            there = {r.where for r in resources}
-            for place in sorted(there - site.clouds.keys() - site.fabrics.keys()):
-                table = "fabrics" if place in self._store.site().site.fabrics else "clouds"
-                raise ConflictError(
-                    f"{table}: {place} is missing, but resources of the site are there: {then}"
-                )
-
-    def _switches_of(self, resources: Iterable[Resource]) -> set[tuple[str, str]]:
-        """Fabric and switch, wherever the site's own segments are, or were, by the site that is active."""
-        found: set[tuple[str, str]] = set()
-        for resource in resources:
-            if isinstance(resource.spec, SegmentSpec):
-                fabric = self._keeper.world().fabric(resource.where)
-                assert isinstance(fabric, HasExisting), "the site's own segments are only on such fabrics"
-                found |= {(resource.where, switch) for switch in fabric.places(resource.spec)}
-        return found
-
     @staticmethod
     def _fabric_name(site: Site, fabric: str | None) -> str:
         """The fabric, or the only one. Raises `InputError`."""
@@ -238,39 +164,3 @@ class SiteVerbs(Desk):
     def _node(self, node: str) -> NodeView:
         views = node_views(self._store.site().site, self._store.capacity())
         return next(v for v in views if v.name == node)
-
-
-def _in_use(kind: str, name: str, pod: str) -> ConflictError:
-    return ConflictError(f"{kind}: {name} is missing, but pod {pod} uses it: release it first")
-
-
-def _check_numbers(name: str, before: Fabric, now: Fabric, held: Collection[int]) -> None:
-    """Numbers outside of a fabric's range are left alone, and what one hand has set the other doesn't take off."""
-    if before.is_neutrons != now.is_neutrons:
-        field, lost = "manager.switching.configured_by", sorted(held)
-    else:
-        field, lost = "segments", sorted(n for n in held if n in before.segments and n not in now.segments)
-    if lost:
-        listed = ", ".join(map(str, lost[:5])) + (" …" if len(lost) > 5 else "")
-        raise ConflictError(
-            f"fabrics.{name}.{field} can't change so while {listed} is held: release what has it, and wait until it "
-            "was seen free (weft audit)"
-        )
-
-
-def _readable_switches(site: Site) -> set[tuple[str, str]]:
-    return {
-        (name, switch.name)
-        for name, fabric in site.fabrics.items()
-        if fabric.manager.switching is not None and not fabric.is_neutrons
-        for switch in fabric.manager.switching.switches
-        if switch.interface != "generic"
-    }
-
-
-def _deployed_by(site: Site, name: str) -> str:
-    """Who deploys the machine; empty: it is none."""
-    node = site.node_by_name.get(name)
-    if node is None or node.machine is None or node.cloud is None:
-        return ""
-    return site.clouds[node.cloud].machines_by

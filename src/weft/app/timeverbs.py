@@ -35,10 +35,11 @@ class TimeVerbs(Desk):
         """What can be ordered now and later, for orders that run for `duration`."""
         caller = request.caller
         self._policy.check("capacity:show", caller, caller.project_id)
-        site, world = self._store.site().site, self._keeper.world()
+        record = self._store.site()
+        site, world = record.site, self._keeper.world_of(record)
         shapes = shown_shapes(site, accelerator, level)
         inputs = [
-            gather(site, world, cloud, all_of(shape.needs(site, cloud) for shape in shapes))
+            gather(record, world, cloud, all_of(shape.needs(site, cloud) for shape in shapes))
             for cloud in sorted(site.clouds)
         ]
         held, now = self._store.capacity(), self._clock.now()

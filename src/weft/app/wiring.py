@@ -143,7 +143,7 @@ class Parts:
         reconciler = Reconciler(
             self.keeper.world, self.keeper.site, Signer(self.store), self.clock, loop, wants
         )
-        dispatcher = Dispatcher(self.store, self.keeper.world, self.keeper.site)
+        dispatcher = Dispatcher(self.store, self.keeper.world)
         return Worker(self.store.database, self.listener, reconciler, loop, dispatcher, pulse=self.pulse)
 
     def tell_tenant_networks(self) -> None:

@@ -65,6 +65,7 @@ class Capacity:
         places: rows like those of `holds`, of slots on shared hosts.
         gone: servers that weft saw disappear within the last `GONE_FOR`.
         ending: networks and flavors of the site that are being destroyed: name or id -> kind.
+        site: generation of the site that is active; None: there is none.
         leases: the same holds, in the book's form; None: computed on first use.
     """
 
@@ -78,11 +79,12 @@ class Capacity:
     parts: Sequence[Row] = ()
     gone: Container[str] = frozenset()
     ending: Mapping[str, str] = field(default_factory=dict[str, str])
+    site: int | None = None
     leases: Leases | None = None
 
     @classmethod
-    def of(cls, counted: Counted, at: datetime, gone: Container[str], ending: Mapping[str, str]) -> Capacity:
-        """Args: at: reservations that have ended by then are left out."""
+    def of(cls, counted: Counted, at: datetime, gone: Container[str], frame: Mapping[str, Any]) -> Capacity:
+        """Args: at: reservations that have ended by then are left out; frame: what the query says besides."""
         some = counted.in_parts.values()
         reservations = [r for r in counted.reservations.values() if r["end_at"] is None or r["end_at"] > at]
         return cls(
@@ -95,7 +97,8 @@ class Capacity:
             shared=[row for one in some for row in one.holds if not row["whole"]],
             parts=[row for one in some for row in one.parts],
             gone=gone,
-            ending=ending,
+            ending=frame["ending"],
+            site=frame["site"],
             leases=counted.leases,
         )
 
@@ -190,4 +193,4 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     known.gone.add(frame["gone"], at.timestamp())
     if not frame["own"]:  # else it may have seen what is never committed
         tx.kept[_Known] = _Known(counted, frame["since"], frame["server"], at, known.gone)
-    return Capacity.of(counted, at, known.gone, frame["ending"])
+    return Capacity.of(counted, at, known.gone, frame)

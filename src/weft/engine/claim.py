@@ -30,11 +30,14 @@ def claim_now(
     """Claim nodes for an order that starts now.
 
     Raises `RefusedError` if it can't be placed or is over quota, `TemporaryError` if the claim was lost, or the error
-    of an external service if the occupants of its nodes or the quotas can't be read: then nothing is claimed.
+    of an external service if the occupants of its nodes or the quotas can't be read, `SiteChangedError` if another site
+    became active: then nothing is claimed.
     """
     for _ in range(MOST_TRIES):
         with store.database.placing(lock=False) as tx:
-            plan = given.plan(pod_id, project, order, read_capacity(tx, lock=True), window)
+            capacity = read_capacity(tx, lock=True)
+            given.check_site(capacity)
+            plan = given.plan(pod_id, project, order, capacity, window)
             if isinstance(plan, Refusal):
                 raise refused(plan)
             store.insert_pod(tx, plan, project, user, UNCONFIRMED)

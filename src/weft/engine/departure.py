@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.engine.occupancy import whole_nodes
+from weft.engine.occupancy import held_nodes
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.engine.world import World
 from weft.model.site import Site
@@ -96,7 +96,8 @@ def read_hosts(
     names, hosts = {r.name for r in unseen}, {r.node for r in unseen}
     shares = pod.plan.order.nodes.sharing == "shared"
     cloud = pod.plan.cloud
-    nodes = whole_nodes(site, cloud, holding)
+    nodes, unreadable = held_nodes(site, cloud, holding)
+    yield from (HostReading(name, "unknown", why) for name, why in unreadable.items())
     seen = world.clouds[cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
     for node in nodes:
         one = seen[node.nova_host]

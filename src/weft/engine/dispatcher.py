@@ -21,6 +21,8 @@ from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, health
 from weft.engine.partholds import booked_parts
+from weft.engine.sitefence import SiteChangedError, check_active
+from weft.engine.siteparts import SiteRecord
 from weft.engine.store import Store
 from weft.engine.waiter import Waiter
 from weft.engine.waiting import EPOCH, time_of, write_booking
@@ -45,13 +47,14 @@ class _Run:
     """What a run has gathered.
 
     Attributes:
+        site: nothing is assigned by it once another one is active.
         inputs: by cloud; an unreachable one only blocks its own orders. Nodes in use by others are removed from them.
         denied: orders that can't start in this run, and why.
         used: project -> unit-seconds, weighted by age. Read once and not under the lock: it takes time with each pod of
             months, and changes little meanwhile.
     """
 
-    site: Site
+    site: SiteRecord
     inputs: dict[str, PlanningInput | WeftError]
     denied: dict[UUID, str]
     used: Mapping[str, float]
@@ -69,8 +72,8 @@ class _Look:
 class Dispatcher:
     """Keeps nothing between runs but a cache of waiting orders."""
 
-    def __init__(self, store: Store, world: Callable[[], World], site: Callable[[], Site]) -> None:
-        self._store, self._world, self._site = store, world, site
+    def __init__(self, store: Store, world: Callable[[], World]) -> None:
+        self._store, self._world = store, world
         self._list = Waitlist()
 
     def run_due(self) -> float:
@@ -93,8 +96,15 @@ class Dispatcher:
             self._store.park_waiting(pod_id, version, error)
         if not waiting:
             return []
-        run = self._begin(waiting.values())
         started: list[str] = []
+        try:
+            self._run(waiting, started)
+        except SiteChangedError as changed:  # the queue is due again since then
+            log.info("the queue is processed again: %s", changed)
+        return started
+
+    def _run(self, waiting: Mapping[UUID, Waiter], started: list[str]) -> None:
+        run = self._begin(waiting.values())
         for _ in range(MOST_STEPS):
             with self._store.database.transaction() as tx:
                 look = self._look(tx, run, forecast=True)
@@ -102,24 +112,23 @@ class Dispatcher:
             if chosen is None:
                 expected = {pod: note.expected for pod, note in seen.notes.items()}
                 if self._write_notes(run, expected):
-                    return started
+                    return
                 continue
             known = waiting.get(chosen.id)
             if known is None or known.order != chosen.order:
-                return started  # ordered or changed since all this was gathered: the queue is due again
+                return  # ordered or changed since all this was gathered: the queue is due again
             if self._guarded(run, chosen, look.capacity):
                 started.append(chosen.name)
-        return started
 
     def _begin(self, waiting: Collection[Waiter]) -> _Run:
-        site = self._site()
-        inputs = self._gather(site, waiting)
+        record = self._store.site()
+        site, inputs = record.site, self._gather(record, waiting)
         reasons = {w.id: _in_the_way(w, inputs.get(_cloud(w, site))) for w in waiting}
         half_life = span(site.queue.half_life).total_seconds()
         with self._store.database.transaction() as tx:
             rows = tx.rows("use_of_projects", at=tx.now(), half_life=half_life)
         used = {r["project_id"]: float(r["seconds"] or 0) for r in rows}
-        return _Run(site, inputs, {i: str(error) for i, error in reasons.items() if error}, used)
+        return _Run(record, inputs, {i: str(error) for i, error in reasons.items() if error}, used)
 
     def _guarded(self, run: _Run, chosen: Waiter, seen: Capacity) -> bool:
         """A bug triggered by one order must not block the others."""
@@ -137,7 +146,7 @@ class Dispatcher:
 
         A refusal is added to `denied`; nodes in use by others are removed from the input.
         """
-        given, denied = run.inputs[_cloud(chosen, run.site)], run.denied
+        given, denied = run.inputs[_cloud(chosen, run.site.site)], run.denied
         assert isinstance(given, PlanningInput), "without it the order is denied"
         first = self._plan(chosen, given, seen, self._store.database.now().timestamp())
         reason = first if isinstance(first, str) else _over_quota(given, chosen, first)
@@ -170,11 +179,13 @@ class Dispatcher:
         return True
 
     def _look(self, tx: Tx, run: _Run, forecast: bool = False) -> _Look:
-        now, waiting = tx.now(), self._list.read(tx)
+        """Raises `SiteChangedError` if another site is active than the one that the run has gathered."""
+        now, waiting, site = tx.now(), self._list.read(tx), run.site.site
         capacity = read_capacity(tx)
-        state = health(run.site, (g for g in run.inputs.values() if isinstance(g, PlanningInput)), capacity)
+        check_active(run.site.generation, capacity.site)
+        state = health(site, (g for g in run.inputs.values() if isinstance(g, PlanningInput)), capacity)
         everybody = list(waiting.values())
-        found = agenda(run.site, capacity, everybody, run.used, state, run.denied, now.timestamp(), forecast)
+        found = agenda(site, capacity, everybody, run.used, state, run.denied, now.timestamp(), forecast)
         return _Look(waiting, capacity, found)
 
     def _plan(self, one: Waiter, given: PlanningInput, capacity: Capacity, now: float) -> Plan | str:
@@ -233,9 +244,9 @@ class Dispatcher:
         tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message, key=None)
         tx.run("notify", owner_id=str(pod_id))
 
-    def _gather(self, site: Site, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:
+    def _gather(self, record: SiteRecord, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:
         """Each cloud with waiting orders."""
-        world = self._world()
+        site, world = record.site, self._world()
         by_cloud: dict[str, list[Waiter]] = {}
         for one in waiting:
             if cloud := _cloud(one, site):
@@ -243,7 +254,7 @@ class Dispatcher:
         found: dict[str, PlanningInput | WeftError] = {}
         for cloud, ones in by_cloud.items():
             try:
-                found[cloud] = gather(site, world, cloud, Needs.of(_resolved(ones, site)))
+                found[cloud] = gather(record, world, cloud, Needs.of(_resolved(ones, site)))
             except WeftError as error:
                 found[cloud] = error
         return found

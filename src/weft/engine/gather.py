@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from weft.engine.capacity import Capacity
 from weft.engine.occupancy import look_before_claim, not_free, on_nodes, whole_hosts
+from weft.engine.sitefence import check_active
+from weft.engine.siteparts import SiteRecord
 from weft.engine.world import World
 from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.fabric import TightPort
@@ -65,6 +67,7 @@ class PlanningInput:
             known. Only contains what was queried.
         on_nodes: node -> what the cloud lists on its host, if anything or unknown. May be slightly stale.
         ports: host ports that may have no entry left for another segment.
+        generation: of the site; what is decided by it is written only while it is active (`check_site`).
     """
 
     site: Site
@@ -78,6 +81,12 @@ class PlanningInput:
     )
     silent: Mapping[str, WeftError] = field(default_factory=dict[str, WeftError])
     segments: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+    generation: int = 0
+
+    def check_site(self, capacity: Capacity) -> None:
+        """Raise `SiteChangedError` unless the site was active still when this capacity was read: under `lock_capacity`
+        it stays so until the transaction ends, since whoever activates another one takes that lock."""
+        check_active(self.generation, capacity.site)
 
     def boot_error(self, project: str, order: Order) -> WeftError | None:
         """Why its fabric is unreachable, or why it isn't known on which hosts Nova would boot it; None: all is known.
@@ -218,11 +227,12 @@ def refused(refusal: Refusal) -> RefusedError:
     return RefusedError(refusal.reason, refusal.model_dump(mode="json"))
 
 
-def gather(site: Site, world: World, cloud: str, needs: Needs) -> PlanningInput:
+def gather(record: SiteRecord, world: World, cloud: str, needs: Needs) -> PlanningInput:
     """Query a cloud, and the managers of fabrics and accelerators that are needed there, for their state.
 
     Raises `UnknownError` if the cloud or a manager of accelerators is unreachable; unreachable fabrics are in `silent`.
     """
+    site = record.site
     down = down_nodes(site, world, cloud)
     for name in sorted(needs.managers & world.machines.keys()):
         down.update(world.machines[name].unfit())
@@ -242,7 +252,9 @@ def gather(site: Site, world: World, cloud: str, needs: Needs) -> PlanningInput:
     there = on_nodes(whole_hosts(site, cloud), world.clouds[cloud].servers_on_hosts())
     boots = _boots(site, world, cloud, needs.boots)
     segments = world.clouds[cloud].segments(physical_networks(site, cloud))
-    return PlanningInput(site, world, down, configured, there, tuple(ports), boots, silent, segments)
+    return PlanningInput(
+        site, world, down, configured, there, tuple(ports), boots, silent, segments, record.generation
+    )
 
 
 def _boots(

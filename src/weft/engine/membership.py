@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from weft.engine.heldpod import HeldPod
 from weft.engine.notes import COMING
-from weft.engine.occupancy import whole_nodes
+from weft.engine.occupancy import held_nodes
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
@@ -64,11 +64,10 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
     """
     pod, records = held.pod, {r.key: r for r in held.resources()}
     shares, follows = pod.plan.order.nodes.sharing == "shared", has_followers(records.values())
-    nodes = whole_nodes(site, pod.plan.cloud, pod.held)
+    nodes, unknown = held_nodes(site, pod.plan.cloud, pod.held)
     seen = world.clouds[pod.plan.cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
     withheld: dict[str, str] = {}
     details: dict[str, str] = {}
-    unknown: dict[str, str] = {}
     foreign: set[str] = set()
     for node in nodes:
         servers = [r for r in records.values() if r.kind.row.on_host and r.resource.node == node.name]
@@ -179,9 +178,11 @@ def _members(
     assert isinstance(was, SegmentSpec)
 
     def inside(member: Membership) -> bool:
-        owner = site.port_by_id.get((record.resource.where, member.physical[0]))
+        port = (record.resource.where, member.physical[0])
+        owner = site.port_by_id.get(port)
         name = owner[0].name if owner else ""
-        return member.port in was.ports if name in unknown else name not in out
+        unread = name in unknown if owner else bool(unknown) and port not in site.machine_by_port
+        return member.port in was.ports if unread else name not in out
 
     members = tuple(m for m in all_members(pod, record.resource).members if inside(m))
     if members == was.members:

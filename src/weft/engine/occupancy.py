@@ -23,8 +23,30 @@ def whole_nodes(site: Site, cloud: str, names: Collection[str] | None = None) ->
     """Nodes of a cloud that are assigned whole, so that nobody else may be on them; of these names, if given."""
     if names is None:
         return [n for n in site.nodes if n.role == "compute" and n.cloud == cloud]
-    found = (site.node_by_name.get(name) for name in sorted(set(names)))
-    return [n for n in found if n is not None and n.role == "compute" and n.cloud == cloud]
+    return held_nodes(site, cloud, names)[0]
+
+
+def held_nodes(site: Site, cloud: str, names: Collection[str]) -> tuple[list[Node], dict[str, str]]:
+    """Of what a pod holds, the nodes; and of those that can't be read by this site: name -> why.
+
+    IPU-Machines are in neither: no server runs on them, and their manager is asked.
+    """
+    nodes: list[Node] = []
+    unreadable: dict[str, str] = {}
+    for name in sorted(set(names)):
+        node = site.node_by_name.get(name)
+        if node is None:
+            if name not in site.units:
+                unreadable[name] = f"site {site.name} has no {name} any more, so nobody knows what is on it"
+        elif node.role != "compute":
+            unreadable[name] = (
+                f"{name} is a {node.role} node of site {site.name} by now, and isn't read as one"
+            )
+        elif node.cloud != cloud:
+            unreadable[name] = f"{name} is in cloud {node.cloud} by now, and the pod in {cloud}"
+        else:
+            nodes.append(node)
+    return nodes, unreadable
 
 
 @kept

@@ -86,7 +86,7 @@ SELECT pg_advisory_xact_lock(hashtext('weft.capacity')), set_config('synchronous
 
 -- part: capacity_documents
 SELECT 'frame' AS what, '' AS name, json_build_object('since', since::text, 'server', server, 'own', own, 'whole', whole,
-    'at', clock_timestamp(),
+    'at', clock_timestamp(), 'site', (SELECT max(generation) FROM site),
     -- servers that were seen to be gone lately: a listing that is a little older may still show them
     'gone', (SELECT coalesce(json_agg(json_build_array(outside_id, extract(epoch FROM finished_at))), '[]') FROM resource
         WHERE kind = 'server' AND state = 'absent' AND outside_id IS NOT NULL AND finished_at >

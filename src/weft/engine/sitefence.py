@@ -25,9 +25,13 @@ class SiteFence:
     def hold(self, tx: Tx) -> None:
         """Keep the site as it is until the transaction ends. Raises `SiteChangedError` if it has changed."""
         tx.run("hold_site")
-        now = _generation(tx)
-        if now != self.generation:
-            raise SiteChangedError(f"generation {now} of the site is active, no longer {self.generation}")
+        check_active(self.generation, _generation(tx))
+
+
+def check_active(generation: int | None, now: int | None) -> None:
+    """Raise `SiteChangedError` if another generation is active now than the one that something was decided by."""
+    if now != generation:
+        raise SiteChangedError(f"generation {now} of the site is active, no longer {generation}")
 
 
 def _generation(tx: Tx) -> int | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -78,16 +78,24 @@ class Sites:
                 self._record = self._load(tx, row)
             return self._record
 
-    def apply(self, site: Site, by: str, base: int | None = None) -> SiteRecord:
+    def apply(
+        self,
+        site: Site,
+        by: str,
+        base: int | None = None,
+        check: Callable[[Tx, Site], None] | None = None,
+    ) -> SiteRecord:
         """Put a new generation in force; live pods keep the plan they were made with.
 
         Args:
             base: the generation that it was made from, 0 if there was none; None: whichever is in force.
+            check: raises what forbids it. No claim is made between that and the new generation: whoever claims holds
+                the same lock, and sees by `Capacity.site` that what it has planned with is no longer in force.
 
         Raises `ConflictError` if another one came into force since.
         """
         made = cut(site)
-        with self._database.transaction() as tx:
+        with self._database.placing() as tx:
             tx.run("lock_site")
             row = tx.row("current_site_generation")
             now = (row["generation"] if row else None) or 0
@@ -96,6 +104,8 @@ class Sites:
                     f"generation {now} of the site is active, but the change is based on {base}: check it with `weft "
                     "site show`, update the file, and apply again"
                 )
+            if check is not None:
+                check(tx, site)
             document = Jsonb({FIELD: newest(STEPS), **made.document})
             row = tx.row("insert_site", name=site.name, document=document, at=tx.now(), by=by)
             assert row is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -84,9 +84,11 @@ class Store(ClaimRows, PodRows, RecordRows):
         """The active site. Raises `NotFoundError` before the first `weft site activate`."""
         return self.sites.current()
 
-    def activate_site(self, site: Site, by: str, base: int | None = None) -> SiteRecord:
+    def activate_site(
+        self, site: Site, by: str, base: int | None = None, check: Callable[[Tx, Site], None] | None = None
+    ) -> SiteRecord:
         """Activate a new generation; see `Sites.apply`."""
-        return self.sites.apply(site, by, base)
+        return self.sites.apply(site, by, base, check)
 
     # -- capacity -----------------------------------------------------------------------------------------------
 

@@ -180,10 +180,15 @@ def change_waiting(
 def _booking(
     tx: Tx, given: PlanningInput, pod_id: str, project: str, order: Order, window: Window
 ) -> Keep | None:
-    """What is booked for an order from the start of its window; None: nothing, it waits in the queue."""
+    """What is booked for an order from the start of its window; None: nothing, it waits in the queue.
+
+    Raises `SiteChangedError` if another site became active since the input was read.
+    """
     if window.start <= window.now:
         return None
-    plan = given.plan(pod_id, project, order, read_capacity(tx), window)
+    capacity = read_capacity(tx)
+    given.check_site(capacity)
+    plan = given.plan(pod_id, project, order, capacity, window)
     if isinstance(plan, Plan):
         return Keep(pod_id, project, tuple(takes(plan)), window.start, window.end, parts=parts_of(plan))
     if not order.queue:

@@ -186,8 +186,10 @@ def test_all_ends_of_a_bond_are_set_together(rig: RealSwitches) -> None:
     document = rig.site.model_dump(mode="json")
     document["fabrics"]["ib0"]["manager"]["switching"]["bundles"][0]["ports"][1] += "0"
     changed = Site.model_validate(document)
-    assert changed.wiring("bonded") != rig.site.wiring("bonded"), "no site may leave an end behind"
-    assert changed.wiring("host1") == rig.site.wiring("host1")
+    assert changed.used_of("bonded", False) != rig.site.used_of("bonded", False), (
+        "no site may leave an end behind"
+    )
+    assert changed.used_of("host1", False) == rig.site.used_of("host1", False)
 
 
 def test_another_hands_port_in_a_pods_vlan_is_found_and_thrown_out(rig: RealSwitches) -> None:

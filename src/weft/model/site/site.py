@@ -20,6 +20,8 @@ from weft.model.site.networks import SiteNetwork
 from weft.model.site.policies import LeasePolicy, PlacementPolicy, QueuePolicy
 from weft.model.site.retention import RetentionPolicy
 
+ADAPTERS = "host or adapters (names, fabrics, ports, addresses)"
+
 
 class Site(Document):
     """The whole site. Equal sites give equal plans."""
@@ -84,22 +86,35 @@ class Site(Document):
         mine = self.machine_by_port.get((fabric, found.port_id)) is found
         return (("rnic", found.port_id),) if mine else ()
 
-    def wiring(self, unit: str) -> object:
-        """What a pod's graph uses of a unit: it can't change while a pod holds it. None: there is no such unit."""
+    def used_of(self, unit: str, parts: bool) -> Mapping[str, object]:
+        """What pods that hold a unit are built on, and can't change meanwhile: name -> value. Empty: no such unit.
+
+        Args:
+            parts: pods have parts of it, which are counted against what it has.
+        """
         found = self.units.get(unit)
+        if found is None:
+            return {}
         if isinstance(found, IpuMachine):
             pod = self.ipu_pods.get(found.ipu_pod)
             wired = (found.rnic_mac, found.rnic_address, found.rnic_switch, found.rnic_switch_port)
             # Who asks the agent at another address than the pod was built with, is told of another machine.
             reached = (found.position, found.gw_mac, found.gw_address, found.agent_port)
-            return found.ipu_pod, pod and pod.data.fabric, *wired, *reached
-        return found and (
-            found.nova_host,
-            [
-                (h.name, h.fabric, h.guid, h.port_id, self._bond.get((h.fabric, h.port_id)))
-                for h in found.hcas
-            ],
-        )
+            return {ADAPTERS: (found.ipu_pod, pod and pod.data.fabric, *wired, *reached)}
+        only = next(iter(self.clouds)) if len(self.clouds) == 1 else None
+        cables = [
+            (h.name, h.fabric, h.guid, h.port_id, self._bond.get((h.fabric, h.port_id))) for h in found.hcas
+        ]
+        whole = {"role": found.role, "cloud": found.cloud or only, ADAPTERS: (found.nova_host, cables)}
+        if not parts:
+            return whole
+        return {
+            **whole,
+            "accelerators": found.accelerators,
+            "cores or memory": (found.cores, found.dedicated_cores, found.memory_mib),
+            "NUMA nodes or sockets": (found.numa, found.sockets),
+            "virtual functions": [(h.vfs, h.vf_mac, h.vf_pci, h.pci, h.numa, h.switch) for h in found.hcas],
+        }
 
     @cached_property
     def _bond(self) -> dict[tuple[str, str], frozenset[str]]:

@@ -1,0 +1,132 @@
+"""What a new site must leave as it is: what live pods, and the site's own resources, were built on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from weft.app.worldkeeper import WorldKeeper
+from weft.engine.capacity import read_capacity
+from weft.engine.database import Tx
+from weft.engine.ownerstore import live_owners
+from weft.engine.store import Store
+from weft.model.errors import ConflictError
+from weft.model.resources import Resource, SegmentSpec
+from weft.model.site import Fabric, Site
+from weft.planning.fabric.topology import NO_FABRIC
+from weft.ports.existing import HasExisting
+
+
+class SiteHolds:
+    """Raises `ConflictError` for a site that takes away, or changes, what is held."""
+
+    def __init__(self, store: Store, keeper: WorldKeeper) -> None:
+        self._store, self._keeper = store, keeper
+
+    def check(self, tx: Tx, site: Site) -> None:
+        """In the transaction that activates it, which holds `lock_capacity`: no claim comes in between."""
+        capacity = read_capacity(tx)
+        # A place on a shared host is `host/<node>/<number>`.
+        hosts = {row["node"].split("/")[1]: row for row in capacity.places}
+        shared = {row["node"]: row for row in capacity.shared}
+        holds = {**hosts, **shared, **capacity.holds}
+        before = self._store.site().site if holds or capacity.used.segments else site
+        for node, row in sorted(holds.items()):
+            if node not in site.units:
+                raise ConflictError(
+                    f"nodes: {node} is missing, but pod {row['pod']} holds it: release the pod first"
+                )
+            was, becomes = before.used_of(node, node in shared), site.used_of(node, node in shared)
+            if changed := [name for name in was if was[name] != becomes.get(name)]:
+                raise ConflictError(
+                    f"nodes: {node}'s {', '.join(changed)} would change, and pod {row['pod']} was built with what it "
+                    "has: release the pod first"
+                )
+            if (by := _deployed_by(before, node)) and by != _deployed_by(site, node):
+                raise ConflictError(
+                    f"clouds: machines_by of the cloud of {node} is {by}, and pod {row['pod']} was built so: "
+                    "release the pod first"
+                )
+        self._check_applied(site)
+        for name, numbers in sorted(capacity.used.segments.items()):
+            if name in before.fabrics and name in site.fabrics:
+                _check_numbers(name, before.fabrics[name], site.fabrics[name], numbers)
+        for home in tx.rows("homes"):
+            for kind, name, known in (
+                ("fabrics", home["fabric"], {*site.fabrics, *site.managers, NO_FABRIC}),
+                ("clouds", home["cloud"], site.clouds),
+            ):
+                if name not in known:
+                    raise _in_use(kind, name, home["name"])
+            cloud, flavor = home["cloud"], home["flavor"]
+            if flavor not in site.clouds[cloud].flavors:
+                raise _in_use("flavors", f"{flavor} of cloud {cloud}", home["name"])
+
+    def _check_applied(self, site: Site) -> None:
+        """What was applied of the site stays reachable: by its name, in its clouds."""
+        for owner in live_owners(self._store.database)[0]:
+            if owner.kind != "site":
+                continue
+            then = "destroy that first (weft site destroy)"
+            if owner.site != site.name:
+                raise ConflictError(
+                    f"name: {site.name} is another site than {owner.name}, which is applied: {then}"
+                )
+            resources = [r.resource for r in self._store.resources(owner.id) if not r.is_nowhere]
+            for fabric, switch in sorted(self._switches_of(resources) - _readable_switches(site)):
+                if fabric in site.fabrics:
+                    raise ConflictError(
+                        f"fabrics.{fabric}.manager.switching: switch {switch} isn't one that weft sets and reads back, "
+                        f"but networks of the site are on it, or pass it: apply the site without them first"
+                    )
+            there = {r.where for r in resources}
+            for place in sorted(there - site.clouds.keys() - site.fabrics.keys()):
+                table = "fabrics" if place in self._store.site().site.fabrics else "clouds"
+                raise ConflictError(
+                    f"{table}: {place} is missing, but resources of the site are there: {then}"
+                )
+
+    def _switches_of(self, resources: Iterable[Resource]) -> set[tuple[str, str]]:
+        """Fabric and switch, wherever the site's own segments are, or were, by the site that is active."""
+        found: set[tuple[str, str]] = set()
+        for resource in resources:
+            if isinstance(resource.spec, SegmentSpec):
+                fabric = self._keeper.world().fabric(resource.where)
+                assert isinstance(fabric, HasExisting), "the site's own segments are only on such fabrics"
+                found |= {(resource.where, switch) for switch in fabric.places(resource.spec)}
+        return found
+
+
+def _in_use(kind: str, name: str, pod: str) -> ConflictError:
+    return ConflictError(f"{kind}: {name} is missing, but pod {pod} uses it: release it first")
+
+
+def _check_numbers(name: str, before: Fabric, now: Fabric, held: Collection[int]) -> None:
+    """Numbers outside of a fabric's range are left alone, and what one hand has set the other doesn't take off."""
+    if before.is_neutrons != now.is_neutrons:
+        field, lost = "manager.switching.configured_by", sorted(held)
+    else:
+        field, lost = "segments", sorted(n for n in held if n in before.segments and n not in now.segments)
+    if lost:
+        listed = ", ".join(map(str, lost[:5])) + (" …" if len(lost) > 5 else "")
+        raise ConflictError(
+            f"fabrics.{name}.{field} can't change so while {listed} is held: release what has it, and wait until it "
+            "was seen free (weft audit)"
+        )
+
+
+def _readable_switches(site: Site) -> set[tuple[str, str]]:
+    return {
+        (name, switch.name)
+        for name, fabric in site.fabrics.items()
+        if fabric.manager.switching is not None and not fabric.is_neutrons
+        for switch in fabric.manager.switching.switches
+        if switch.interface != "generic"
+    }
+
+
+def _deployed_by(site: Site, name: str) -> str:
+    """Who deploys the machine; empty: it is none."""
+    node = site.node_by_name.get(name)
+    if node is None or node.machine is None or node.cloud is None:
+        return ""
+    return site.clouds[node.cloud].machines_by
