@@ -11,10 +11,12 @@ import email.utils
 import hmac
 import json
 import pickle
+import re
 import ssl
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -44,6 +46,9 @@ class Faults:
         fail_after: the next batch fails after so many of its parts.
         refuse_save: saving fails.
         down: nobody answers.
+        mute: the next request that matches (method, path and body; a regular expression) is handled, and its connection
+            is closed instead of an answer.
+        late: the next request that matches is kept, and its connection closed; it is handled when `arrive` is called.
     """
 
     slow_commit: float = 0.0
@@ -53,6 +58,22 @@ class Faults:
     fail_after: int | None = None
     refuse_save: bool = False
     down: bool = False
+    mute: str = ""
+    late: str = ""
+
+
+@dataclass
+class Request:
+    """What came, without what it signed in with."""
+
+    method: str
+    path: str
+    body: Any
+    raw: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.method} {self.path} {self.raw}"
 
 
 @dataclass
@@ -69,6 +90,7 @@ class Front(ABC):
 
     Attributes:
         running, saved: its configurations, in the vendor's terms.
+        requests: the last ones that were handled, in their order.
     """
 
     content_type = "application/json"
@@ -90,6 +112,8 @@ class Front(ABC):
         self.saved: Any = deepcopy(self.running)
         self.changed = False  # by the last request
         self._old: tuple[Any, float] | None = None
+        self.requests: deque[Request] = deque(maxlen=200)
+        self._late: list[Request] = []
         self.follow()
 
     @abstractmethod
@@ -103,6 +127,39 @@ class Front(ABC):
     @abstractmethod
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
         """One request of somebody who has signed in."""
+
+    def handled(self, request: Request) -> tuple[Answer, bool]:
+        """The answer to a request, and whether it has changed the configuration."""
+        parts = urlsplit(request.path)
+        with self.lock:
+            self.changed = False
+            self.requests.append(request)
+            answer = self.answer(request.method, parts.path, dict(parse_qsl(parts.query)), request.body)
+            return answer, self.changed
+
+    def keeps(self, request: Request) -> bool:
+        """Whether a request arrives later than its sender waits."""
+        if not self.faults.late or not re.search(self.faults.late, request.line):
+            return False
+        self.faults.late = ""
+        self._late.append(request)
+        return True
+
+    def arrive(self) -> None:
+        """What was kept arrives."""
+        late, self._late = self._late, []
+        for request in late:
+            self.handled(request)
+
+    def is_mute(self, request: Request, changed: bool) -> bool:
+        """Whether nobody hears what is answered."""
+        if self.faults.lose_answer and changed:
+            self.faults.lose_answer = False
+            return True
+        if self.faults.mute and re.search(self.faults.mute, request.line):
+            self.faults.mute = ""
+            return True
+        return False
 
     def unauthorised(self) -> Answer:
         return Answer(401, {"message": "Unauthorized"}, {"WWW-Authenticate": 'Basic realm="switch"'})
@@ -142,7 +199,7 @@ class Front(ABC):
         """As it was first."""
         with self.lock:
             self.faults = Faults()
-            self._old = None
+            self._old, self._late = None, []
             self.running = self.factory()
             self.saved = deepcopy(self.running)
             self.forget_sessions()
@@ -224,15 +281,15 @@ def _handler(front: Front) -> type[BaseHTTPRequestHandler]:
             except ValueError:
                 self._say(Answer(400, {"message": "the body isn't JSON"}))
                 return
-            parts = urlsplit(self.path)
-            with front.lock:
-                front.changed = False
-                answer = front.answer(self.command, parts.path, dict(parse_qsl(parts.query)), body)
-            if front.faults.lose_answer and front.changed:
-                front.faults.lose_answer = False
+            request = Request(self.command, self.path, body, raw.decode(errors="replace"))
+            if front.keeps(request):
                 self.close_connection = True
                 return
-            if front.changed and front.faults.slow_commit:
+            answer, changed = front.handled(request)
+            if front.is_mute(request, changed):
+                self.close_connection = True
+                return
+            if changed and front.faults.slow_commit:
                 time.sleep(front.faults.slow_commit)
             self._say(answer)
 

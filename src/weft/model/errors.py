@@ -92,7 +92,13 @@ class OutsideError(WeftError):
         of: whom, e.g. `neutron at http://…` or `fabric agent sm1`.
         answer: the response, in short.
         then: what happens next, or must be done.
+
+    Attributes:
+        lands: for so many seconds what was asked may still come to be, though no reading shows it; 0: it can't, or
+            every reading from now on shows it. Set by the driver that asked.
     """
+
+    lands: float = 0.0
 
     def __init__(self, asked: str, of: str, answer: str, then: str) -> None:
         self.asked, self.of, self.answer, self.then = asked, of, answer, then

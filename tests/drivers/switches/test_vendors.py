@@ -14,12 +14,13 @@ import pytest
 from nvueschema.models import v5_9
 
 from tests.drivers.switches.rigs import scope
-from weft.drivers.switches import EthernetFabric, access, open_fabric, switch
+from weft.drivers.switches import EthernetFabric, access, open_fabric, switch, turn
 from weft.drivers.switches import eos as driver
 from weft.drivers.switches.access import credentials_for
 from weft.drivers.switches.nvue import Nvue as NvueSession
 from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
+from weft.drivers.switches.wanted import removal_for
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
@@ -203,33 +204,126 @@ def test_a_change_under_way_keeps_nobody_from_reading(one: One) -> None:
     assert one.untagged(0) == VLAN
 
 
-def test_what_may_land_yet_is_taken_away_though_it_does_not_show(
-    one: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+MAKES = {"eos": "commit", "nvue": '"apply"', "sonic": "^PATCH"}
+"""The request with which a change is made."""
+TAKES = {
+    "eos": ("switchport access vlan 4000", "no vlan 257"),
+    "nvue": ('"257": null', '"br_default": null'),
+    "sonic": ("VLAN_MEMBER_LIST=Vlan257,Ethernet0", "VLAN_LIST=Vlan257"),
+}
+"""With what a VLAN is taken off a port, and off the switch."""
+
+
+def test_what_may_land_yet_is_taken_away_though_it_does_not_show(one: One) -> None:
     """Nobody knows what became of a change: whoever takes it away says so to the switch."""
-    members = (Membership(port=f"leaf1/{one.ports[0]}", mode=Mode.ACCESS),)
-    spec = SegmentSpec(number=VLAN, fabric_type=FabricKind.ETHERNET, members=members)
-    wanted = Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
-    sent: list[Batch] = []
-    real = one.session._send  # pyright: ignore[reportPrivateUsage]
-
-    def lost(batch: Batch, *rest: SwitchState) -> float:
-        raise UnknownError("change VLANs", "switch leaf1", "no answer")
-
-    def noted(batch: Batch, *rest: SwitchState) -> float:
-        sent.append(batch)
-        return real(batch, *rest)
-
-    monkeypatch.setattr(one.session, "_send", lost)
-    with pytest.raises(UnknownError):
+    spec, wanted = ordered(one, 0)
+    speaks = one.front.plan.speaks
+    one.front.faults.late = MAKES[speaks]
+    with pytest.raises(UnknownError) as told:
         one.fabric.create(scope(), [wanted], {})
+    assert told.value.lands == one.session.lands_seconds >= switch.DOUBT_SECONDS
     with pytest.raises(UnknownError, match="may not show"):
         one.session.read()
-    monkeypatch.setattr(one.session, "_send", noted)
+    one.front.requests.clear()
     assert one.fabric.delete(scope(), [wanted], {})["partition"].error is None
-    [batch] = sent
-    assert (batch.forget, batch.ports[one.ports[0]].untagged) == ({VLAN}, PARK)
+    sent = "\n".join(r.line for r in one.front.requests if r.method != "GET")
+    assert all(text in sent for text in TAKES[speaks]), sent
     assert {i.result for i in one.fabric.clean(spec, one.fabric.snapshot()).items} == {"clean"}
+
+
+def test_a_tag_that_may_land_yet_is_taken_away_though_it_does_not_show(one: One) -> None:
+    """The port stays what it is, for other pods."""
+    port, speaks = one.ports[0], one.front.plan.speaks
+
+    def tag(number: int) -> Batch:
+        return Batch({number: "weft-name"}, frozenset(), {port: PortEdit(add=frozenset({number}))})
+
+    one.session.change(lambda _: tag(OTHER))
+    one.front.faults.late = MAKES[speaks]
+    with pytest.raises(UnknownError):
+        one.session.change(lambda _: tag(VLAN))
+    one.front.requests.clear()
+    one.session.change(lambda state: removal_for("leaf1", state, VLAN, {"weft-name"}, one.fabric.cabling))
+    sent = "\n".join(r.line for r in one.front.requests if r.method != "GET")
+    said = {"eos": "allowed vlan remove 257", "nvue": '"vlan": {"4000": {}, "257": null', "sonic": "Vlan257,"}
+    assert said[speaks] in sent, sent
+    assert one.session.read().ports[port] == PortVlans(None, frozenset({OTHER}), True)
+
+
+def test_another_change_takes_no_doubt_away(one: One) -> None:
+    """It says nothing of the port that an earlier one may change yet."""
+    one.front.faults.late = MAKES[one.front.plan.speaks]
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    one.put(1, OTHER)
+    with pytest.raises(UnknownError, match="may not show"):
+        one.session.read()
+
+
+def test_a_change_that_cannot_have_been_made_leaves_no_doubt(one: One, tmp_path: Path) -> None:
+    """Refused at the door, or failed before it was to be applied: the switch is read as it is."""
+    one.session.read()
+    right = one.fronts.credentials.read_text()
+    api: access.Api = one.session._api  # type: ignore[attr-defined] # pyright: ignore
+    api.close()
+    api._client = None  # pyright: ignore[reportPrivateUsage]
+    before = one.session.read()
+    one.fronts.credentials.write_text(right.replace(PASSWORD, "another"))
+
+    def edit(state: SwitchState) -> Batch:
+        api._client = None  # pyright: ignore[reportPrivateUsage]
+        return Batch({VLAN: "weft-name"}, frozenset(), {one.ports[0]: PortEdit(VLAN)})
+
+    with pytest.raises(switch.UndoneError, match="access denied") as told:
+        one.session.change(edit)
+    assert told.value.lands == 0.0
+    one.fronts.credentials.write_text(right)
+    api._client = None  # pyright: ignore[reportPrivateUsage]
+    assert one.session.read().ports == before.ports
+
+
+def test_an_nvue_revision_without_an_answer_before_it_is_applied_leaves_no_doubt(nvue: One) -> None:
+    for request in ("POST /nvue_v1/revision", r"PATCH /nvue_v1/\?rev="):
+        nvue.front.faults.mute = request
+        with pytest.raises(switch.UndoneError):
+            nvue.put(0, VLAN)
+        assert nvue.untagged(0) is None
+
+
+def test_an_nvue_revision_whose_application_had_no_answer_is_followed(
+    nvue: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may take longer than the change is doubted."""
+    monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
+    nvue.front.faults.slow_commit = 3600.0
+    nvue.front.faults.mute = r"PATCH /nvue_v1/revision/\d+ "
+    with pytest.raises(UnknownError):
+        nvue.put(0, VLAN)
+    with pytest.raises(UnknownError, match="still being applied"):
+        nvue.session.read()
+    applied(nvue)
+    assert nvue.untagged(0) == VLAN
+
+
+def test_an_nvue_revision_that_is_to_be_applied_late_is_followed(nvue: One) -> None:
+    """It was seen pending, and the request came after that."""
+    nvue.front.faults.slow_commit = 3600.0
+    nvue.front.faults.late = r"PATCH /nvue_v1/revision/\d+ "
+    with pytest.raises(UnknownError):
+        nvue.put(0, VLAN)
+    with pytest.raises(UnknownError, match="may not show"):
+        nvue.session.read()
+    nvue.front.arrive()
+    with pytest.raises(UnknownError, match="still being applied"):
+        nvue.session.read()
+    applied(nvue)
+    assert nvue.untagged(0) == VLAN
+
+
+def applied(nvue: One) -> None:
+    """What is being applied has taken as long as it does."""
+    assert isinstance(nvue.front, Nvue)
+    nvue.front.finish()
 
 
 def test_a_revision_that_takes_longer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +392,20 @@ def test_an_old_answer_is_not_believed(one: One) -> None:
     one.front.thaw()
 
 
-@pytest.mark.parametrize("wrong", [["a list"], {"result": [3, 3, 3]}, {"interface": 3}, "text", 7, {}, []])
+ELSEWHERE = [
+    ["a list"],
+    {"result": [3, 3, 3]},
+    {"interface": 3},
+    {"interface": {}},
+    {"system": {}},
+    "text",
+    7,
+    {},
+    [],
+]
+
+
+@pytest.mark.parametrize("wrong", ELSEWHERE)
 def test_an_answer_of_another_shape_is_unknown(
     one: One, monkeypatch: pytest.MonkeyPatch, wrong: object
 ) -> None:
@@ -382,6 +489,62 @@ def test_a_port_that_becomes_a_trunk_is_read_just_before(one: One, tmp_path: Pat
     one.session.change(lambda state: tagged(VLAN), recent=True)
     assert one.session.read().ports[one.ports[0]].tagged == {VLAN, OTHER}
     other.close()
+
+
+def test_what_another_process_has_changed_since_is_read_again(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last VLAN of a shared host's port goes, by a reading from before another worker has put its own there: the
+    port is not parked."""
+    monkeypatch.setattr(switch, "RECENT_SECONDS", 60.0)
+    other = open_fabric(one.site, FABRIC, NoLedger(), confirm=0.6)
+    port, worker, cabling = one.ports[0], other.session("leaf1"), one.fabric.cabling
+
+    def come(number: int) -> Batch:
+        return Batch({number: "weft-name"}, frozenset(), {port: PortEdit(add=frozenset({number}))})
+
+    try:
+        one.session.change(lambda _: come(VLAN))
+        one.session.read()
+        worker.change(lambda _: come(OTHER))
+        one.session.change(
+            lambda state: removal_for("leaf1", state, VLAN, {"weft-name"}, cabling), recent=True
+        )
+        assert one.session.read().ports[port] == PortVlans(None, frozenset({OTHER}), True)
+    finally:
+        other.close()
+
+
+def test_what_a_process_that_was_killed_has_sent_makes_readings_old(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It left no moment at which its change ended."""
+    monkeypatch.setattr(switch, "RECENT_SECONDS", 60.0)
+    other = open_fabric(one.site, FABRIC, NoLedger(), confirm=0.6)
+    port, session = one.ports[0], other.session("leaf1")
+    assert isinstance(session, Session)
+    real = session._send  # pyright: ignore[reportPrivateUsage]
+
+    def killed(*given: object) -> float:
+        real(*given)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "_send", killed)
+    monkeypatch.setattr(turn.Turn, "ends", lambda _: None)
+    seen: list[frozenset[int]] = []
+
+    def look(state: SwitchState) -> Batch:
+        seen.append(state.ports[port].numbers)
+        return Batch()
+
+    try:
+        one.session.read()
+        with pytest.raises(KeyboardInterrupt):
+            session.change(lambda _: Batch({VLAN: "weft-name"}, frozenset(), {port: PortEdit(VLAN)}))
+        one.session.change(look, recent=True)
+        assert seen == [frozenset({VLAN})]
+    finally:
+        other.close()
 
 
 def test_a_sonic_without_any_vlan_must_name_its_ports(

@@ -27,6 +27,10 @@ MAX_ANSWER = 64 << 20
 USER_VARIABLE, PASSWORD_VARIABLE = "WEFT_SWITCH_USER", "WEFT_SWITCH_PASSWORD"
 
 
+class UnheardError(UnknownError):
+    """The switch hasn't taken a request: no connection came to be, or weft's credentials were refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """Of one switch; `repr` shows no password."""
@@ -66,8 +70,8 @@ def credentials_for(
 
 class Api:
     """HTTPS to one switch with basic authentication; its certificate is verified. Every call raises `UnknownError` if
-    nothing answers, if weft's credentials are refused, or if the answer can't be read; judging other statuses is up to
-    the caller.
+    nothing answers or the answer can't be read, `UnheardError` if the request can't have been taken; judging other
+    statuses is up to the caller.
 
     Args:
         credentials: called when they are first needed.
@@ -113,10 +117,12 @@ class Api:
         except (httpx.HTTPError, OSError) as error:
             # httpx's words for a certificate or a refused connection name address and reason, and no password.
             said = f"no answer: {str(error) or type(error).__name__}"
-            raise UnknownError(asked, f"switch {self._switch} at {self.url}", said) from None
+            unheard = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            kind = UnheardError if unheard else UnknownError
+            raise kind(asked, f"switch {self._switch} at {self.url}", said) from None
         if answer.status_code in (401, 403):
             said = f"access denied ({answer.status_code})"
-            raise UnknownError(asked, f"switch {self._switch} at {self.url}", said, alarming=True)
+            raise UnheardError(asked, f"switch {self._switch} at {self.url}", said, alarming=True)
         document = self._json(answer.status_code, read, asked)
         return Reply(answer.status_code, document, _date(answer.headers.get("Date", "")))
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from weft.drivers.switches.access import Api
+from weft.drivers.switches.access import Api, UnheardError
 from weft.drivers.switches.eosqos import eos_qos
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session, UndoneError
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
@@ -119,13 +119,15 @@ class Eos(Session):
         commands = ["enable", f"configure session {session}", *self._commands(batch, before, after)]
         try:
             self._run([*commands, "commit"], "change VLANs")
+        except UnheardError as error:
+            raise UndoneError.of_error(error) from error
         except (PermanentError, UnknownError) as error:
             if not self._aborted(session):
                 self._tidy()
                 raise
             if isinstance(error, PermanentError):
                 raise
-            raise UndoneError(error.asked, error.of, f"{error.answer}; the session was aborted") from error
+            raise UndoneError.of_error(error, "; the session was aborted") from error
         return float("-inf")
 
     def _aborted(self, session: str) -> bool:
@@ -160,12 +162,12 @@ class Eos(Session):
             yield from (f"vlan {number}", f"name {name}", "state active", "exit")
         for port in batch.ports:
             yield f"interface {port}"
-            yield from self._port_commands(before.ports[port], after.ports[port])
+            yield from self._port_commands(before.ports[port], after.ports[port], batch.ports[port].remove)
             yield "exit"
         for number in sorted(batch.forget):
             yield f"no vlan {number}"
 
-    def _port_commands(self, now: PortVlans, then: PortVlans) -> Iterator[str]:
+    def _port_commands(self, now: PortVlans, then: PortVlans, away: frozenset[int]) -> Iterator[str]:
         native = then.untagged or self.limits.parking
         if not then.trunk:
             yield from (f"switchport access vlan {native}", "switchport mode access")
@@ -179,7 +181,7 @@ class Eos(Session):
         else:
             if more := allowed - had:
                 yield f"switchport trunk allowed vlan add {ranges(more)}"
-            if fewer := had - allowed:
+            if fewer := (had | away) - allowed:
                 yield f"switchport trunk allowed vlan remove {ranges(fewer)}"
         if not now.trunk:
             yield "switchport mode trunk"

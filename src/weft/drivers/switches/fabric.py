@@ -237,7 +237,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     def _put(self, scope: Scope, resource: Resource) -> None:
         spec, mark = segment_of(resource), scope.mark(resource.key)
         self._check_possible(spec)
-        seen, name = self.snapshot(), vlan_name(mark)
+        seen, name = self.snapshot(RECENT_SECONDS), vlan_name(mark)
         over = self._over(spec.number, name, seen)
         order = Order(spec, name, self.cabling.spread(spec.ports), self._range, over)
         if why := refusal(order, seen, self._site.name):
@@ -273,6 +273,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             # A change that nobody knows the end of may put it back onto a switch that can't be read.
             self._concerned(number, seen, spec.ports) | seen.unread.keys(),
             spec,
+            recent=True,
             save=self.cabling.spread(spec.ports),
         )
 

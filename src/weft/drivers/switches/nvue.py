@@ -11,9 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from weft.drivers.switches.access import Api, Reply
+from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.nvueqos import nvue_qos
-from weft.drivers.switches.switch import CONFIRM_SECONDS, PAUSE, Limits, Session
+from weft.drivers.switches.switch import (
+    CONFIRM_SECONDS,
+    DOUBT_SECONDS,
+    PAUSE,
+    Limits,
+    Session,
+    UndoneError,
+)
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges
 from weft.model.errors import PermanentError, UnknownError
 from weft.planning.fabric.qos import SwitchQos
@@ -21,12 +28,11 @@ from weft.planning.site.neighbours import Neighbour, neighbour
 
 BRIDGE = "br_default"
 ROOT = "/nvue_v1"
-ROOTS = frozenset({"bridge", "interface", "platform", "router", "system", "vrf"})
-"""What the tree of a switch has, some of it also of one that nobody has set up: without it, it is another answer."""
 YES = {"auto-prompt": {"ays": "ays_yes"}}
 APPLIED = ("applied", "saved", "applied_and_saved")
 FAILED = ("invalid", "ays_fail", "apply_fail", "verify_error", "apply_error", "ays_no")
 NOT_BEGUN = ("pending", "inactive")
+APPLY = "apply a revision"
 APPLY_SECONDS = 60.0
 PORTS_SECONDS = 60.0
 """How long it is known which interfaces there are."""
@@ -47,29 +53,28 @@ class Nvue(Session):
     ) -> None:
         super().__init__(name, limits, api.url, confirm)
         self._api, self._apply_seconds = api, apply
-        self._unfinished: str | None = None
+        self.lands_seconds = DOUBT_SECONDS + apply
+        self._unfinished: dict[
+            str, float
+        ] = {}  # a revision -> until when the request to apply it may still come
         self._there: tuple[frozenset[str], float] | None = None
 
     def close(self) -> None:
         self._api.close()
 
     def _read(self) -> SwitchState:
-        if self._unfinished is not None:
-            self._unfinished = self._still_under_way(self._unfinished)
-        if self._unfinished is not None:
-            said = f"{self._unfinished.removeprefix('/')} is still being applied"
-            raise self.unknown("read the configuration", said)
+        for where in tuple(self._unfinished):
+            if self._still_under_way(where):
+                said = f"{where.removeprefix('/')} is still being applied"
+                raise self.unknown("read the configuration", said)
         reply = self._ask("GET", "/?rev=applied", None, "read the configuration")
         try:
             tree = reply.body
-            if not ROOTS & tree.keys():
-                raise ValueError("none of a switch's settings is in it")
+            if not tree["interface"]:  # every switch has some: it is another's answer, or a part of it
+                raise ValueError("no interface is in it")
             own = tree.get("bridge", {}).get("domain", {}).get(BRIDGE, {})
             vlans = {n: "" for key in own.get("vlan", {}) for n in from_ranges(key)}
-            there = {
-                p: self._port(row or {}, own, frozenset(vlans))
-                for p, row in tree.get("interface", {}).items()
-            }
+            there = {p: self._port(row or {}, own, frozenset(vlans)) for p, row in tree["interface"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         if bare := self.limits.ports - there.keys():  # an interface without configuration isn't in the tree
@@ -133,26 +138,49 @@ class Nvue(Session):
         return None if number == self.limits.parking else number
 
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
-        revision = next(iter(self._ask("POST", "/revision", {}, "begin a revision").body), None)
-        if revision is None:
-            raise self.unknown("begin a revision", "its answer names none")
-        where = f"/revision/{quote(revision, safe='')}"
-        self._ask(
-            "PATCH", f"/?rev={quote(revision, safe='')}", self._tree(batch, before, after), "change VLANs"
-        )
-        self._ask("PATCH", where, {"state": "apply", **YES}, "apply a revision")
+        try:
+            where = self._begun(batch, before, after)
+        except UnknownError as error:
+            raise UndoneError.of_error(error) from error
+        try:
+            self._ask("PATCH", where, {"state": "apply", **YES}, APPLY)
+        except UnheardError as error:
+            raise UndoneError.of_error(error) from error
+        except UnknownError:
+            self._left(where)
+            raise
         try:
             return self._applied(where)
         except UnknownError:
-            self._unfinished = where
+            self._left(where)
             raise
 
-    def _still_under_way(self, where: str) -> str | None:
+    def _left(self, where: str) -> None:
+        """A revision that may be applied yet: nobody has heard of its end."""
+        self._unfinished[where] = self._monotonic() + DOUBT_SECONDS
+
+    def _begun(self, batch: Batch, before: SwitchState, after: SwitchState) -> str:
+        """A revision with the change in it, which isn't applied: its path."""
+        revision = next(iter(self._ask("POST", "/revision", {}, "begin a revision").body), None)
+        if revision is None:
+            raise self.unknown("begin a revision", "its answer names none")
+        name, tree = quote(revision, safe=""), self._tree(batch, before, after)
+        self._ask("PATCH", f"/?rev={name}", tree, "change VLANs")
+        return f"/revision/{name}"
+
+    def _still_under_way(self, where: str) -> bool:
+        """The request to apply it may come yet while it hasn't begun: then its change is doubted, and it is looked at
+        again.
+        """
         try:
             state = str(self._ask("GET", where, None, "watch a revision").body.get("state"))
         except PermanentError:
-            return None  # gone, as after a restart
-        return None if state in (*APPLIED, *FAILED, *NOT_BEGUN) else where
+            state = FAILED[0]  # gone, as after a restart
+        waits = state in NOT_BEGUN and self._monotonic() < self._unfinished.get(where, 0.0)
+        over = state in (*APPLIED, *FAILED, *NOT_BEGUN)
+        if over and not waits:
+            self._unfinished.pop(where, None)
+        return not over
 
     def _applied(self, where: str) -> float:
         end = self._monotonic() + self._apply_seconds
@@ -164,7 +192,7 @@ class Nvue(Session):
             if state in FAILED:
                 raise self.refused(f"revision {state}: {_issues(reply.body)}")
             if self._monotonic() >= end:
-                raise self.unknown("apply a revision", f"still {state} after {self._apply_seconds:.0f} s")
+                raise self.unknown(APPLY, f"still {state} after {self._apply_seconds:.0f} s")
             self._sleep(PAUSE)
 
     def _keep(self) -> None:
@@ -181,11 +209,13 @@ class Nvue(Session):
     def _tree(self, batch: Batch, before: SwitchState, after: SwitchState) -> dict[str, Any]:
         """The patch; `null` removes."""
         vlans: dict[str, Any] = {str(n): {} for n in batch.define} | {str(n): None for n in batch.forget}
-        ports = {p: self._interface(before.ports[p], after.ports[p]) for p in batch.ports}
+        ports = {
+            p: self._interface(before.ports[p], after.ports[p], e.remove) for p, e in batch.ports.items()
+        }
         tree: dict[str, Any] = {"bridge": {"domain": {BRIDGE: {"vlan": vlans}}}} if vlans else {}
         return tree | ({"interface": ports} if ports else {})
 
-    def _interface(self, now: PortVlans, then: PortVlans) -> dict[str, Any]:
+    def _interface(self, now: PortVlans, then: PortVlans, away: frozenset[int]) -> dict[str, Any]:
         if not then.trunk and then.untagged is None:
             return {"bridge": {"domain": {BRIDGE: None}}}
         if not then.trunk:
@@ -196,7 +226,7 @@ class Nvue(Session):
         if now.tagged == EVERY:
             listed = {str(n): {} for n in {*then.tagged, self.limits.parking}} | {"all": None}
         else:
-            listed |= {str(n): None for n in now.tagged - then.tagged}
+            listed |= {str(n): None for n in (now.tagged | away) - then.tagged}
         if then.untagged is not None:
             listed[str(then.untagged)] = {}
         mine = {"access": None, "untagged": then.untagged or "none", "vlan": listed}

@@ -145,11 +145,11 @@ class Ovs(Session):
         for number in batch.forget:
             commands += ["--", "remove", "bridge", self.name, "external_ids", f"{NAME}{number}"]
         for port in batch.ports:
-            commands += self._edit(port, before.ports[port], after.ports[port])
+            commands += self._edit(port, before.ports[port], after.ports[port], batch.ports[port].remove)
         self._run(commands[1:], "change VLANs")
         return float("-inf")
 
-    def _edit(self, port: str, now: PortVlans, then: PortVlans) -> Iterator[str]:
+    def _edit(self, port: str, now: PortVlans, then: PortVlans, away: frozenset[int]) -> Iterator[str]:
         """Lists are changed, not replaced, so that changes by two workers don't undo each other. `NOTHING` is in each:
         two workers that remove the last two VLANs at once must not leave an empty list."""
         yield from ("--", "set", "port", port)
@@ -171,7 +171,7 @@ class Ovs(Session):
             return
         for number in sorted(wanted - there):
             yield from ("--", "add", "port", port, "trunks", str(number))
-        for number in sorted(there - wanted):
+        for number in sorted((there | away) - wanted):
             yield from ("--", "remove", "port", port, "trunks", str(number))
 
     def _keep(self) -> None:

@@ -84,4 +84,7 @@ class Sessions:
         asked = [self.by_name[s] for s in sorted(self.by_name.keys() & set(only))]
         errors = [e for e in self._changers.map(one, asked) if e is not None]
         if errors:
-            raise min(errors, key=lambda e: (isinstance(e, WeftError), not isinstance(e, PermanentError)))
+            first = min(errors, key=lambda e: (isinstance(e, WeftError), not isinstance(e, PermanentError)))
+            if isinstance(first, OutsideError):
+                first.lands = max(e.lands for e in errors if isinstance(e, OutsideError))
+            raise first

@@ -7,15 +7,15 @@ Sources: sonic-mgmt-framework (REST server, `sonic-vlan.yang`, rpc `sonic-config
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from weft.drivers.switches.access import Api, Reply
+from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.sonicqos import TABLES as TABLES_OF_QOS
 from weft.drivers.switches.sonicqos import sonic_qos
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session
-from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState, inverse
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session, UndoneError
+from weft.drivers.switches.vlans import PARK, Batch, PortVlans, SwitchState, inverse
 from weft.model.errors import OutsideError, PermanentError
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour, neighbour
@@ -36,6 +36,10 @@ class Sonic(Session):
     """One switch. CONFIG_DB has no VLAN names; who owns one is in weft's own records."""
 
     keeps_names = False
+
+    def _replaces(self, batch: Batch, state: SwitchState) -> bool:
+        """Each member is a row of its own."""
+        return False
 
     def __init__(self, name: str, api: Api, limits: Limits, confirm: float = CONFIRM_SECONDS) -> None:
         super().__init__(name, limits, api.url, confirm)
@@ -124,12 +128,24 @@ class Sonic(Session):
             raise
 
     def _steps(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
-        date = 0.0
+        date, first = 0.0, True
+        for method, path, body in self._requests(batch, before, after):
+            try:
+                date, first = self._change(method, path, body), False
+            except UnheardError as error:
+                if first:
+                    raise UndoneError.of_error(error) from error
+                raise
+        return date
+
+    def _requests(
+        self, batch: Batch, before: SwitchState, after: SwitchState
+    ) -> Iterator[tuple[str, str, object]]:
         was, then = _rows(batch, before), _rows(batch, after)
-        for (number, port), mode in sorted(was.items()):
-            if then.get((number, port)) != mode:
-                key = f"{MEMBERS}=Vlan{number},{quote(port, safe='')}"
-                date = self._change("DELETE", key, None, absent_is_fine=True)
+        away = {row for row, mode in was.items() if then.get(row) != mode}
+        away |= self._perhaps(batch, before) - then.keys()
+        for number, port in sorted(away):
+            yield "DELETE", f"{MEMBERS}=Vlan{number},{quote(port, safe='')}", None
         members = [
             {"name": f"Vlan{n}", "ifname": p, "tagging_mode": mode}
             for (n, p), mode in sorted(then.items())
@@ -139,14 +155,24 @@ class Sonic(Session):
         tree: dict[str, Any] = {"VLAN": {"VLAN_LIST": vlans}} if vlans else {}
         tree |= {"VLAN_MEMBER": {"VLAN_MEMBER_LIST": members}} if members else {}
         if tree:
-            date = self._change("PATCH", TREE, {"sonic-vlan:sonic-vlan": tree})
+            yield "PATCH", TREE, {"sonic-vlan:sonic-vlan": tree}
         for number in sorted(batch.forget):
-            date = self._change("DELETE", f"{TREE}/VLAN/VLAN_LIST=Vlan{number}", None, absent_is_fine=True)
-        return date
+            yield "DELETE", f"{TREE}/VLAN/VLAN_LIST=Vlan{number}", None
 
-    def _change(self, method: str, path: str, body: object, absent_is_fine: bool = False) -> float:
+    def _perhaps(self, batch: Batch, before: SwitchState) -> set[Row]:
+        """Members that a batch takes away, and that may be there yet though they don't show."""
+        said = {(n, p) for p, edit in batch.ports.items() for n in edit.remove}
+        parked = {p for p, edit in batch.ports.items() if edit.untagged == PARK}
+        doubted = (
+            _rows(batch, b.on(before)) for b in self._doubted(before) if b.ports.keys() <= before.ports.keys()
+        )
+        return said | {
+            row for rows in doubted for row, mode in rows.items() if mode == "untagged" and row[1] in parked
+        }
+
+    def _change(self, method: str, path: str, body: object) -> float:
         reply = self._api.ask(method, path, body, "change VLANs")
-        if reply.status in (200, 201, 204) or (absent_is_fine and reply.status == 404):
+        if reply.status in (200, 201, 204) or (method == "DELETE" and reply.status == 404):
             return reply.date
         if reply.status in (400, 404, 405, 409):
             raise self.refused(_said(reply))

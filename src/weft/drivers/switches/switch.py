@@ -41,6 +41,10 @@ FLOOR_SECONDS = 600.0
 class UndoneError(UnknownError):
     """A change failed, and is known not to have been applied or to have been rolled back; it may work the next time."""
 
+    @classmethod
+    def of_error(cls, error: UnknownError, more: str = "") -> UndoneError:
+        return cls(error.asked, error.of, error.answer + more, alarming=error.alarming)
+
 
 class Switch(Protocol):
     """What the fabric's driver needs from a switch. Every call may raise `UnknownError` or `PermanentError`."""
@@ -125,6 +129,8 @@ class Session(ABC):
     """
 
     keeps_names = True
+    lands_seconds = DOUBT_SECONDS
+    """How long a change may still land of which nobody knows what became; other processes hear of it by the error."""
 
     def __init__(
         self,
@@ -153,8 +159,16 @@ class Session(ABC):
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
         """Make a change; returns the answer's `serial`. Raises `PermanentError` if it was refused or rolled back.
 
-        `UnknownError`: nobody knows what was done.
+        VLANs that the batch takes off a port are taken off it also if `before` doesn't show them: they may land yet.
+        `UnknownError`: nobody knows what was done; `UndoneError`: nothing.
         """
+
+    def _replaces(self, batch: Batch, state: SwitchState) -> bool:
+        """Whether a port becomes a trunk, or is none any more: its list is set as a whole, not changed, and a worker of
+        another host may have set it just now.
+        """
+        after = batch.on(state).ports
+        return any(after[port].trunk != state.ports[port].trunk for port in batch.ports)
 
     @abstractmethod
     def _keep(self) -> None:
@@ -195,19 +209,21 @@ class Session(ABC):
         recent: bool = False,
         save: bool = False,
     ) -> SwitchState:
-        with turn(self._changing, self.name, self._address):
-            known = self._recent() if recent else None
+        with turn(self._changing, self.name, self._address) as mine:
+            known = self._recent(mine.changed) if recent else None
             before = known or self._fresh()
             batch = self._edited(edit, before)
-            if known is not None and _replaces(batch, known):
+            if known is not None and self._replaces(batch, known):
                 before = self._fresh()
                 batch = self._edited(edit, before)
             if batch:
                 self.limits.check(batch, self.name, own)
                 self._outdate()
+                mine.begins()
                 try:
                     before = self._made(batch, before)
                 finally:
+                    mine.ends()
                     self._outdate()  # also what was read meanwhile
             if batch or save:
                 self._save()
@@ -253,7 +269,8 @@ class Session(ABC):
             if (seen := self._await(batch)) is not None:
                 unsure = False
                 with self._lock:
-                    self._doubts = []  # what was sent before it has landed by now, or never will
+                    # What was sent before it has landed by now, or never will, where it says something else itself.
+                    self._doubts = [(b, until) for b, until in self._doubts if not batch.overrides(b)]
                 return seen
             try:
                 self._undo(batch, before)
@@ -263,6 +280,9 @@ class Session(ABC):
                 unsure, self._unsaved = False, True
                 said = "it isn't read back as it was made, and was taken back"
             raise UnknownError("change VLANs", f"switch {self.name}", said)
+        except OutsideError as error:
+            error.lands = self.lands_seconds if unsure else 0.0
+            raise
         finally:
             if unsure:
                 self._unsaved = True
@@ -282,11 +302,13 @@ class Session(ABC):
                 return None
             self._sleep(PAUSE)
 
-    def _recent(self) -> SwitchState | None:
-        """The last reading, if it is young enough, and weft has changed nothing since it began."""
+    def _recent(self, changed: float) -> SwitchState | None:
+        """The last reading, if it is young enough, and weft has changed nothing since it began: neither this process
+        nor, by their turns, others of this host.
+        """
         with self._lock:
             state, began = self._latest or (None, float("-inf"))
-        return state if self._monotonic() - began <= RECENT_SECONDS else None
+        return state if began > changed and self._monotonic() - began <= RECENT_SECONDS else None
 
     def _outdate(self) -> None:
         with self._lock:
@@ -316,9 +338,3 @@ class Session(ABC):
 
     def unknown(self, asked: str, answer: str) -> UnknownError:
         return UnknownError(asked, f"switch {self.name}", answer)
-
-
-def _replaces(batch: Batch, state: SwitchState) -> bool:
-    """Whether a port becomes a trunk: its list is set, not changed, and another process may have set it just now."""
-    after = batch.on(state).ports
-    return any(after[port].trunk and not state.ports[port].trunk for port in batch.ports)

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -18,10 +18,49 @@ from weft.model.errors import PermanentError, UnknownError
 TURN_SECONDS = 60.0
 """How long a change waits for those before it, in this process and then in others."""
 _POLL_SECONDS = 0.05
+_UNDER_WAY, _LONGEST = "a change is under way", 100
+
+
+class Turn:
+    """One that has come.
+
+    Attributes:
+        changed: when the last change of the switch ended, as far as this host's processes have made it, in seconds of
+            this host's monotonic clock, which its processes share: a reading that began before is older.
+    """
+
+    def __init__(self, file: IO[str] | None = None) -> None:
+        self._file = file
+        self.changed = float("-inf") if file is None else _changed(file)
+
+    def begins(self) -> None:
+        """A change begins: whoever ends before it does leaves no moment behind, and every reading is older."""
+        self._note(_UNDER_WAY)
+
+    def ends(self) -> None:
+        """It has ended, or nobody knows how it does."""
+        self._note(repr(time.monotonic()))
+
+    def _note(self, text: str) -> None:
+        if self._file is not None:
+            self._file.seek(0)
+            self._file.truncate()
+            self._file.write(text)
+            self._file.flush()
+
+
+def _changed(file: IO[str]) -> float:
+    text, now = file.read(_LONGEST), time.monotonic()
+    try:
+        return (
+            min(float(text), now) if text else float("-inf")
+        )  # before a restart of the host, the clock was ahead
+    except ValueError:
+        return now
 
 
 @contextmanager
-def turn(lock: threading.Lock, switch: str, address: str | None = "") -> Generator[None]:
+def turn(lock: threading.Lock, switch: str, address: str | None = "") -> Generator[Turn]:
     """One session to a switch at a time, of all processes of this user on this host.
 
     Raises `UnknownError` after `TURN_SECONDS`, and if the file that stands for the turn can't be used; `PermanentError`
@@ -34,8 +73,11 @@ def turn(lock: threading.Lock, switch: str, address: str | None = "") -> Generat
     if not lock.acquire(timeout=TURN_SECONDS):
         raise _no_turn(switch, f"this process is still changing it after {TURN_SECONDS:.0f} s")
     try:
-        with nullcontext() if address is None else _among_processes(switch, address):
-            yield
+        if address is None:
+            yield Turn()
+            return
+        with _among_processes(switch, address) as file:
+            yield Turn(file)
     finally:
         lock.release()
 
@@ -46,7 +88,7 @@ def folder_of_turns() -> Path:
 
 
 @contextmanager
-def _among_processes(switch: str, address: str) -> Generator[None]:
+def _among_processes(switch: str, address: str) -> Generator[IO[str]]:
     folder, file_name = folder_of_turns(), switch
     if address:
         file_name += f"-{hashlib.sha256(address.encode()).hexdigest()[:12]}"
@@ -57,12 +99,13 @@ def _among_processes(switch: str, address: str) -> Generator[None]:
         ):  # before anything is opened there: it may hold links to our files
             said = f"{folder} belongs to somebody else"
             raise PermanentError("change VLANs", f"switch {switch}", said, "remove it, or set TMPDIR")
-        file = (folder / file_name).open("w")
+        file = (folder / file_name).open("a+")
     except OSError as error:
         raise _no_turn(switch, str(error)) from None
     with file:
         _lock(file, switch)
-        yield
+        file.seek(0)
+        yield file
 
 
 def _lock(file: IO[str], switch: str) -> None:

@@ -96,6 +96,11 @@ class PortEdit:
         untagged = self.untagged == KEEP or now.untagged == (self.untagged or None)
         return untagged and self.add <= now.tagged and not self.remove & (now.tagged - self.add)
 
+    def overrides(self, other: PortEdit) -> bool:
+        """Whether nothing is left of another edit that was made before this one."""
+        tagged = other.add | other.remove <= self.add | self.remove
+        return tagged and (other.untagged == KEEP or self.untagged != KEEP)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -126,6 +131,11 @@ class Batch:
         return replace(
             state, vlans=vlans, ports=ports, suspended=state.suspended - {*self.define, *self.forget}
         )
+
+    def overrides(self, other: Batch) -> bool:
+        """Whether nothing is left of another batch that was made before this one."""
+        defined = {*other.define, *other.forget} <= {*self.define, *self.forget}
+        return defined and all(p in self.ports and self.ports[p].overrides(e) for p, e in other.ports.items())
 
     def done(self, state: SwitchState) -> bool:
         """Whether all of it is already so. Anything else on the ports may be another worker's."""
