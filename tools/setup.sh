@@ -2,6 +2,11 @@
 # Make .venv from requirements.lock. Says what it installs before it does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Two at once would write the same files. Who had to wait finds it made already.
+mkdir -p .venv
+exec 9>.venv/lock
+flock 9
+if [ .venv/ready -nt requirements.lock ] && [ .venv/ready -nt pyproject.toml ]; then exit 0; fi
 python=$(command -v python3.11 || command -v python3 || true)
 if [ -z "$python" ] || ! "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     tools/packages.sh python3 python3-venv

@@ -71,6 +71,21 @@ def test_an_order_in_the_queue_is_extended_if_it_has_an_end(house: House, clock:
     assert ready.lease_end == now + timedelta(hours=8)
 
 
+def test_an_extension_of_a_waiting_order_is_a_generation(house: House, clock: HandClock) -> None:
+    """As of a pod with nodes: who changes it by what it was before is refused, and doesn't set the end back."""
+    tenant, now = house.request(), clock.now()
+    order = make("ends", 16, start=now + timedelta(hours=1), end=now + timedelta(hours=6))
+    pod = house.order(order)
+    house.service.extend_pod(tenant, "ends", now + timedelta(hours=8))
+    assert look(house, pod).generation == pod.generation + 1
+    assert any(f"generation {pod.generation + 1} by " in m for m in messages(house, pod, "change"))
+    with pytest.raises(ConflictError, match="changed to generation 2 in the meantime"):
+        house.service.apply_pod(tenant, "ends", order, generation=pod.generation)
+    assert look(house, pod).lease_end == now + timedelta(hours=8)
+    house.service.apply_pod(tenant, "ends", order, generation=pod.generation + 1)
+    assert look(house, pod).lease_end == now + timedelta(hours=6)
+
+
 def test_of_two_extensions_at_once_the_later_end_stays(
     house: House, clock: HandClock, database_url: str
 ) -> None:

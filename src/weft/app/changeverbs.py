@@ -144,7 +144,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 # As read under the lock: another extension may have come first, and the later end wins.
                 pod = self._store.pod_under(tx, pod.id)
                 if pod.placed is None and pod.state not in ENDED:
-                    if not lengthen_waiting(tx, pod, until, capacity, site):
+                    if not lengthen_waiting(tx, pod, until, capacity, site, by):
                         raise ConflictError(f"pod {pod.name} is no longer waiting: try again")
                 else:
                     check_confirmed(tx, pod)

@@ -6,6 +6,7 @@ longer desired, and its rows stay until it is seen gone; nodes are released afte
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,7 +17,7 @@ from weft.engine.database import Tx
 from weft.engine.documents import written
 from weft.engine.records import PodRecord, RowState
 from weft.engine.revival import revive
-from weft.model.change import PodChange
+from weft.model.change import FieldChange, PodChange
 from weft.model.errors import ConflictError, TemporaryError
 from weft.model.order import Order
 from weft.model.plan import Plan
@@ -170,9 +171,13 @@ def overtaken(tx: Tx, pod: PodRecord) -> str:
     return f"pod {pod.name} has started in the meantime: apply again"
 
 
+def fields_said(fields: Iterable[FieldChange]) -> str:
+    return "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in fields)
+
+
 def said(change: PodChange) -> str:
     """The difference in one line, for the history."""
-    parts = [f"{f.field} {f.was} -> {f.becomes}" for f in change.fields]
+    parts = [fields_said(change.fields)] if change.fields else []
     if change.nodes_added:
         parts.append(f"nodes added: {', '.join(change.nodes_added)}")
     if change.nodes_removed:

@@ -376,9 +376,9 @@ VALUES (%(name)s, %(project_id)s, %(nodes)s, %(start)s, %(end)s, %(reason)s, %(c
 DELETE FROM reservation WHERE name = %(name)s RETURNING *;
 
 -- name: lengthen_waiting
--- An order that waits has another lease. No row: it has begun meanwhile, or was taken back.
-UPDATE pod SET ordered = %(ordered)s, lease_end = %(lease_end)s
-WHERE id = %(id)s AND wanted = 'present' AND plan IS NULL AND state = 'PENDING' RETURNING id;
+-- The next generation of an order that waits, with another lease. No row: it has begun meanwhile, or was taken back.
+UPDATE pod SET generation = generation + 1, ordered = %(ordered)s, lease_end = %(lease_end)s
+WHERE id = %(id)s AND generation = %(base)s AND wanted = 'present' AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
 -- name: warn_leases
 -- Leases that end in an hour, or in the last tenth of a short one, once each. Not those that somebody has locked (`due`).

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
-from weft.engine.changes import overtaken, remember
+from weft.engine.changes import fields_said, overtaken, remember
 from weft.engine.database import Tx
 from weft.engine.documents import written
 from weft.engine.gather import PlanningInput, Window, refused
@@ -26,7 +26,7 @@ from weft.planning.queue.book import booked, when
 from weft.planning.queue.extension import why_not_longer
 from weft.planning.queue.keep import Keep
 from weft.planning.shapes.limits import over_limit
-from weft.planning.shapes.orderdiff import asks_no_more
+from weft.planning.shapes.orderdiff import asks_no_more, waiting_change
 from weft.planning.shapes.plan import parts_of, takes
 from weft.planning.shapes.resolve import resolve, shape_of
 
@@ -39,7 +39,9 @@ def time_of(seconds: float) -> datetime | None:
     return None if seconds == FOREVER else moment(seconds)
 
 
-def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity, site: Site) -> bool:
+def lengthen_waiting(
+    tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity, site: Site, by: str
+) -> bool:
     """A later end for an order that waits, in the caller's transaction (which holds `lock_capacity`).
 
     What is booked for it is kept for as long. False: it has begun meanwhile, or was taken back.
@@ -67,9 +69,11 @@ def lengthen_waiting(tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity
             raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")
     longer = lease.model_copy(update={"duration": None, "end": until})
     order = pod.order.model_copy(update={"lease": longer})
-    document = written(order)
-    if tx.row("lengthen_waiting", id=pod.id, ordered=document, lease_end=until) is None:
+    tx.run("first_generation", id=pod.id)
+    values = {"ordered": written(order), "lease_end": until}
+    if tx.row("lengthen_waiting", id=pod.id, base=pod.generation, **values) is None:
         return False
+    remember(tx, pod.id, pod.generation + 1, order, by, fields_said(waiting_change(pod.order, order)))
     if booking:
         write_booking(tx, pod.id, replace(booking, end=later))
     return True
@@ -173,8 +177,7 @@ def change_waiting(
         tx.run("drop_booking", pod_id=pod.id)
         if keep is not None:
             write_booking(tx, pod.id, keep)
-        what = "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in change.fields)
-        remember(tx, pod.id, change.generation, order, by, what)
+        remember(tx, pod.id, change.generation, order, by, fields_said(change.fields))
 
 
 def _booking(

@@ -213,6 +213,38 @@ def test_spares_come_and_go() -> None:
     assert names(less) == names(first)
 
 
+def spare_elsewhere(nodes: int, spares: int) -> tuple[Plan, Order]:
+    """A pod with four of its nodes and spares on one leaf and one spare on another; and its order."""
+    taken = {f"gpu{n:02}": "0a" for n in range(6, 17)}
+    wide = with_(count(order(2), nodes, spare=spares), "locality", required="block")
+    first = made(wide, Occupancy(busy=taken))
+    assert [s.leaf for s in first.placement.spares].count("leaf01") == spares - 1
+    return first, wide
+
+
+def test_a_spare_that_goes_stands_in_nobodys_way() -> None:
+    """The nodes that stay are on one leaf: that may be required with the spare on the other given back, not else."""
+    first, wide = spare_elsewhere(4, 1)
+    tight = with_(count(wide, wide.nodes.count, spare=0), "locality", required="leaf", preferred="leaf")
+    less = changed(first, tight)
+    assert less.placement.level == "leaf" and less.placement.nodes == first.placement.nodes
+    with pytest.raises(InputError, match="block or wider"):
+        changed(first, with_(tight, "nodes", spare=1))
+
+
+def test_the_nearest_spare_becomes_a_node() -> None:
+    """So that the one farther away is the one that goes."""
+    first, wide = spare_elsewhere(3, 2)
+    leaf = first.placement.nodes[0].leaf
+    (near,) = [s.node for s in first.placement.spares if s.leaf == leaf]
+    first = first.model_copy(
+        update={"placement": first.placement.model_copy(update={"spares": first.placement.spares[::-1]})}
+    )
+    tight = with_(count(wide, wide.nodes.count + 1, spare=0), "locality", required="leaf", preferred="leaf")
+    more = changed(first, tight)
+    assert more.change is not None and more.change.spares_used == (near,)
+
+
 def test_no_room_for_more_says_why_and_how_many_there_are() -> None:
     """A refusal of growth names the pod's own nodes, and the size that would fit."""
     taken = {f"gpu{n:02}": "0a" for n in range(5, 17)}

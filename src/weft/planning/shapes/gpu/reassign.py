@@ -54,11 +54,11 @@ def reassign(
             raise ConflictError(f"node {one.node} of pod {order.name} is no longer in site {site.name}")
     _check_slices(nodes, order, topology, remove)
     nodes = _fewer(nodes, request, site, topology, occupancy)
-    _check_level(nodes, spares, order, topology)
     more = order.nodes.count - len(nodes)
-    used = spares[: max(0, min(more, len(spares) - order.nodes.spare))]
+    used = _best_spares(spares, nodes, max(0, min(more, len(spares) - order.nodes.spare)))
     nodes = [*nodes, *used]
     spares = _best_spares([s for s in spares if s not in used], nodes, order.nodes.spare)
+    _check_level(nodes, spares, order, topology)
     why = _why_these(plan, nodes, spares, used)
     more, idle = order.nodes.count - len(nodes), order.nodes.spare - len(spares)
     if more or idle:
@@ -157,7 +157,7 @@ def _fewer(
 
 
 def _best_spares(spares: Sequence[PlacedNode], nodes: Sequence[PlacedNode], count: int) -> list[PlacedNode]:
-    """The spares that stay: those on the leaves where the pod has most."""
+    """So many of the spares: those on the leaves where the pod has most."""
     on = Counter(n.leaf for n in nodes)
     best = sorted(spares, key=lambda s: -on[s.leaf])[:count]
     return [s for s in spares if s in best]
