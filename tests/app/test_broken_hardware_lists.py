@@ -66,6 +66,44 @@ def test_what_only_begins_like_an_address(hardware: HardwareList, address: str) 
     assert hardware.told() == []
 
 
+def test_an_rnic_on_a_switch_for_management_is_told(hardware: HardwareList) -> None:
+    """Its data would go at a hundredth of the rate."""
+    hardware.spoil("ipum1", rnic_switch="mgmt1", rnic_port="6")
+    hardware.write()
+    [told] = hardware.told()
+    assert told.startswith(
+        "hardware.csv:6: rnic_switch: 'mgmt1' is not allowed: a switch with ports of 100 Gb/s"
+    )
+    assert told.endswith("the rate of an IPU-Machine's RNIC; mgmt1 has 1")
+
+
+def test_an_rnic_behind_a_switch_that_carries_smaller_frames_is_told(hardware: HardwareList) -> None:
+    """With a fabric, its MTU is that of the data network."""
+    roce = (
+        "  roce: {type: ethernet, physical_network: physnet-d, mtu: 9000, manager: {driver: switches}, "
+        "segments: {first: 1100, last: 1199}}\n"
+    )
+    data = "{physical_network: physnet-d, segments: {first: 1100, last: 1199}, addresses"
+    hardware.site_text = hardware.site_text.replace("ipu_pods:\n", f"{roce}ipu_pods:\n").replace(
+        data, "{fabric: roce, addresses"
+    )
+    hardware.spoil("tor1", mtu="1500")
+    hardware.write()
+    said = "a switch with an mtu of 9000 or more, that of the data network of IPU-POD pod1; tor1 has 1500"
+    assert [t for t in hardware.told() if t.startswith("hardware.csv:6") and said in t], hardware.told()
+
+
+def test_a_network_of_bmcs_behind_switches_that_carry_smaller_frames_is_told(hardware: HardwareList) -> None:
+    gateways = "    vlan: 13\n    subnets:"
+    hardware.site_text = hardware.site_text.replace(
+        gateways, gateways.replace("    subnets", "    mtu: 9000\n    subnets")
+    )
+    hardware.write()
+    told = hardware.told()
+    said = "is not allowed: a switch with an mtu of 9000 or more, that of network ipu-gw; mgmt1 has 1500"
+    assert len(told) == 4 and all(t.endswith(said) for t in told), told
+
+
 def test_all_mistakes_of_all_kinds_are_told_at_once(hardware: HardwareList) -> None:
     """In the columns, in the values, and between rows, in the order of their lines."""
     hardware.spoil("mgmt1", mtu="12")

@@ -16,6 +16,7 @@ from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.site import Flavor, FlavorInNova, ImageProperties
+from weft.testing.cloud import Fault
 from weft.testing.cloud_state import FakeFlavor
 
 FLAVOR, IMAGE = "flavor/lab/numa4", "image_properties/lab/gpu"
@@ -99,17 +100,33 @@ def test_nobody_begins_to_use_what_is_being_destroyed(house: FlavorHouse) -> Non
     order = make("numa", 1)
     order = order.model_copy(update={"nodes": order.nodes.model_copy(update={"flavor": "numa4"})})
     house.service.destroy_site(house.operator)
-    with pytest.raises(RefusedError, match=r"being destroyed with the site's resources: flavor numa4; order"):
+    with pytest.raises(RefusedError, match=r"the site is removing flavor numa4: order again"):
         house.order(order)
     later = house.order(order.model_copy(update={"name": "later", "queue": True}))
     house.worker._dispatcher.run()  # pyright: ignore[reportPrivateUsage]
     waits = look(house, later)
-    assert waits.state is PodState.PENDING and "being destroyed" in waits.reason
+    assert waits.state is PodState.PENDING and "the site is removing" in waits.reason
     assert house.ready(make("other", 1)).state is PodState.READY, "it has none of that"
     house.visit(house.site_owner(), PodState.RELEASED)
     assert house.service.site_receipt(house.operator).receipt.clean
     house.applied()
     assert house.ready(order).state is PodState.READY
+
+
+def test_one_whose_maker_died_in_between_is_deleted_in_the_end(house: FlavorHouse) -> None:
+    """Nova takes a flavor and its extra specs in two requests."""
+    house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.FLAVOR, verb="create")
+    house.applied()
+    house.destroyed()
+    assert house.cloud.things(Kind.FLAVOR) == []
+
+
+def test_one_that_was_adopted_stays(house: FlavorHouse) -> None:
+    there = house.cloud.add(Kind.FLAVOR, "numa4", "service", vcpus=4, ram=4096, disk=0, extra_specs={})
+    house.applied(adopt=True)
+    assert house.mine()[FLAVOR] is there
+    house.destroyed()
+    assert house.cloud.things(Kind.FLAVOR) == [there] and there.mark is None
 
 
 def test_drift_is_mended(house: FlavorHouse) -> None:

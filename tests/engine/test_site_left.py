@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
 
 import pytest
 
-from tests.engine.sitehouse import SiteHouse
+from tests.engine.sitehouse import KEYS, SiteHouse
+from tests.engine.timehouse import make
+from weft.app.sitefile import checked
 from weft.engine.database import Database
+from weft.engine.siteowner import desired_of, set_desired
+from weft.engine.sweep import Sweeper, SweepSettings
+from weft.model.errors import ConflictError, RefusedError
+from weft.model.mark import Mark
+from weft.model.order import Order
+from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind
+from weft.model.site import SiteNetwork
+from weft.planning.site.graph import site_graph
 from weft.testing.cloud_state import Thing
+
+OUTSIDE: dict[str, Any] = {
+    "role": "external",
+    "addresses": "203.0.113.0/24",
+    "gateway": "203.0.113.1",
+    "dhcp": False,
+    "pool": {"first": "203.0.113.100", "last": "203.0.113.254"},
+}
+OTHER = {"gateway": "198.51.100.1", "pool": {"first": "198.51.100.100", "last": "198.51.100.254"}}
 
 
 @pytest.fixture
@@ -18,6 +40,12 @@ def house(database: Database, database_url: str) -> Generator[SiteHouse]:
     house = SiteHouse(database, database_url)
     yield house
     house.close()
+
+
+def sweep(house: SiteHouse) -> None:
+    house.clock.sleep(900)
+    keeper = house.keeper
+    Sweeper(house.store, keeper.world, keeper.site, house.time, SweepSettings(pause=10.0)).sweep()
 
 
 def abandoned(house: SiteHouse) -> Thing:
@@ -45,3 +73,137 @@ def test_a_repair_leaves_tenants_ports_on_the_sites_networks(house: SiteHouse) -
     house.cloud.lose(port)
     house.service.audit(house.operator, repair=True)
     assert house.cloud.things() == []
+
+
+# -- taken over -------------------------------------------------------------------------------------------------
+
+
+def left(house: SiteHouse, owner: Owner | None = None) -> list[Thing]:
+    """Everything of the site, with the mark of an owner that the database doesn't know, or of this one."""
+    house.applied()
+    old = sorted(house.mine().values(), key=lambda t: list(Kind).index(t.kind))
+    house.destroyed()
+    ids, made = dict[str, str](), list[Thing]()
+
+    def now(value: object) -> object:
+        return tuple(map(now, value)) if isinstance(value, tuple) else ids.get(str(value), value)
+
+    for thing in old:
+        assert thing.mark is not None
+        mark = replace(thing.mark, owner=owner or house.site_owner().owner)
+        fields = {name: now(value) for name, value in thing.fields.items()}
+        made.append(house.cloud.add(thing.kind, thing.name, "service", mark, **fields))
+        ids[thing.id] = made[-1].id
+    return made
+
+
+@pytest.mark.parametrize("owner", [Owner("site", str(UUID(int=7))), None], ids=["unknown", "released"])
+def test_what_has_the_mark_of_a_lost_owner_is_taken_over(house: SiteHouse, owner: Owner | None) -> None:
+    """As a switch's VLANs are: by the site's next owner, on request; all keep their ids."""
+    things = left(house, owner)
+    conflicts = house.plan().conflicts
+    assert {c.key for c in conflicts} == KEYS and all(c.adoptable for c in conflicts)
+    assert all("take it over with --adopt" in c.what for c in conflicts)
+    with pytest.raises(ConflictError, match="--adopt"):
+        house.ask()
+    house.applied(adopt=True)
+    assert {t.id for t in house.mine().values()} == {t.id for t in things} and house.plan().nothing
+    house.clock.sleep(900)
+    assert house.service.audit(house.operator, repair=True).findings == ()
+    house.destroyed()
+    assert house.cloud.things() == []
+
+
+def test_another_sites_things_are_not_taken_over(house: SiteHouse) -> None:
+    network = house.others_network()
+    network.mark = Mark("elsewhere", Owner("site", str(UUID(int=7))), "network/gateways")
+    (conflict,) = house.plan(adopt=True).conflicts
+    assert "of site elsewhere: release that first" in conflict.what and not conflict.adoptable
+
+
+def test_what_an_abandoned_owner_left_is_the_next_ones(house: SiteHouse) -> None:
+    """It is no trace of the first one any more, and no sweep takes it from the second one."""
+    port = abandoned(house)
+    network = next(t for t in house.cloud.things(Kind.NETWORK))
+    sweep(house)
+    assert network in house.cloud.things(), "it is in use"
+    house.applied(adopt=True)
+    assert house.mine()["network/storage"] is network
+    house.cloud.lose(port)
+    sweep(house)
+    assert house.mine().keys() == KEYS
+    [trace] = house.service.audit(house.operator, repair=True).findings
+    assert trace.category == "late" and trace.repaired, trace
+
+
+def test_what_has_a_live_owner_by_now_is_not_adopted(house: SiteHouse) -> None:
+    """Proved where it is written down: another process may have applied the site since the plan was made."""
+    live = house.applied().owner
+    generation = house.store.site().generation
+    with pytest.raises(ConflictError, match=f"live owner: {live}"):
+        set_desired(house.database, "lab", generation, site_graph(house.site), {}, "late", {live})
+
+
+def test_what_was_adopted_once_is_not_adopted_for_good(house: SiteHouse) -> None:
+    """A network that is made anew, or comes back later, is another one than that which was adopted."""
+    network = house.others_network()
+    house.applied(adopt=True)
+    house.change(gateways={"vlan": 14})
+    house.applied()
+    assert network not in house.cloud.things()
+    described = house.site
+    only = {"networks": {"storage": described.networks["storage"]}, "interfaces": ()}
+    house.activate(checked(described.model_copy(update=only)))
+    house.applied()
+    with house.database.transaction() as tx:
+        desired = desired_of(tx, house.site_owner().id)
+    assert desired is not None and desired.adopted == {}
+
+
+# -- nobody begins to use what goes -----------------------------------------------------------------------------
+
+
+def routed(name: str) -> Order:
+    return make(name, 1, access={"ssh_from": ["192.0.2.0/24"], "floating_ip": "first"})
+
+
+def on_external(house: SiteHouse, vlan: int | None = None, **subnet: object) -> None:
+    """The site's own external network is this one."""
+    public = {
+        "cloud": "lab",
+        "physical_network": "physext",
+        "vlan": vlan,
+        "subnets": {"p": {**OUTSIDE, **subnet}},
+    }
+    networks = {**house.site.networks, "public": SiteNetwork.model_validate(public)}
+    house.activate(checked(house.site.model_copy(update={"networks": networks})))
+
+
+@pytest.mark.parametrize(
+    "change", [{"vlan": 4}, {"addresses": "198.51.100.0/24", **OTHER}], ids=["vlan", "subnet"]
+)
+def test_no_order_comes_to_what_apply_is_removing(house: SiteHouse, change: dict[str, Any]) -> None:
+    """From the moment that it was applied until it is made again; before, a pod held it up, or lost its network."""
+    on_external(house)
+    house.applied()
+    on_external(house, **change)
+    house.ask()
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="the site is removing network public"):
+            house.order(routed("late"))
+        on = {"network": house.mine()["network/public"].id, "subnet": house.mine()["subnet/public/p"].id}
+        port = house.cloud.add(Kind.PORT, "x", "service", None, **on)
+        house.visits(1)
+        house.cloud.lose(port)
+    house.settle()
+    assert house.ready(routed("late")).state is PodState.READY
+
+
+def test_a_pod_that_comes_while_it_is_planned_is_seen(house: SiteHouse) -> None:
+    on_external(house)
+    house.applied()
+    on_external(house, vlan=4)
+    house.cloud.meanwhile("facts", lambda: house.ready(routed("early")))  # the last question of the plan
+    with pytest.raises(ConflictError, match=r"network public by early; release them first"):
+        house.ask()
+    assert house.mine()["network/public"].fields["segment"] is None

@@ -334,7 +334,7 @@ def left_behind(house: PortsHouse) -> None:
 def test_what_a_lost_database_had_set_is_taken_over(house: PortsHouse) -> None:
     left_behind(house)
     [conflict] = house.plan().conflicts
-    assert conflict.adoptable and "its database doesn't know that any more" in conflict.what
+    assert conflict.adoptable and "that its database doesn't know any more" in conflict.what
     with pytest.raises(ConflictError, match="--adopt"):
         house.ask()
     house.applied(adopt=True)

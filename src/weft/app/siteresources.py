@@ -62,8 +62,9 @@ class SiteResourceVerbs(Desk):
                 raise ConflictError(f"{some(len(plan.conflicts), 'thing')} in the way: {said}{rest}")
             if plan.nothing and self._is_applied(planned):
                 return plan
-            by = request.caller.user_name
-            set_desired(self._store.database, plan.site, plan.generation, planned.graph, planned.adopted, by)
+            by, database = request.caller.user_name, self._store.database
+            given = (planned.graph, planned.adopted, by, planned.former)
+            set_desired(database, plan.site, plan.generation, *given)
             return plan
 
     def site_resources(self, request: Request) -> SiteResources:

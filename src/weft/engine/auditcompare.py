@@ -292,7 +292,9 @@ class Comparison:
                 f"{row['what']} (found at {row['found_at']:%Y-%m-%dT%H:%M:%SZ}{ended})",
                 id=f"trace {row['id']}",
                 **about(Owner(row["owner_kind"], str(row["owner_id"])), row["pod"]),
-                repair="the sweep removes it" if gone is None else "none is needed: it was removed",
+                repair="the sweep removes it"
+                if gone is None
+                else "none is needed: it was removed, or has another owner",
                 repaired=True if gone else None,
             )
 

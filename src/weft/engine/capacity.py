@@ -64,7 +64,7 @@ class Capacity:
         reservations: rows of the table.
         places: rows like those of `holds`, of slots on shared hosts.
         gone: servers that weft saw disappear within the last `GONE_FOR`.
-        ending: networks and flavors of the site that are being destroyed: name or id -> kind.
+        ending: networks and flavors of the site that are being removed: name or id -> kind.
         site: generation of the site that is active; None: there is none.
         leases: the same holds, in the book's form; None: computed on first use.
     """

@@ -91,11 +91,17 @@ SELECT 'frame' AS what, '' AS name, json_build_object('since', since::text, 'ser
     'gone', (SELECT coalesce(json_agg(json_build_array(outside_id, extract(epoch FROM finished_at))), '[]') FROM resource
         WHERE kind = 'server' AND state = 'absent' AND outside_id IS NOT NULL AND finished_at >
             coalesce(%(gone_since)s::timestamptz, coalesce(%(at)s::timestamptz, clock_timestamp()) - %(gone)s::interval)),
-    -- networks and flavors of the site that are being destroyed, by names and ids: nobody must begin to use them
+    -- networks and flavors of the site that are being removed, or a subnet of them, by names and ids: nobody must begin to
+    -- use them
     'ending', (SELECT coalesce(json_object_agg(x.name, x.kind), '{}') FROM ONLY owner o
-        JOIN resource r ON r.owner_id = o.id AND r.kind IN ('network', 'flavor'),
-        LATERAL (VALUES (r.document->>'name', r.kind), (r.outside_id, r.kind)) x (name, kind)
-        WHERE o.wanted = 'absent' AND o.state <> 'RELEASED' AND o.kind = 'site' AND x.name IS NOT NULL)
+        LEFT JOIN site_desired d ON d.owner_id = o.id
+        JOIN resource r ON r.owner_id = o.id AND r.kind IN ('network', 'subnet', 'flavor') AND r.state <> 'absent'
+            AND (o.wanted = 'absent' OR r.outside_id = ANY(d.going))
+        JOIN resource n ON n.owner_id = o.id
+            AND n.key = CASE r.kind WHEN 'subnet' THEN r.document->'spec'->>'network' ELSE r.key END,
+        LATERAL (VALUES (n.document->>'name', n.kind), (n.outside_id, n.kind)) x (name, kind)
+        WHERE o.state <> 'RELEASED' AND o.kind = 'site' AND x.name IS NOT NULL
+            AND (o.wanted = 'absent' OR d.going <> '{}'))
     ) AS document
 FROM frame
 UNION ALL SELECT 'owner', o.id::text, json_build_object(
@@ -1435,12 +1441,23 @@ ORDER BY state = 'RELEASED', created_at DESC, released_at DESC, id LIMIT 1;
 SELECT * FROM site_desired WHERE owner_id = %(owner_id)s;
 
 -- name: set_site_desired
--- Unless a newer generation of the site was applied meanwhile; no row then.
-INSERT INTO site_desired (owner_id, generation, graph, adopted, applied_at, applied_by)
-VALUES (%(owner_id)s, %(generation)s, %(graph)s, %(adopted)s, %(at)s, %(by)s)
-ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = excluded.graph,
-    adopted = site_desired.adopted || excluded.adopted, applied_at = excluded.applied_at, applied_by = excluded.applied_by
+-- Unless a newer generation of the site was applied meanwhile; no row then. What was adopted before stays so, except what
+-- goes (`again`: if it comes back, then as another thing), and what isn't wanted any more.
+INSERT INTO site_desired (owner_id, generation, graph, adopted, going, applied_at, applied_by)
+VALUES (%(owner_id)s, %(generation)s, %(graph)s, %(adopted)s, %(going)s, %(at)s, %(by)s)
+ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = excluded.graph, going = excluded.going,
+    adopted = (SELECT coalesce(jsonb_object_agg(a.key, a.value), '{}')
+        FROM jsonb_each((site_desired.adopted - %(again)s::text[]) || excluded.adopted) a
+        WHERE a.key IN (SELECT g.one->>'key' FROM jsonb_array_elements(excluded.graph->'resources') g (one))),
+    applied_at = excluded.applied_at, applied_by = excluded.applied_by
 WHERE site_desired.generation <= excluded.generation RETURNING owner_id;
+
+-- name: ids_in_use
+-- Which of these ids something of a live owner has, or is about to have (adopted by a site).
+SELECT r.outside_id AS id FROM resource r JOIN owner o ON o.id = r.owner_id
+WHERE r.outside_id = ANY(%(ids)s) AND r.state <> 'absent' AND o.state <> 'RELEASED'
+UNION SELECT a.value FROM site_desired d JOIN ONLY owner o ON o.id = d.owner_id, LATERAL jsonb_each_text(d.adopted) a
+WHERE o.state <> 'RELEASED' AND a.value = ANY(%(ids)s);
 
 -- name: pods_on_networks
 -- Live pods with ports, routers or floating IPs on networks of the site, by the networks' names or ids, as pods know

@@ -6,7 +6,7 @@ generation of the site may be active long before it is applied.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -22,8 +22,11 @@ from weft.engine.unreadable import READING, unreadable
 from weft.engine.wants import Want
 from weft.engine.world import World
 from weft.model.errors import ConflictError, PermanentError
-from weft.model.resources import Graph
+from weft.model.owner import Owner
+from weft.model.resources import FlavorSpec, Graph, NetworkSpec, SubnetSpec
 from weft.model.site import Site
+from weft.planning.owners.follow import Known, follow
+from weft.planning.site.changes import with_former
 
 NO_PROJECT = ""
 """What the site's own owner makes is in the project of weft's service user, whose id each cloud knows."""
@@ -73,23 +76,40 @@ def desired_of(tx: Tx, owner_id: UUID) -> DesiredSite | None:
 
 
 def set_desired(
-    database: Database, site: str, generation: int, graph: Graph, adopted: Mapping[str, str], by: str
+    database: Database,
+    site: str,
+    generation: int,
+    graph: Graph,
+    adopted: Mapping[str, str],
+    by: str,
+    former: Collection[Owner] = (),
 ) -> UUID:
     """Write down what is wanted from now on, and wake who makes it; the owner's id.
 
-    Raises `ConflictError` if it is being destroyed, or a newer generation was applied meanwhile.
+    Args:
+        former: owners whose marks are on what is adopted.
+
+    Raises `ConflictError` if it is being destroyed, or a newer generation was applied meanwhile; if pods use by now
+    what would be removed; or if one of `former` lives.
     """
-    with database.transaction() as tx:
+    with database.placing() as tx:  # no order is placed meanwhile
         known = site_owner(tx, site)
         # Nobody destroys it before this is written.
         now = tx.row("lock_owner", id=known.id) if known is not None else None
+        going: list[ResourceRecord] = []
         if known is None or now is None or now["state"] == "RELEASED":
             owner_id = UUID(make_owner(tx, "site", site, NO_PROJECT, site, by).id)
         elif now["wanted"] == "absent":
             raise ConflictError(f"the resources of site {site} are being destroyed: wait until that is done")
         else:
             owner_id = known.id
+            rows = tx.rows("resources_of", owners=[owner_id], at=None)
+            records = {r.key: r for r in map(ResourceRecord.of, rows)}
+            going = _going(records, graph)
+            _check_unused(tx, going, records)
+        _check_ended(tx, former)
         values = {"generation": generation, "graph": written(graph), "adopted": Jsonb(dict(adopted))}
+        values |= {"going": [r.outside_id for r in going if r.outside_id], "again": [r.key for r in going]}
         if tx.row("set_site_desired", owner_id=owner_id, at=tx.now(), by=by, **values) is None:
             raise ConflictError(f"a newer generation of site {site} than {generation} was applied meanwhile")
         message = f"generation {generation} of the site applied by {by}"
@@ -98,6 +118,57 @@ def set_desired(
         tx.run("request_repair", id=owner_id)
         tx.run("notify", owner_id=str(owner_id))
     return owner_id
+
+
+def known_rows(records: Iterable[ResourceRecord]) -> dict[str, Known]:
+    """What was taken away isn't waited for: a plan says what is to be done, not when."""
+    return {r.key: Known(r.resource, r.wanted, r.is_nowhere) for r in records}
+
+
+def live_of(tx: Tx, owners: Collection[Owner]) -> set[Owner]:
+    """Those of these that the database knows and that aren't released."""
+    ids = sorted({id_ for o in owners if (id_ := _uuid(o.id)) is not None})
+    rows = tx.rows("known_owners", owners=ids) if ids else []
+    return {Owner(row["kind"], str(row["id"])) for row in rows if row["state"] != "RELEASED"}
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _going(records: Mapping[str, ResourceRecord], graph: Graph) -> list[ResourceRecord]:
+    """What is there, and isn't in this graph, or only after it was taken away."""
+    known = known_rows(records.values())
+    removed = set(follow(known, with_former(graph, known)).removed)
+    return [r for r in records.values() if not r.is_nowhere and (r.key in removed or not r.wanted)]
+
+
+def _check_unused(tx: Tx, going: Iterable[ResourceRecord], records: Mapping[str, ResourceRecord]) -> None:
+    """Pods may have come since the plan was made."""
+    networks, flavors = list[ResourceRecord](), list[tuple[str, str]]()
+    for record in going:
+        spec = record.resource.spec
+        if isinstance(spec, FlavorSpec):
+            flavors.append((record.resource.where, record.resource.name))
+        elif isinstance(spec, SubnetSpec) and spec.network in records:
+            networks.append(records[spec.network])
+        elif isinstance(spec, NetworkSpec):
+            networks.append(record)
+    used = {f"network {name}": pods for name, pods in (pods_on(tx, networks) if networks else {}).items()}
+    used |= {
+        f"flavor {name}": pods for (_, name), pods in (pods_with(tx, flavors) if flavors else {}).items()
+    }
+    if used:
+        said = "; ".join(f"{what} by {', '.join(pods)}" for what, pods in used.items())
+        raise ConflictError(f"pods have come to use what would be removed: {said}; release them first")
+
+
+def _check_ended(tx: Tx, former: Collection[Owner]) -> None:
+    if live := live_of(tx, former):
+        raise ConflictError(f"what would be adopted has a live owner: {', '.join(sorted(map(str, live)))}")
 
 
 def pods_on(tx: Tx, networks: Iterable[ResourceRecord]) -> dict[str, list[str]]:

@@ -10,15 +10,16 @@ from uuid import UUID
 
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import ResourceRecord
-from weft.engine.siteowner import NO_PROJECT, pods_on, pods_with, site_owner
+from weft.engine.siteowner import NO_PROJECT, known_rows, live_of, pods_on, pods_with, site_owner
 from weft.engine.siteparts import SiteRecord
 from weft.engine.store import Store
 from weft.engine.world import World
 from weft.model.errors import ConflictError, UnknownError
+from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.resources import Graph, Kind, NetworkSpec, Observed, Resource, SubnetSpec
 from weft.model.siteplan import SiteConflict, SitePlan, SiteStep
-from weft.planning.owners.follow import Known, follow
+from weft.planning.owners.follow import follow
 from weft.planning.site.changes import adoptable, conflicts, notes, site_steps, with_former, with_new_ports
 from weft.planning.site.graph import site_graph
 from weft.ports.existing import Existing, HasExisting
@@ -36,11 +37,13 @@ class PlannedSite:
 
     Attributes:
         adopted: key -> id of what it adopts.
+        former: owners whose marks are on that.
     """
 
     plan: SitePlan
     graph: Graph
     adopted: Mapping[str, str]
+    former: frozenset[Owner]
 
 
 class SitePlanner:
@@ -56,20 +59,21 @@ class SitePlanner:
         """
         record, owner = self._record, self._owner()
         records = {r.key: r for r in self._store.resources(owner.id)} if owner else {}
-        graph = with_former(site_graph(record.site), _known(records.values()))
+        graph = with_former(site_graph(record.site), known_rows(records.values()))
         scope = owner.scope if owner else _nobody(record.site.name)
         ids = {key: r.outside_id for key, r in records.items() if r.outside_id and not r.is_nowhere}
         there = [r.resource for r in records.values() if not r.is_nowhere]
         seen = self._find(scope, there, ids)
         ids = {key: seen[key].id for key in seen if seen[key].there}
-        existing = self._existing(with_new_ports(graph, _known(records.values())), ids)
+        existing = self._existing(with_new_ports(graph, known_rows(records.values())), ids)
         known = owner.owner if owner else None
-        adopted = adoptable(existing, known) if adopt else {}
+        lost = self._lost(existing)
+        adopted = adoptable(existing, lost) if adopt else {}
         taken = [r for r in graph.resources if r.key in adopted]
         seen |= self._find(scope, taken, {**ids, **adopted})
-        steps = site_steps(_known(records.values()), graph, seen, adopted)
+        steps = site_steps(known_rows(records.values()), graph, seen, adopted)
         used = (*self._used(steps, records), *self._flavors_used(steps))
-        found = (*conflicts(graph, existing, adopted, seen, known), *used)
+        found = (*conflicts(graph, existing, adopted, seen, known, lost), *used)
         plan = SitePlan(
             site=record.site.name,
             generation=record.generation,
@@ -78,7 +82,8 @@ class SitePlanner:
             conflicts=found,
             notes=(*notes(graph, self._projects(graph)), *self._beside(graph)),
         )
-        return PlannedSite(plan, graph, adopted)
+        former = {e.mark.owner for key in adopted for e in existing[key] if e.mark is not None}
+        return PlannedSite(plan, graph, adopted, frozenset(former))
 
     def _owner(self) -> OwnerRecord | None:
         """The live one."""
@@ -90,6 +95,15 @@ class SitePlanner:
         if owner.wanted == "absent":
             raise ConflictError(f"the resources of site {name} are being destroyed: wait until that is done")
         return owner
+
+    def _lost(self, existing: Mapping[str, Sequence[Existing]]) -> frozenset[Mark]:
+        """Marks of owners of this site that are no more: released, or unknown to a database that was lost."""
+        name = self._record.site.name
+        marks = {e.mark for found in existing.values() for e in found if e.mark is not None}
+        ours = {m for m in marks if m.site == name and m.owner.kind == "site"}
+        with self._store.database.statement() as tx:
+            live = live_of(tx, {m.owner for m in ours})
+        return frozenset(m for m in ours if m.owner not in live)
 
     def _used(
         self, steps: Sequence[SiteStep], records: Mapping[str, ResourceRecord]
@@ -190,14 +204,9 @@ def _at_once(look: Callable[[str], T], places: Sequence[str]) -> list[T]:
         return list(pool.map(look, places))
 
 
-def _known(records: Iterable[ResourceRecord]) -> dict[str, Known]:
-    """What was taken away isn't waited for: a plan says what is to be done, not when."""
-    return {r.key: Known(r.resource, r.wanted, r.is_nowhere) for r in records}
-
-
 def followed(records: Iterable[ResourceRecord], graph: Graph) -> bool:
     """Whether the rows are those of this graph, whatever was set meanwhile."""
-    known = _known(records)
+    known = known_rows(records)
     return not follow(known, with_former(graph, known))
 
 

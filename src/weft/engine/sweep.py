@@ -158,6 +158,7 @@ class Sweeper(Periodic):
             and not r.kind.row.lent
             and (r.outside_id or r.state is not RowState.WANTED)
         ]
+        records = self._not_taken_over(owner, records, still)
         ids = _ids(records)
         unread: list[str] = []
         blocked = False
@@ -173,6 +174,20 @@ class Sweeper(Periodic):
                 except WeftError as error:
                     unread.append(str(error))
         return unread
+
+    def _not_taken_over(
+        self, owner: OwnerRecord, records: list[ResourceRecord], still: list[Row]
+    ) -> list[ResourceRecord]:
+        """Those that no live owner has by now: the next owner of a site adopts what an abandoned one has left."""
+        with self._store.database.statement() as tx:
+            rows = tx.rows("ids_in_use", ids=sorted(_ids(records).values()))
+        taken = {row["id"] for row in rows}
+        for row in still:
+            if row["subject"] in taken:
+                self._traces.ended(
+                    row["id"], owner.id, f"{row['kind']} {row['subject']} has another owner now"
+                )
+        return [r for r in records if r.outside_id not in taken]
 
     def _look_at(
         self,

@@ -30,6 +30,7 @@ from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
 from weft.ports.witness import Witness
 from weft.testing.cloud_existing import SERVICE_PROJECT, known_by_name
+from weft.testing.cloud_flavors import MADE, say_made, unsaid
 from weft.testing.cloud_rules import host_of, refusal_of_creation, used_quota
 from weft.testing.cloud_servers import FakeServers
 from weft.testing.cloud_state import IMMUTABLE, Fault, Thing, caller, wanted_fields
@@ -89,7 +90,7 @@ class FakeCloud(FakeServers, FakeStorage):
         if scope.leaving and resource.spec.stays and thing.mark is None and thing.gone_at is None:
             told = f"it stays in project {thing.project_id}"
             return Observed(thing.id, Status.KEPT, told, name=thing.name)
-        found = thing.observed(scope.mark(resource.key), wanted_fields(resource, ids), now)
+        found = unsaid(thing, thing.observed(scope.mark(resource.key), wanted_fields(resource, ids), now))
         if (
             found.status is Status.PENDING
             or not known_by_name(scope, resource)
@@ -121,7 +122,15 @@ class FakeCloud(FakeServers, FakeStorage):
             self._spoil(thing, resource)
             return Outcome(thing.id, self._forget_name(thing))
 
-        return self._each("create", wanted, one)
+        outcomes = dict[str, Outcome]()
+        try:
+            outcomes.update(self._each("create", wanted, one))
+        finally:
+            # A flavor takes two requests: whose answer was lost sent the first one only.
+            for thing in (t for t in self.things(Kind.FLAVOR) if t.mark and t.mark.owner == scope.owner):
+                if (answer := outcomes.get(thing.mark.key if thing.mark else "")) and answer.error is None:
+                    say_made(thing)
+        return outcomes
 
     def update(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
@@ -137,10 +146,11 @@ class FakeCloud(FakeServers, FakeStorage):
             fixed = sorted(changed & IMMUTABLE.get(resource.kind, frozenset()))
             if fixed:
                 return self._refused("update", resource, f"{', '.join(fixed)} can't be changed")
-            if in_use := self._shares_in_use(thing):
+            if in_use := self._shares_in_use(thing, fields.get("shared_with", ())):
                 asked = f"update {resource.kind} {resource.name}"
                 return Outcome(error=TemporaryError(asked, f"fake cloud {self.name}", in_use))
             thing.fields.update(fields)
+            say_made(thing)
             thing.mark = scope.mark(resource.key)
             if known_by_name(scope, resource):
                 thing.name = resource.name
@@ -163,7 +173,7 @@ class FakeCloud(FakeServers, FakeStorage):
             scope.fence()
             outcome = Outcome()
             for thing in self._mine(scope, ids).get(resource.key, []):
-                made = resource.kind is Kind.FLAVOR  # one that was adopted is the driver's own business
+                made = resource.kind is Kind.FLAVOR and bool(thing.facts.get(MADE))
                 if scope.leaving and resource.spec.stays and resource.key in ids and not made:
                     thing.mark, thing.name = None, str(thing.fields.get("kept_as", thing.name))
                     outcome = Outcome(thing.id)

@@ -15,6 +15,9 @@ SERVICE_PROJECT = "service"
 """Project of what is the site's own."""
 
 
+_BY_NAME = (Kind.ROUTER, Kind.SECURITY_GROUP, Kind.FLAVOR)
+
+
 def known_by_name(scope: Scope, resource: Resource) -> bool:
     """Whether others find it by its name, so that one that is adopted gets it."""
     return scope.owner.kind == "site" and resource.kind in (Kind.NETWORK, Kind.SECURITY_GROUP)
@@ -84,9 +87,7 @@ class FakeExisting(FakeNetworks):
                     yield f"the address {spec.address}", False
                 elif spec.dns_name and fields.get("dns_name") == spec.dns_name:
                     yield f"the host name {spec.dns_name}", False
-            case _ if (
-                mine and thing.name == resource.name and resource.kind in (Kind.ROUTER, Kind.SECURITY_GROUP)
-            ):
+            case _ if mine and thing.name == resource.name and resource.kind in _BY_NAME:
                 yield f"the name {thing.name}", True
             case _:
                 pass

@@ -106,11 +106,11 @@ class FakeNetworks(CloudStore):
     def _ports_on(self, network: Thing) -> list[Thing]:
         return [p for p in self.things(Kind.PORT) if p.fields.get("network") == network.id]
 
-    def _shares_in_use(self, network: Thing) -> str:
-        """Why a network's shares can't be removed now; empty: they can."""
+    def _shares_in_use(self, network: Thing, kept: object = ()) -> str:
+        """Why a network's shares can't be removed now, except these; empty: they can."""
         shared = network.fields.get("shared_with", ())
-        assert isinstance(shared, tuple)
-        users = [p for p in self._ports_on(network) if p.project_id in shared]
+        assert isinstance(shared, tuple) and isinstance(kept, tuple)
+        users = [p for p in self._ports_on(network) if p.project_id in shared and p.project_id not in kept]
         return (
             f"RbacPolicyInUse: port {users[0].name} of project {users[0].project_id} is on it"
             if users

@@ -15,6 +15,7 @@ from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.owner import Owner
 from weft.model.resources import (
     Egress,
+    FlavorSpec,
     Ingress,
     NetworkSpec,
     PortSpec,
@@ -328,3 +329,29 @@ def test_a_port_on_another_network_is_a_difference_and_no_tenant_is_asked(
     differences = driver.find(SCOPE, [wanted], {**IDS, wanted.key: "id-1"})[wanted.key].differences
     assert {d.field for d in differences} == {"network", "subnet"}
     assert set(tiny.scopes) <= {"project"} and not any("/networks" in a for a in tiny.asked)
+
+
+def test_a_flavor_whose_maker_died_before_it_said_so_is_finished(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """Nova takes extra specs in a second request. Without weft's own, it would stay when the site is destroyed."""
+    tiny, driver, _ = cloud
+    wanted = made("flavor/lab/plain", FlavorSpec(vcpus=4, ram=4096, disk=1, extra_specs={}))
+    row: dict[str, Any] = {
+        "id": "f-1",
+        "name": "plain",
+        "vcpus": 4,
+        "ram": 4096,
+        "disk": 1,
+        "extra_specs": {},
+    }
+    row["description"] = SCOPE.mark(wanted.key).text()
+    tiny.things["flavors"] = [row]
+    tiny.lies.append(("POST /compute/flavors/f-1/os-extra_specs", Reply(200, {"extra_specs": {}})))
+    [difference] = driver.find(SCOPE, [wanted], {})[wanted.key].differences
+    assert (difference.field, difference.wanted) == ("extra_specs", "weft:made=yes")
+    assert driver.update(SCOPE, [wanted], {wanted.key: "f-1"})[wanted.key].error is None
+    assert SENT[-1][2] == {"extra_specs": {"weft:made": "yes"}}
+    for said in ("weft:made", "weft:before"):
+        row["extra_specs"] = {said: "{}"}
+        assert driver.find(SCOPE, [wanted], {})[wanted.key].differences == ()

@@ -13,6 +13,7 @@ from weft.model.errors import InputErrors
 NAS = "storage: {role: storage, addresses: 10.12.0.0/24, pool: {first: 10.12.0.100, last: 10.12.0.254}}"
 BMC = "bmc: {role: bmc, addresses: 10.1.0.0/24, pool: {first: 10.1.0.200, last: 10.1.0.254}}"
 GATEWAYS = "gw: {role: gateway, addresses: 10.2.0.0/24, pool: {first: 10.2.0.224, last: 10.2.0.254}}"
+PUBLIC = "external_network: public"
 PROJECT = "0123456789abcdef0123456789abcdef"
 INFRA = "    vlan: 99\n"
 
@@ -163,6 +164,24 @@ def test_the_site_without_a_change_is_good(tmp_path: Path) -> None:
             "networks.storage.subnets.storage.role: 'nas' is not allowed: 'bmc', 'gateway', 'infrastructure', "
             "'internal-api', 'provisioning', 'cleaning', 'management', 'data', 'storage', 'tenant' or 'external'",
         ),
+        (
+            PUBLIC,
+            f"{PUBLIC}\n    storage: {{network: ipu-gw}}",
+            "clouds.main.storage.network: 'ipu-gw' is not allowed: another network: tenants must never reach ipu-gw, "
+            "which has role bmc, gateway",
+        ),
+        (
+            PUBLIC,
+            "external_network: infra",
+            "clouds.main.external_network: 'infra' is not allowed: another network: tenants must never reach infra, "
+            "which has role infrastructure",
+        ),
+        (
+            PUBLIC,
+            "external_network: storage",
+            "clouds.main.external_network: 'storage' is not allowed: a network with a subnet of role external; storage "
+            "has storage",
+        ),
         ("mtu: 9000", "mtu: 90000", "networks.storage.mtu: '90000' is not allowed: 9216 or less"),
     ],
 )
@@ -171,6 +190,24 @@ def test_what_a_network_must_not_be(tmp_path: Path, old: str, new: str, sentence
     found = told(tmp_path, old, new)
     assert sentence in found, "\n".join(found)
     assert len(found) == 1, "\n".join(found)
+
+
+def test_servers_mount_from_a_network_for_storage_alone(tmp_path: Path) -> None:
+    """Of another that the site describes, whoever is there doesn't expect every tenant."""
+    site = HardwareList(tmp_path).site_text.replace(PUBLIC, f"{PUBLIC}\n    storage: {{network: storage}}")
+    (tmp_path / "site.yaml").write_text(site)
+    assert load_site(tmp_path / "site.yaml").clouds["main"].storage.network == "storage"
+    (tmp_path / "site.yaml").write_text(site.replace("role: storage", "role: tenant"))
+    with pytest.raises(InputErrors, match=r"a network with a subnet of role storage; storage has tenant"):
+        load_site(tmp_path / "site.yaml")
+
+
+def test_a_network_of_gateways_that_is_not_described_is_refused_too(tmp_path: Path) -> None:
+    site = HardwareList(tmp_path).site_text.replace(PUBLIC, f"{PUBLIC}\n    storage: {{network: ipu-gw}}")
+    first, rest = site.split("  ipu-gw:\n")
+    (tmp_path / "site.yaml").write_text(first + rest[rest.index("  infra:") :])
+    with pytest.raises(InputErrors, match="which has IPU-Machines' gateways"):
+        load_site(tmp_path / "site.yaml")
 
 
 def test_several_mistakes_are_told_together(tmp_path: Path) -> None:

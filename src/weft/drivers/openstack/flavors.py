@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.nova import compute_control
@@ -16,7 +17,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError
 from weft.model.mark import Mark
-from weft.model.resources import FlavorSpec, Kind, Observed, Outcome, Resource, Status
+from weft.model.resources import Difference, FlavorSpec, Kind, Observed, Outcome, Resource, Status
 
 MADE, BEFORE, DESCRIPTION = "weft:made", "weft:before", "weft:description"
 """Extra specs of weft's own: it made the flavor; values that were there before; the description that was."""
@@ -54,8 +55,12 @@ class Flavors(KindDriver):
         return {name: row.raw[name] for name in ("vcpus", "ram", "disk")}
 
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
-        there = _specs(row)
-        return with_keys(super().observe(call, resource, row), KEYS, _spec(resource), there, _had(there))
+        there, seen = _specs(row), super().observe(call, resource, row)
+        if row.mark is not None and not there.keys() & {MADE, BEFORE}:
+            # Whoever made it died before saying so: it would stay in the end, as if it had been there before.
+            unsaid = Difference(field=KEYS, wanted=f"{MADE}=yes", observed=f"{MADE}=none")
+            seen = replace(seen, differences=(*seen.differences, unsaid))
+        return with_keys(seen, KEYS, _spec(resource), there, _had(there))
 
     def status(self, row: Row) -> tuple[Status, str]:
         return Status.SETTLED, ""

@@ -47,7 +47,7 @@ def over_limit(
 
 
 def ending(graph: Graph, names: Mapping[str, str]) -> Refusal | None:
-    """Why a pod can't have these resources while networks or flavors of the site are being destroyed: it would hold
+    """Why a pod can't have these resources while networks or flavors of the site are being removed: it would hold
     that up, and be left without them.
 
     Args:
@@ -67,5 +67,5 @@ def ending(graph: Graph, names: Mapping[str, str]) -> Refusal | None:
     if not (found := sorted(used & names.keys())):
         return None
     listed = ", ".join(f"{names[name]} {name}" for name in found)
-    reason = f"being destroyed with the site's resources: {listed}; order again after weft site apply"
+    reason = f"the site is removing {listed}: order again once weft site apply has made it again"
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason))

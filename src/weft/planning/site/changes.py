@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from weft.model.change import SpecChange
+from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.resources import Graph, NetworkSpec, Observed, PropertiesSpec, Resource, SegmentSpec
 from weft.model.siteplan import SiteAction, SiteConflict, SiteStep
@@ -59,29 +60,18 @@ def site_steps(
     return (*steps, *(_step("remove", r, seen.get(r.key)) for r in reversed(gone)))
 
 
-def adoptable(existing: Mapping[str, Sequence[Existing]], owner: Owner | None) -> dict[str, str]:
+def adoptable(existing: Mapping[str, Sequence[Existing]], lost: Collection[Mark]) -> dict[str, str]:
     """Key -> id of what may be adopted: one thing alone is like it, the same, and in the service user's project.
 
     Args:
-        owner: of the site's resources.
+        lost: marks of this site's owners that are no more; what bears another is somebody's.
     """
     return {
         key: same[0].id
         for key, found in existing.items()
         if len(found) == 1
-        and (same := [e for e in found if e.same and e.own and (e.mark is None or _is_left(e, owner))])
+        and (same := [e for e in found if e.same and e.own and (e.mark is None or e.mark in lost)])
     }
-
-
-def _is_left(one: Existing, owner: Owner | None) -> bool:
-    """Whether it is of the site's own, and of nobody any more: a site has one owner at a time, and this isn't it. Its
-    database was lost, or restored from before."""
-    return (
-        not one.project_id
-        and one.mark is not None
-        and one.mark.owner.kind == "site"
-        and one.mark.owner != owner
-    )
 
 
 def conflicts(
@@ -90,14 +80,16 @@ def conflicts(
     adopted: Mapping[str, str],
     seen: Mapping[str, Observed],
     owner: Owner | None,
+    lost: Collection[Mark] = (),
 ) -> Iterator[SiteConflict]:
     """What is in the way, of all keys.
 
     Args:
         adopted: key -> id of what is to be adopted; empty: nothing is.
         owner: of the site's resources; what bears its mark is a lost answer's, and its own.
+        lost: as in `adoptable`.
     """
-    could = adoptable(existing, owner)
+    could = adoptable(existing, lost)
     for resource in graph.resources:
         key = resource.key
         if key in adopted:
@@ -114,7 +106,7 @@ def conflicts(
             yield SiteConflict(
                 key=key,
                 id=one.id,
-                what=f"{_named(resource, one)} has {one.like}: {_then(one, key in could)}",
+                what=f"{_named(resource, one)} has {one.like}: {_then(one, key in could, lost)}",
                 adoptable=key in could,
             )
 
@@ -135,11 +127,13 @@ def notes(graph: Graph, projects: Mapping[str, Mapping[str, str]]) -> Iterator[s
                 )
 
 
-def _then(one: Existing, could: bool) -> str:
-    if one.mark is not None and (one.own or not one.project_id) and not could:
+def _then(one: Existing, could: bool, lost: Collection[Mark]) -> str:
+    weft = one.mark is not None and (one.own or not one.project_id)
+    if weft and one.mark in lost:
+        what = "weft has made it, for an owner that was released or that its database doesn't know any more: "
+        return what + ("take it over with --adopt" if could else "remove it")
+    if one.mark is not None and weft:
         return f"it is weft's own, of {one.mark.owner} of site {one.mark.site}: release that first"
-    if could and one.mark is not None:
-        return "weft has made it, and its database doesn't know that any more: take it over with --adopt"
     if could:
         return "adopt it with --adopt, or remove it"
     if one.then:

@@ -11,6 +11,8 @@ from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
 Path = tuple[str | int, ...]
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+RNIC_GBPS = 100.0
+"""An IPU-Machine's RNIC is a port of 100 Gigabit Ethernet."""
 _NO_MACHINE = "a MAC address of one machine: this one is {}"
 
 
@@ -184,10 +186,16 @@ def _ports(site: Site) -> Iterator[WrongValue]:
             used.first.setdefault((end, str(port)), f"the cable {link.a} to {link.b}")
     for i, machine in enumerate(site.ipu_machines):
         yield from _rnic(i, machine, devices, switches, used)
+        if machine.rnic_switch in devices:
+            path = ("ipu_machines", i, "rnic_switch")
+            yield from _rnic_carried(machine, devices[machine.rnic_switch], site, path)
         for leg in ("bmc", "gw"):
             plug = getattr(machine, f"{leg}_switch"), getattr(machine, f"{leg}_port")
             where = ("ipu_machines", i, f"{leg}_switch"), ("ipu_machines", i, f"{leg}_port")
             yield from _plugged(*plug, f"{machine.name} ({leg})", where, devices, switches, used)
+            name, network = _network_of(site, machine, leg)
+            if plug[0] in devices and network is not None:
+                yield from _frames_fit(devices[plug[0]], network.mtu, f"network {name}", where[0])
     for i, one in enumerate(site.interfaces):
         where = ("interfaces", i, "switch"), ("interfaces", i, "port")
         if one.switch == one.device:
@@ -259,7 +267,36 @@ def _carries(device: Device, one: Interface, network: SiteNetwork | None, path: 
     if device.port_gbps is not None and one.rate_gbps is not None and one.rate_gbps > device.port_gbps:
         allowed = f"at most {device.port_gbps:g}, the rate of the ports of {device.name}"
         yield (*path, "rate_gbps"), f"{one.rate_gbps:g}", allowed
-    if network is not None and device.mtu is not None and network.mtu > device.mtu:
-        wanted = f"a switch with an mtu of {network.mtu} or more, that of network {one.network}"
-        allowed = f"{wanted}; {device.name} has {device.mtu}"
-        yield (*path, "switch"), one.switch, allowed
+    if network is not None:
+        yield from _frames_fit(device, network.mtu, f"network {one.network}", (*path, "switch"))
+
+
+def _rnic_carried(machine: IpuMachine, device: Device, site: Site, path: Path) -> Iterator[WrongValue]:
+    if device.port_gbps is not None and device.port_gbps < RNIC_GBPS:
+        allowed = f"a switch with ports of {RNIC_GBPS:g} Gb/s or more, the rate of an IPU-Machine's RNIC; "
+        yield path, device.name, f"{allowed}{device.name} has {device.port_gbps:g}"
+    pod = site.ipu_pods.get(machine.ipu_pod)
+    fabric = site.fabrics.get(pod.data.fabric or "") if pod is not None else None
+    if fabric is not None and fabric.network_mtu is not None:
+        yield from _frames_fit(
+            device, fabric.network_mtu, f"the data network of IPU-POD {machine.ipu_pod}", path
+        )
+
+
+def _network_of(site: Site, machine: IpuMachine, leg: str) -> tuple[str, SiteNetwork | None]:
+    """The network of a machine's BMC or gateway, if the site describes it."""
+    pod = site.ipu_pods.get(machine.ipu_pod)
+    if pod is None:
+        return "", None
+    of = pod.bmc if leg == "bmc" else pod.gateway
+    where = (pod.cloud, of.physical_network, of.vlan)
+    found = (
+        (n, net) for n, net in site.networks.items() if (net.cloud, net.physical_network, net.vlan) == where
+    )
+    return next(found, ("", None))
+
+
+def _frames_fit(device: Device, mtu: int, what: str, path: Path) -> Iterator[WrongValue]:
+    if device.mtu is not None and mtu > device.mtu:
+        wanted = f"a switch with an mtu of {mtu} or more, that of {what}"
+        yield path, device.name, f"{wanted}; {device.name} has {device.mtu}"

@@ -43,7 +43,43 @@ def check_networks(site: Site) -> Iterator[WrongValue]:
                 if cloud == network.cloud and block.overlaps(one.addresses):
                     yield (*inner, "addresses"), str(one.addresses), f"must not overlap {owner} {block}"
             blocks.append((network.cloud, one.addresses, f"subnet {subnet} of network {name}"))
+    for name in site.clouds:
+        yield from _where_pods_are(site, name)
     yield from _of_ipu_pods(site)
+
+
+def _where_pods_are(site: Site, cloud: str) -> Iterator[WrongValue]:
+    """Pods' servers get ports on a cloud's storage network and their routers on its external one, by its name alone: of
+    one that the site describes, it is known what it is for."""
+    offer = site.clouds[cloud]
+    gateways = {pod.gateway.network for pod in site.ipu_pods.values() if pod.cloud in (cloud, None)}
+    uses = (
+        (("clouds", cloud, "storage", "network"), offer.storage.network, "storage"),
+        (("clouds", cloud, "external_network"), offer.external_network, "external"),
+    )
+    for path, name, role in uses:
+        network = site.networks.get(name) if name is not None else None
+        if network is None or network.cloud not in (cloud, None):
+            if name in gateways:
+                yield (
+                    path,
+                    name,
+                    f"another network: tenants must never reach {name}, which has IPU-Machines' gateways",
+                )
+            continue
+        roles = {one.role for one in network.subnets.values()}
+        if closed := sorted(roles & PRIVILEGED):
+            yield (
+                path,
+                name,
+                f"another network: tenants must never reach {name}, which has role {', '.join(closed)}",
+            )
+        elif role not in roles:
+            yield (
+                path,
+                name,
+                f"a network with a subnet of role {role}; {name} has {', '.join(sorted(roles)) or 'none'}",
+            )
 
 
 def tenants_vlans(site: Site, cloud: str | None) -> Iterator[tuple[str, Range, str]]:
