@@ -20,6 +20,7 @@ from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackF
 from weft.drivers.openstack.cleaning import Demands
 from weft.ending import EndSignal
 from weft.engine.bootkeeper import BootKeeper
+from weft.engine.cleanings import CleaningsOf
 from weft.engine.clock import DatabaseClock
 from weft.engine.database import Database, embedded
 from weft.engine.dispatcher import Dispatcher
@@ -43,6 +44,7 @@ from weft.engine.world import World
 from weft.model.errors import NotFoundError, PermanentError
 from weft.model.fabrictypes import FabricType
 from weft.model.site import Site
+from weft.ports.cleanings import Cleanings
 from weft.ports.ledger import Ledger
 from weft.ports.podkeys import PodKeys
 
@@ -58,14 +60,15 @@ def build_world(
     keys: PodKeys,
     ledger: Callable[[str, FabricType], Ledger],
     in_use: Callable[[], Collection[str]],
+    cleanings: Callable[[str], Cleanings],
 ) -> World:
     """Drivers of everything in the site. Opens no connection.
 
     Args:
-        ledger: returns a fabric's ledger; in_use: nodes that pods hold.
+        ledger: returns a fabric's ledger; in_use: nodes that pods hold; cleanings: those watched in a cloud.
     """
     sessions = {
-        name: Sessions(profile_of(site, name, profile), cleaning=Demands.of(cloud))
+        name: Sessions(profile_of(site, name, profile), cleaning=Demands.of(cloud), cleanings=cleanings(name))
         for name, cloud in site.clouds.items()
     }
     fabrics = open_fabrics(site, lambda name: ledger(name, site.fabrics[name].words))
@@ -174,7 +177,12 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
         keeper = WorldKeeper(
             store,
             lambda site: build_world(
-                site, settings.cloud_profile, keys, partial(FabricLedger, database), store.nodes_in_use
+                site,
+                settings.cloud_profile,
+                keys,
+                partial(FabricLedger, database),
+                store.nodes_in_use,
+                partial(CleaningsOf, database),
             ),
         )
         _first_site(settings, store)

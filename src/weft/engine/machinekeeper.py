@@ -1,8 +1,9 @@
-"""Looks every few seconds whether something is done with machines of pods in use that weft didn't ask for.
+"""Looks every few seconds at what is done with machines, and with which steps they are cleaned.
 
 A tenant's rebuild of its server deploys the machine again, an operator may have it cleaned or rescued: for as long what
 runs on it isn't the pod's server, and its adapters must be out of the pod's segment. Its pod is looked at at once, and
-not only when its turn comes; what is to be done, that look decides. Of all workers one asks, as of what boots
+not only when its turn comes; what is to be done, that look decides. The same listing shows the steps of cleanings while
+they run, which Ironic's history doesn't have (`weft.planning.watching`). Of all workers one asks, as of what boots
 (`weft.engine.bootkeeper`); each cloud for itself, since one whose Ironic hangs keeps no other's tenants apart.
 """
 
@@ -13,18 +14,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from weft.engine.asking import Asking
+from weft.engine.cleanings import write_down
 from weft.engine.database import Database, Row
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.site import Site
-from weft.ports.occupants import Occupants
+from weft.ports.occupants import Occupants, SeenMachine
 
 log = logging.getLogger(__name__)
 
 EVERY = 5.0
-"""Seconds between looks: one listing of each cloud. A machine takes longer to boot what it is deployed with."""
+"""Seconds between looks: one listing of each cloud. A machine takes longer to boot."""
 SOONEST = 0.9
 """Share of that after which anybody may ask again."""
 ANSWER = 15.0
@@ -53,16 +55,16 @@ class MachineKeeper(Periodic):
         return self._every
 
     def look(self) -> None:
-        """One look at every cloud with machines of pods, if nobody else looks and the last answer isn't awaited."""
+        """One look at every cloud with machines, if nobody else looks and the last answer isn't awaited."""
         world = self._world()
         free = self._asking.free(world.clouds)
-        machines = {n.name: (n.machine, n.cloud) for n in self._site().nodes if n.machine and n.cloud in free}
+        machines = {n.machine: n for n in self._site().nodes if n.machine and n.cloud in free}
         if not machines:
             return
-        names = {machine: name for name, (machine, _) in machines.items()}
-        clouds = [cloud for _, cloud in machines.values()]
+        names = {machine: node.name for machine, node in machines.items()}
+        clouds = sorted({str(node.cloud) for node in machines.values()})
         with self._database.statement() as tx:
-            rows = tx.rows("take_machine_looks", nodes=list(machines), clouds=clouds, answer=ANSWER)
+            rows = tx.rows("take_machine_looks", clouds=clouds, answer=ANSWER)
         self._asking.ask(
             {row["cloud"]: partial(self._ask, world.clouds[row["cloud"]], row, names) for row in rows}
         )
@@ -71,19 +73,22 @@ class MachineKeeper(Periodic):
         """Args: names: machine -> its node's name."""
         cloud = row["cloud"]
         try:
-            self._wake({names[m]: why for m, why in self._busy(facts, cloud).items() if m in names})
-            with self._database.statement() as tx:
+            seen = self._seen(facts, cloud)
+            self._wake({names[m]: one.use for m, one in seen.items() if one.use and m in names})
+            with self._database.transaction() as tx:
                 values = {"asked": row["at"], "answer": ANSWER, "every": self._every * SOONEST}
-                tx.run("end_machine_look", cloud=cloud, **values)
+                ended = tx.row("end_machine_look", cloud=cloud, **values)
+                if ended is not None:  # else others have looked since
+                    write_down(tx, cloud, seen, row["at"], ended["at"])
         except WeftError as error:
             log.warning("cloud %s: what is done with its machines can't be written down: %s", cloud, error)
         except Exception:
             log.exception("cloud %s: defect in weft", cloud)
 
-    def _busy(self, facts: Occupants, cloud: str) -> Mapping[str, str]:
+    def _seen(self, facts: Occupants, cloud: str) -> Mapping[str, SeenMachine]:
         """One that can't be asked is no reason to call weft unwell: pods' own visits say what isn't known of them."""
         try:
-            return facts.busy()
+            return facts.seen_machines()
         except WeftError as error:
             log.warning("cloud %s: the state of its machines is unknown: %s", cloud, error)
             return {}

@@ -705,20 +705,32 @@ WITH it AS MATERIALIZED (
 SELECT id, node, pg_notify('weft_event', id::text) FROM it;
 
 -- name: take_machine_looks
--- Clouds in which pods in use are members by what was last written down, with machines, and that nobody is asking, or has
--- just asked: the caller asks them. And the time now.
+-- Of these clouds with machines, those that nobody is asking, or has just asked: the caller asks them. And the time now.
 INSERT INTO machine_look AS l (cloud, until)
-SELECT DISTINCT m.cloud, now() + %(answer)s * interval '1 second'
-FROM unnest(%(nodes)s::text[], %(clouds)s::text[]) AS m (node, cloud) JOIN node_hold h ON h.node = m.node
-    JOIN owner o ON o.id = h.pod_id
-WHERE h.withheld = '' AND h.leaving IS NULL AND NOT h.spare AND o.wanted = 'present'
-    AND o.state IN ('READY', 'DEGRADED', 'VERIFYING', 'FAILED') ORDER BY 1
+SELECT cloud, now() + %(answer)s * interval '1 second' FROM unnest(%(clouds)s::text[]) AS c (cloud) ORDER BY 1
 ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE l.until <= now() RETURNING l.cloud, now() AS at;
 
 -- name: end_machine_look
--- The next one may ask that long after this one did, unless another one is asking by now (`answer`: as it was taken).
+-- The next one may ask that long after this one did, unless another one is asking by now (`answer`: as it was taken): then
+-- what the caller saw may be old. And the time now.
 UPDATE machine_look SET until = %(asked)s::timestamptz + %(every)s * interval '1 second'
-WHERE cloud = %(cloud)s AND until = %(asked)s::timestamptz + %(answer)s * interval '1 second';
+WHERE cloud = %(cloud)s AND until = %(asked)s::timestamptz + %(answer)s * interval '1 second' RETURNING now() AS at;
+
+-- name: cleanings_watched
+SELECT machine, plan, agent, since, looked, ended FROM machine_cleaning WHERE cloud = %(cloud)s;
+
+-- name: cleaning_watched
+SELECT machine, plan, agent, since, looked, ended FROM machine_cleaning
+WHERE cloud = %(cloud)s AND machine = %(machine)s;
+
+-- name: put_cleaning
+INSERT INTO machine_cleaning (cloud, machine, plan, agent, since, looked, ended)
+VALUES (%(cloud)s, %(machine)s, %(plan)s, %(agent)s, %(since)s, %(looked)s, %(ended)s)
+ON CONFLICT (cloud, machine) DO UPDATE SET plan = excluded.plan, agent = excluded.agent, since = excluded.since,
+    looked = excluded.looked, ended = excluded.ended;
+
+-- name: drop_cleaning
+DELETE FROM machine_cleaning WHERE cloud = %(cloud)s AND machine = %(machine)s;
 
 -- name: take_boot_looks
 -- Of these clouds, those that nobody is asking, or has just asked, and in which servers are on their way: the caller asks

@@ -91,6 +91,27 @@ class Ending:
     by: Literal["Nova", "Ironic"] = "Nova"
 
 
+@dataclass(frozen=True, slots=True)
+class SeenMachine:
+    """A bare-metal machine in a listing of all of its cloud.
+
+    Attributes:
+        use: what is done with it, so that no pod's server runs on it; empty: nothing is.
+        state: Ironic's provision state; empty: Ironic doesn't list it so that it could be read.
+        changed: when that changed last: `provision_updated_at`, as Ironic has it.
+        automated: what is under way ends in `available`: a cleaning isn't one that a person asked for.
+        plan: steps of its cleaning on this machine, as interface.step; None: Ironic shows none.
+        agent: when Ironic asked an agent for its cleaning steps last, as Ironic has it; empty: never.
+    """
+
+    use: str = ""
+    state: str = ""
+    changed: str = ""
+    automated: bool = False
+    plan: tuple[str, ...] | None = None
+    agent: str = ""
+
+
 class Occupants(Protocol):
     """Reading only."""
 
@@ -106,8 +127,8 @@ class Occupants(Protocol):
         """Each of these hosts -> what Nova and Placement report now; never raises if they are unreachable."""
         ...
 
-    def busy(self) -> Mapping[str, str]:
-        """Bare-metal machine -> what is done with it, so that no pod's server runs on it; others are missing.
+    def seen_machines(self) -> Mapping[str, SeenMachine]:
+        """Each of the site's bare-metal machines in the cloud -> what Ironic shows of it now.
 
         One question about all. Raises `UnknownError`.
         """

@@ -26,7 +26,7 @@ from weft.model.quota import needed_quota
 from weft.model.resources import AnyKind, Difference, Graph, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Flavor
 from weft.ports.cloud import Caller, QuotaRow
-from weft.ports.occupants import Ended, Ending, Occupant, OnHost
+from weft.ports.occupants import Ended, Ending, Occupant, OnHost, SeenMachine
 from weft.ports.resources import Scope
 from weft.ports.witness import Witness
 from weft.testing.cloud_existing import SERVICE_PROJECT, known_by_name
@@ -300,9 +300,10 @@ class FakeCloud(FakeServers, FakeStorage):
         with self._lock:
             return {host: self._on_host(host) for host in hosts}
 
-    def busy(self) -> Mapping[str, str]:
+    def seen_machines(self) -> Mapping[str, SeenMachine]:
         self._call("occupants", None)
-        return dict(self.offers.busy)
+        busy = {machine: SeenMachine(use=use) for machine, use in self.offers.busy.items()}
+        return {**busy, **self.offers.machines}
 
     def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
         try:

@@ -15,6 +15,7 @@ from weft.model.hostneeds import HostNeeds
 from weft.model.mark import Mark
 from weft.model.resources import AnyKind, Difference, Kind, Observed, Resource, Status
 from weft.ports.cloud import Caller
+from weft.ports.occupants import SeenMachine
 
 IMMUTABLE: Mapping[AnyKind, frozenset[str]] = {
     Kind.NETWORK: frozenset({"physical_network", "segment"}),
@@ -225,6 +226,8 @@ class Offers:
     """Nova host -> consumers besides its servers that Placement has allocations of it for."""
     busy: dict[str, str] = field(default_factory=dict[str, str])
     """Machine -> what Ironic does with it."""
+    machines: dict[str, SeenMachine] = field(default_factory=dict[str, SeenMachine])
+    """The same with all that a listing of Ironic shows of it."""
     unreadable: set[str] = field(default_factory=set[str])
     """Nova hosts of a cell that doesn't answer."""
     storage_types: dict[str, set[str]] = field(

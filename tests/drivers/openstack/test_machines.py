@@ -17,6 +17,7 @@ from weft.drivers.openstack.cleaning import Demands
 from weft.model.errors import NotYetError, TemporaryError, UnknownError, WeftError
 from weft.model.owner import Owner
 from weft.model.resources import MachineSpec, Observed, Resource, Status
+from weft.ports.occupants import SeenMachine
 from weft.ports.resources import Scope
 
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
@@ -585,15 +586,45 @@ def test_an_answer_that_is_none_gives_nothing_back(rig: Rig, lie: Reply, what: s
 )
 def test_what_is_done_with_a_machine_is_told_of_it_and_of_all(rig: Rig, state: str) -> None:
     rig.use()
-    assert rig.facts.busy() == {}
+    assert rig.facts.seen_machines()[NODE].use == ""
     rig.node.update(provision_state=state)
-    assert rig.facts.busy() == {NODE: f"Ironic has it in state {state}"}
+    assert rig.facts.seen_machines()[NODE].use == f"Ironic has it in state {state}"
 
 
 def test_an_answer_without_nodes_says_nothing_of_what_is_done_with_them(rig: Rig) -> None:
     rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"error": "proxy"}))]
     with pytest.raises(UnknownError):
-        rig.facts.busy()
+        rig.facts.seen_machines()
+
+
+def test_a_machine_that_is_not_listed_is_looked_at(rig: Rig) -> None:
+    """A node that somebody has deleted, or that weft's user may not see any more: its server may run or not."""
+    rig.use()
+    rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"nodes": [{"uuid": "another"}]}))]
+    assert rig.facts.seen_machines()[NODE] == SeenMachine(use="Ironic doesn't list it")
+
+
+def test_the_steps_of_a_cleaning_are_seen_while_it_runs(rig: Rig) -> None:
+    told = {"clean_steps": STEPS, "agent_cached_clean_steps_refreshed": "2026-11-22T21:00:01"}
+    rig.node.update(
+        provision_state="clean wait", target_provision_state="available", driver_internal_info=told
+    )
+    seen = rig.facts.seen_machines()[NODE]
+    plan = ("deploy.erase_devices", "deploy.verify_erased")
+    assert (seen.state, seen.automated, seen.plan, seen.agent) == (
+        "clean wait",
+        True,
+        plan,
+        "2026-11-22T21:00:01",
+    )
+    assert seen.changed == rig.node["provision_updated_at"]
+    rig.node.update(target_provision_state="manageable")
+    assert not rig.facts.seen_machines()[NODE].automated, "somebody's own cleaning"
+    for hidden in ({"clean_steps": None}, {"content": "** Redacted **"}, None, {"clean_steps": [{}]}):
+        rig.node.update(driver_internal_info=hidden)
+        assert rig.facts.seen_machines()[NODE].plan is None
+    rig.node.update(driver_internal_info={"clean_steps": [{**STEPS[0], "execute_on_child_nodes": True}]})
+    assert rig.facts.seen_machines()[NODE].plan == (), "another machine's disks"
 
 
 def test_a_machine_in_rescue_is_neither_broken_nor_given_back(rig: Rig) -> None:

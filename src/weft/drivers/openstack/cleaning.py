@@ -1,13 +1,18 @@
-"""What Ironic's history of a node proves about its cleaning. Pure.
+"""What proves how a machine was cleaned: Ironic's history of it, and what weft has watched. Pure.
 
-Ironic writes an event when a flow of steps begins and one when it ends (`[conductor]
-record_step_flows_in_history`, on by default): `automated_cleaning_start` with the steps, `automated_cleaning_end` with
-how it went, and the same of deployments and services. Whatever ran on the machine since its last cleaning counts
-against it, whoever asked for it. Where these events aren't written any more, an old cleaning would count for ever:
-so the node may not have changed its state since, but for the change that ends the cleaning. Both times are of one
-conductor, which writes them one right after the other.
+Ironic writes an event when a flow of steps begins and one when it ends (from release 31.0.0, if `[conductor]
+record_step_flows_in_history` is on, the default): `automated_cleaning_end` says how it went. The steps are only in
+`automated_cleaning_start`, which is missing wherever an agent was booted for the cleaning: those weft has watched
+(`weft.planning.watching`). Whatever ran on the machine since its last cleaning counts against it, whoever asked for
+it. Where these events aren't written any more, an old cleaning would count for ever: so the node may not have changed
+its state since, but for the change that ends the cleaning. Both times are of one conductor, which writes them one right
+after the other; a cleaning that was watched to its end has that change's time, too.
 
-Source: ironic 39, `ironic.conductor.utils.log_step_flow_history`.
+A cleaning that is aborted leaves no event, nor do steps that fail later than they were begun leave an end. So a start
+belongs to an end only if there was no time in between to abort a cleaning and boot an agent for another.
+
+Source: ironic 39, `ironic.conductor.utils.log_step_flow_history`, `ironic.conductor.cleaning`; what the agent leaves
+out: ironic-python-agent 11, `hardware.GenericHardwareManager.erase_block_device`, `erase_devices_metadata`.
 """
 
 from __future__ import annotations
@@ -19,20 +24,29 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from weft.model.site import Cloud
+from weft.ports.cleanings import Watched
 
 CLEANING = "automated_cleaning"
-USING = frozenset({"deployment", "servicing"})
+FLOWS = frozenset({"deployment", "servicing", "manual_cleaning"})
 """Flows after which a machine must be cleaned again."""
 ERASING = {
     "erase_devices": "disks erased",
-    "erase_devices_express": "disks erased (NVMe secure erase, metadata of others)",
-    "erase_devices_metadata": "metadata of disks erased",
+    "erase_devices_express": "disks erased that can be written (NVMe secure erase where it works, metadata of others)",
+    "erase_devices_metadata": "metadata of disks erased that can be written",
 }
 """Step -> what it does; a cleaning without any of these proves nothing."""
-
-
 END = timedelta(minutes=1)
 """Between the end of a cleaning and the state `available` that follows it."""
+AT_ONCE = timedelta(minutes=1)
+"""Between start and end of a cleaning that wasn't watched: no machine boots an agent and is erased in less."""
+NONE = (
+    "Ironic has no record of a cleaning: it keeps one from release 31.0.0 on, "
+    "with [conductor]record_step_flows_in_history"
+)
+UNSEEN = (
+    "Ironic records no steps of cleanings by its agent, and weft didn't watch this one: "
+    "clean it again (`openstack baremetal node manage`, `provide`) while weft serves"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +78,9 @@ class Cleaning:
 
     Attributes:
         steps: as `interface.step`, in their order.
-        began, ended: as Ironic has them (ISO 8601).
+        began, ended: as Ironic has them (ISO 8601); it has no beginning of one by its agent.
         erased: what was done to the disks.
+        seen: who has the steps from where.
         checked: what was compared with the site's lists, besides.
     """
 
@@ -73,41 +88,126 @@ class Cleaning:
     began: str
     ended: str
     erased: str
+    seen: str
     checked: str = ""
 
     def text(self) -> str:
         """For the receipt."""
-        return f"cleaned from {self.began} to {self.ended}: {', '.join(self.steps)}; {self.erased}" + (
-            f"; {self.checked}" if self.checked else ""
-        )
+        when = f"from {self.began} to {self.ended}" if self.began else f"until {self.ended}"
+        told = [f"cleaned {when}: {', '.join(self.steps)}", self.erased, f"steps {self.seen}", self.checked]
+        return "; ".join(filter(None, told))
 
 
 def last_cleaning(
-    history: Sequence[Mapping[str, Any]], changed: str, demanded: Collection[str] = ()
+    history: Sequence[Mapping[str, Any]],
+    node: Mapping[str, Any],
+    watched: Watched | None = None,
+    demanded: Collection[str] = (),
 ) -> Cleaning | str:
     """The cleaning after everything else that ran on the machine, or why there is none.
 
     Args:
         history: Ironic's events of a node with details, oldest first, as it lists them.
-        changed: when the node's state changed last (its `provision_updated_at`, ISO 8601).
+        node: as Ironic has it.
+        watched: the last one that weft has watched, if any.
         demanded: steps that it must have run, as interface.step.
     """
-    found: Cleaning | str = "Ironic has no record of a cleaning"
-    started: Mapping[str, Any] | None = None
-    for event in history:
-        flow, _, edge = str(event.get("event_type") or "").rpartition("_")
-        if flow in USING:
-            found, started = f"it was used ({flow}) and not cleaned since", None
-        elif flow == CLEANING and edge == "start":
-            found, started = f"its cleaning began at {event.get('created_at')} and has no end", event
-        elif flow == CLEANING and edge == "end":
-            found, started = _ended(started, event), None
-    if not isinstance(found, Cleaning):
+    changed = str(node.get("provision_updated_at") or "")
+    ended = _last_end(history)
+    if isinstance(ended, str):
+        return ended
+    start, end = ended
+    found = _cleaning(start, end, watched if _is_its(watched, changed) else None, node)
+    if isinstance(found, str):
         return found
     if lacking := sorted(set(demanded).difference(found.steps)):
         ran = ", ".join(found.steps)
         return f"its cleaning lacked {', '.join(lacking)}, which the site demands (steps: {ran})"
     return _unless_changed(found, changed)
+
+
+def _last_end(
+    history: Sequence[Mapping[str, Any]],
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]] | str:
+    """The end of the last cleaning, with its start if there is one; or why there is none."""
+    found: tuple[Mapping[str, Any] | None, Mapping[str, Any]] | str = NONE
+    start: Mapping[str, Any] | None = None
+    for event in history:
+        flow, _, edge = str(event.get("event_type") or "").rpartition("_")
+        if flow in FLOWS:
+            found, start = f"it was used ({flow}) and not cleaned since", None
+        elif flow == CLEANING and edge == "start":
+            found, start = f"its cleaning began at {event.get('created_at')} and has no end", event
+        elif flow == CLEANING and edge == "end":
+            well = event.get("severity") == "INFO" and "completed successfully" in str(event.get("event"))
+            found = (start, event) if well else f"its cleaning failed: {_short(event.get('event'))}"
+            start = None
+        elif event.get("severity") == "ERROR":
+            start = None
+            if isinstance(found, str):
+                found = f"no cleaning since: {_short(event.get('event'))}"
+    return found
+
+
+def _is_its(watched: Watched | None, changed: str) -> bool:
+    """Whether the machine became available at the end of the cleaning that was watched, and nothing else since."""
+    then, now = _moment(watched.ended if watched else ""), _moment(changed)
+    return then is not None and then == now
+
+
+def _cleaning(
+    start: Mapping[str, Any] | None,
+    end: Mapping[str, Any],
+    watched: Watched | None,
+    node: Mapping[str, Any],
+) -> Cleaning | str:
+    began, ended = str(start.get("created_at") if start else ""), str(end.get("created_at"))
+    logged: tuple[str, ...] | None = None
+    if start is not None and _is_at_once(began, ended):
+        logged = _steps(str(start.get("event") or ""))
+        if logged is None:
+            return f"the steps of its cleaning can't be read: {_short(start.get('event'))}"
+    if logged is None and watched is None:
+        return UNSEEN
+    plan = logged or () if watched is None else watched.plan
+    steps = tuple(step for step in plan if logged is None or step in logged)
+    if why := _spared(node):
+        return why
+    erased = [text for step in steps if (text := _erased(step, node))]
+    if not erased:
+        return f"its cleaning had no step that erases disks (steps: {', '.join(steps) or 'none'})"
+    seen = f"seen by weft from {watched.since} to {watched.looked}" if watched else "as Ironic logged them"
+    return Cleaning(steps, began if logged is not None else "", ended, ", ".join(erased), seen)
+
+
+def _is_at_once(began: str, ended: str) -> bool:
+    first, last = _moment(began), _moment(ended)
+    return first is not None and last is not None and last - first < AT_ONCE
+
+
+def _spared(node: Mapping[str, Any]) -> str:
+    """Why disks were left as they are, whatever steps ran; empty: none were."""
+    properties: object = node.get("properties")
+    listed = cast(Mapping[str, object], properties) if isinstance(properties, Mapping) else {}
+    if not (spared := listed.get("skip_block_devices")):
+        return ""
+    then = "remove that property and clean the machine again"
+    return f"its cleaning left disks as they are (properties/skip_block_devices: {_short(spared)}): {then}"
+
+
+def _erased(step: str, node: Mapping[str, Any]) -> str:
+    """What a step did to the disks, the way the agent was told to do it; empty: nothing that counts."""
+    name = step.rpartition(".")[2]
+    told = internal_info(node)
+    if name == "erase_devices":
+        if (
+            told.get("agent_erase_devices_iterations") == 0
+            and told.get("agent_erase_devices_zeroize") is False
+        ):
+            return ""  # what has no secure erase is overwritten with nothing
+        if told.get("agent_erase_skip_read_only"):
+            return "disks erased that can be written"
+    return ERASING.get(name, "")
 
 
 def _unless_changed(cleaning: Cleaning, changed: str) -> Cleaning | str:
@@ -128,29 +228,29 @@ def _moment(text: str) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _ended(start: Mapping[str, Any] | None, end: Mapping[str, Any]) -> Cleaning | str:
-    if end.get("severity") != "INFO" or "completed successfully" not in str(end.get("event")):
-        return f"its cleaning failed: {_short(end.get('event'))}"
-    if start is None:
-        return "its cleaning has an end and no beginning"
-    steps = _steps(str(start.get("event") or ""))
-    if steps is None:
-        return f"the steps of its cleaning can't be read: {_short(start.get('event'))}"
-    erased = [ERASING[name] for _, name in steps if name in ERASING]
-    if not erased:
-        ran = ", ".join(name for _, name in steps) or "none"
-        return f"its cleaning had no step that erases disks (steps: {ran})"
-    every = tuple(f"{interface}.{name}" for interface, name in steps)
-    return Cleaning(every, str(start.get("created_at")), str(end.get("created_at")), ", ".join(erased))
-
-
-def _steps(event: str) -> list[tuple[str, str]] | None:
-    """Interface and name of each, from `… with steps=[{'interface': 'deploy', 'step': …}]`, a Python literal."""
+def _steps(event: str) -> tuple[str, ...] | None:
+    """From `… with steps=[{'interface': 'deploy', 'step': …}]`, a Python literal."""
     try:
-        read = ast.literal_eval(event.partition("steps=")[2])
-        rows = cast(list[Mapping[str, object]], read)
-        return [(str(row["interface"]), str(row["step"])) for row in rows]
-    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
+        return steps_here(ast.literal_eval(event.partition("steps=")[2]))
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
+
+
+def internal_info(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What Ironic keeps with a node for itself; of a user that may not see it a sentence about that alone."""
+    info: object = node.get("driver_internal_info")
+    return cast(Mapping[str, Any], info) if isinstance(info, Mapping) else {}
+
+
+def steps_here(rows: object) -> tuple[str, ...] | None:
+    """A list of Ironic's steps as interface.step, without those on other machines; None: it is no such list."""
+    if not isinstance(rows, list):
+        return None
+    try:
+        steps = cast(list[Mapping[str, object]], rows)
+        here = [step for step in steps if not step.get("execute_on_child_nodes")]
+        return tuple(f"{step['interface']}.{step['step']}" for step in here)
+    except (AttributeError, KeyError, TypeError):
         return None
 
 

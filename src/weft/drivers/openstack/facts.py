@@ -14,7 +14,7 @@ from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.machine import machine_states
 from weft.drivers.openstack.metalfacts import unfit_machines
 from weft.drivers.openstack.networks import OpenStackNetworks
-from weft.drivers.openstack.nodes import uses
+from weft.drivers.openstack.nodes import seen_machines
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.servers import OpenStackServers
 from weft.drivers.openstack.service import Json, Service
@@ -30,6 +30,7 @@ from weft.model.quota import needed_quota
 from weft.model.resources import Graph, Kind
 from weft.model.site import Flavor
 from weft.ports.cloud import QuotaRow
+from weft.ports.occupants import SeenMachine
 
 _SSH_KEY: TypeAdapter[str] = TypeAdapter(SshPublicKey)
 _NEUTRON = {
@@ -196,8 +197,8 @@ class OpenStackFacts(
         except OutsideError as error:  # the hosts of virtual machines are what they are
             return {**found, **dict.fromkeys(self._machines, f"unknown: {error.answer}")}
 
-    def busy(self) -> Mapping[str, str]:
-        return uses(self._sessions.own(), self._machines) if self._machines else {}
+    def seen_machines(self) -> Mapping[str, SeenMachine]:
+        return seen_machines(self._sessions.own(), self._machines) if self._machines else {}
 
     def _check_ironics_image(self, name: str, image_id: str) -> None:
         """Ironic reads an image with the rights of who deploys, which is weft's own project: a tenant's private image

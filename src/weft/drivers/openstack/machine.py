@@ -213,7 +213,8 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
         raise UnknownError(asked, "Ironic", "its history has several pages: raise [api]max_limit")
     history = own.baremetal.rows(asked, answer, "history")
     demands = own.cleaning
-    found = last_cleaning(history, str(node.get("provision_updated_at") or ""), demands.steps)
+    watched = own.cleanings.watched(machine) if own.cleanings else None
+    found = last_cleaning(history, node, watched, demands.steps)
     if isinstance(found, str):
         return found
     if wrong := firmware_differences(own, machine, demands):

@@ -9,12 +9,14 @@ from collections.abc import Collection, Mapping
 from typing import cast
 
 from weft.drivers.openstack.base import Row
+from weft.drivers.openstack.cleaning import internal_info, steps_here
 from weft.drivers.openstack.console import console_hindrance
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import Status
+from weft.ports.occupants import SeenMachine
 
 MARK = "weft"
 """Key in a node's `extra` with the mark."""
@@ -114,12 +116,30 @@ def use_of(own: Project, machine: str) -> str:
     return use_of_node(node)
 
 
-def uses(own: Project, machines: Collection[str]) -> Mapping[str, str]:
-    """The same of all machines with which something is done."""
-    params = {"fields": "uuid,provision_state"}
-    listed = own.baremetal.listing("list the state of machines", "/v1/nodes", "nodes", params)
-    found = {str(node.get("uuid")): use_of_node(node) for node in listed}
-    return {machine: use for machine in machines if (use := found.get(machine))}
+def seen_machines(own: Project, machines: Collection[str]) -> Mapping[str, SeenMachine]:
+    """All of these machines as one listing has them. Raises `UnknownError`."""
+    listed = own.baremetal.listing("list the state of machines", "/v1/nodes", "nodes", {"fields": _LOOK})
+    found = {str(node.get("uuid")): node for node in listed}
+    return {machine: _seen(found.get(machine)) for machine in machines}
+
+
+_LOOK = "uuid,provision_state,target_provision_state,provision_updated_at,driver_internal_info"
+
+
+def _seen(node: Json | None) -> SeenMachine:
+    if node is None or not node.get("provision_state"):
+        return SeenMachine(
+            use="Ironic doesn't list it" if node is None else "Ironic lists it without a state"
+        )
+    info = internal_info(node)
+    return SeenMachine(
+        use=use_of_node(node),
+        state=str(node["provision_state"]),
+        changed=str(node.get("provision_updated_at") or ""),
+        automated=node.get("target_provision_state") == "available",
+        plan=steps_here(info.get("clean_steps")),
+        agent=str(info.get("agent_cached_clean_steps_refreshed") or ""),
+    )
 
 
 def use_of_node(node: Json) -> str:

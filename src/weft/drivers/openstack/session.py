@@ -27,6 +27,7 @@ from weft.drivers.openstack.service import CallCounter, Service
 from weft.drivers.openstack.transport import TIMEOUT, BoundedAdapter
 from weft.model.errors import InputError
 from weft.planning.cloudsfile import check_clouds
+from weft.ports.cleanings import Cleanings
 
 DOUBT_PAUSE = 10.0
 """Seconds: minimum interval between new authentications of a project while a service is down."""
@@ -38,6 +39,7 @@ class Project:
 
     Attributes:
         cleaning: what the site demands of a machine's cleaning.
+        cleanings: those that weft has watched; None: nobody watches.
     """
 
     project_id: str | None
@@ -50,6 +52,7 @@ class Project:
     share: Service
     volume: Service
     cleaning: Demands = field(default_factory=Demands)
+    cleanings: Cleanings | None = None
 
 
 class Sessions:
@@ -59,7 +62,7 @@ class Sessions:
         profile: name in clouds.yaml.
         files: clouds.yaml files to read; None: the usual locations.
         connections: connections kept open per service.
-        cleaning: see `Project`.
+        cleaning, cleanings: see `Project`.
     """
 
     def __init__(
@@ -68,8 +71,9 @@ class Sessions:
         files: Sequence[Path] | None = None,
         connections: int = 16,
         cleaning: Demands | None = None,
+        cleanings: Cleanings | None = None,
     ) -> None:
-        self.profile, self._cleaning = profile, cleaning or Demands()
+        self.profile, self._cleaning, self._cleanings = profile, cleaning or Demands(), cleanings
         self.counter = CallCounter()
         self._projects: dict[str | None, Project] = {}
         self._lock = threading.Lock()
@@ -154,6 +158,7 @@ class Sessions:
             share=service("shared-file-system", "2"),
             volume=service("block-storage", "3"),
             cleaning=self._cleaning,
+            cleanings=self._cleanings,
         )
 
     def _forget(self, project_id: str | None, nowhere: bool) -> None:

@@ -1,0 +1,53 @@
+"""Which cleaning of a machine the steps belong to that a look at it shows. Pure.
+
+Ironic shows the steps of a cleaning while it runs, and forgets them right before its end; its history has them only if
+no agent was booted for it. A cleaning that is aborted leaves no trace at all, and the next one boots its agent before
+it has steps. So steps count for the end that follows them only if the machine was seen at short intervals in between,
+in no other state, and not waiting for an agent; and if Ironic has asked no agent for steps since.
+
+Source: ironic 39, `conductor.cleaning`, `drivers.modules.agent_base` (`_heartbeat_clean_wait`, `refresh_steps`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from weft.ports.cleanings import Watched
+from weft.ports.occupants import SeenMachine
+
+GAP = timedelta(seconds=30)
+"""Between two looks, at most. A machine takes longer to abort a cleaning and boot an agent for the next one."""
+WAITING = frozenset({"clean wait", "clean hold"})
+
+
+def follow(watched: Watched | None, seen: SeenMachine, asked: datetime, now: datetime) -> Watched | None:
+    """What is known after a look; None: of no cleaning.
+
+    Args:
+        watched: what was known before.
+        asked, now: right before the look, and after it, by one clock.
+    """
+    if not seen.state:
+        return watched
+    going = watched
+    if watched is not None and (watched.ended or now - watched.looked > GAP):
+        going = None
+    if seen.state == "cleaning" or seen.state in WAITING:
+        going = _cleaning(going, seen, asked)
+    elif seen.state == "available" and going is not None and going.agent == seen.agent:
+        going = replace(going, looked=asked, ended=seen.changed)
+    else:
+        going = None
+    return watched if going is None and watched is not None and watched.ended else going
+
+
+def _cleaning(going: Watched | None, seen: SeenMachine, asked: datetime) -> Watched | None:
+    if not seen.automated:
+        return None
+    if seen.plan is not None:
+        same = going is not None and (going.plan, going.agent) == (seen.plan, seen.agent)
+        return Watched(seen.plan, seen.agent, going.since if going and same else asked, asked)
+    if going is None or seen.state in WAITING:
+        return None
+    return replace(going, looked=asked)  # its steps are over, or it begins

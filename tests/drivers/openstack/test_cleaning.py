@@ -1,0 +1,116 @@
+"""What Ironic's history and what weft has watched prove about a machine's cleaning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.drivers.openstack.tinyironic import STEPS, cleaned, deployed, event
+from weft.drivers.openstack.cleaning import UNSEEN, Cleaning, last_cleaning
+from weft.ports.cleanings import Watched
+
+AT, ENDED = "2026-11-22T21:30:00+00:00", "2026-11-22T21:30:01+00:00"
+NODE: dict[str, Any] = {"provision_updated_at": ENDED}
+WATCHED = Watched(
+    ("deploy.erase_devices",),
+    "a1",
+    datetime(2026, 11, 22, 21, 10, tzinfo=UTC),
+    datetime(2026, 11, 22, 21, 30, 5, tzinfo=UTC),
+    "2026-11-22T21:30:01",
+)
+AGENTS = cleaned(AT)[1:]
+"""By Ironic's agent: the event of its beginning is missing."""
+METADATA = [{"interface": "deploy", "step": "erase_devices_metadata", "priority": 10}]
+
+
+def said(found: Cleaning | str) -> str:
+    return found.text() if isinstance(found, Cleaning) else found
+
+
+def test_a_cleaning_by_the_agent_has_the_steps_that_weft_saw() -> None:
+    found = last_cleaning([*deployed(), *AGENTS], NODE, WATCHED)
+    assert isinstance(found, Cleaning) and found.steps == ("deploy.erase_devices",)
+    assert found.text() == (
+        f"cleaned until {AT}: deploy.erase_devices; disks erased; "
+        "steps seen by weft from 2026-11-22 21:10:00+00:00 to 2026-11-22 21:30:05+00:00"
+    )
+
+
+@pytest.mark.parametrize(
+    "watched", [None, replace(WATCHED, ended=""), replace(WATCHED, ended="2026-11-22T21:29:59")]
+)
+def test_one_that_nobody_watched_proves_nothing(watched: Watched | None) -> None:
+    assert last_cleaning([*deployed(), *AGENTS], NODE, watched) == UNSEEN
+
+
+def test_what_was_watched_proves_nothing_without_an_end_that_is_its() -> None:
+    history = [*AGENTS, event("cleaning", "Clean step erase_devices failed", AT, "ERROR")]
+    assert isinstance(last_cleaning(history, NODE, WATCHED), Cleaning), "errors after it change nothing"
+    for since in (deployed(AT), [event("manual_cleaning_end", "Manual Cleaning completed", AT)]):
+        assert "not cleaned since" in said(last_cleaning([*AGENTS, *since], NODE, WATCHED))
+    late = {**NODE, "provision_updated_at": "2026-11-22T21:40:00+00:00"}
+    there = replace(WATCHED, ended=late["provision_updated_at"])
+    assert "and its state changed at" in said(last_cleaning(AGENTS, late, there))
+    assert "no record" in said(last_cleaning([], NODE, WATCHED))
+
+
+def logged(ended: str, *between: dict[str, Any], steps: list[dict[str, Any]] = STEPS) -> list[dict[str, Any]]:
+    """Begun without an agent at 21:00, and something ended."""
+    return [cleaned("2026-11-22T21:00:00+00:00", steps)[0], *between, cleaned(ended)[1]]
+
+
+SPANNING = {
+    "a step that failed later": logged(
+        "2026-11-22T21:00:30+00:00",
+        event("cleaning", "Clean step erase_devices failed", "2026-11-22T21:00:10+00:00", "ERROR"),
+    ),
+    "an abort, of which there is no event": logged(AT),
+    "somebody's own cleaning": logged(
+        "2026-11-22T21:00:30+00:00",
+        event("manual_cleaning_start", "Starting manual cleaning with steps=[]", "2026-11-22T21:00:10+00:00"),
+    ),
+}
+
+
+@pytest.mark.parametrize("history", SPANNING.values(), ids=SPANNING.keys())
+def test_a_start_belongs_to_no_end_of_another_cleaning(history: list[dict[str, Any]]) -> None:
+    """The second one booted an agent, without the step that had failed, and ended well with none."""
+    node = {"provision_updated_at": history[-1]["created_at"]}
+    assert last_cleaning(history, node) == UNSEEN
+
+
+def test_of_a_start_and_what_was_watched_only_common_steps_count() -> None:
+    history = logged("2026-11-22T21:00:30+00:00", steps=METADATA)
+    ended = history[-1]["created_at"]
+    node, watched = {"provision_updated_at": ended}, replace(WATCHED, ended=ended)
+    assert "no step that erases disks (steps: none)" in said(last_cleaning(history, node, watched))
+    assert "as Ironic logged them" in said(last_cleaning(history, node))
+    long = last_cleaning(logged(AT, steps=METADATA), NODE, WATCHED)
+    assert isinstance(long, Cleaning) and long.steps == WATCHED.plan, "the start may be another one's"
+
+
+def test_disks_that_the_agent_was_told_to_leave_are_not_called_erased() -> None:
+    """`skip_block_devices` of every erasure; a shred that writes nothing; what can't be written, by wish or always."""
+    sparing = {**NODE, "properties": {"skip_block_devices": [{"name": "/dev/sdb"}]}}
+    assert "left disks as they are (properties/skip_block_devices: [{'name': '/dev/sdb'}])" in said(
+        last_cleaning(AGENTS, sparing, WATCHED)
+    )
+    for told, what in (
+        ({}, "; disks erased; "),
+        ({"agent_erase_devices_iterations": 0, "agent_erase_devices_zeroize": True}, "; disks erased; "),
+        ({"agent_erase_devices_iterations": 0, "agent_erase_devices_zeroize": False}, "no step that erases"),
+        ({"agent_erase_skip_read_only": True}, "; disks erased that can be written; "),
+    ):
+        node = {**NODE, "driver_internal_info": told}
+        assert what in said(last_cleaning(AGENTS, node, WATCHED)), told
+    other = replace(WATCHED, plan=("deploy.erase_devices_metadata",))
+    assert "; metadata of disks erased that can be written; " in said(last_cleaning(AGENTS, NODE, other))
+
+
+def test_steps_on_other_machines_erase_nothing_here() -> None:
+    history = logged("2026-11-22T21:00:30+00:00", steps=[{**STEPS[0], "execute_on_child_nodes": True}])
+    node = {"provision_updated_at": history[-1]["created_at"]}
+    assert "no step that erases disks (steps: none)" in said(last_cleaning(history, node))

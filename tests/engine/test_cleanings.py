@@ -1,0 +1,148 @@
+"""Cleanings of machines, watched by whichever worker looks, in the database for drivers to read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from tests.engine.house import House
+from tests.engine.test_metal import house as house
+from weft.engine.cleanings import CleaningsOf
+from weft.engine.machinekeeper import MachineKeeper
+from weft.planning.watching import GAP
+from weft.ports.cleanings import Watched
+from weft.ports.occupants import SeenMachine
+from weft.testing.cloud import Fault
+
+ERASE = ("deploy.erase_devices",)
+ENDED = "2026-11-22T21:30:00+00:00"
+
+
+class Cleaned:
+    """One machine, and a worker that looks at it."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.node = next(n for n in house.site.nodes if n.machine)
+        self.machine = str(self.node.machine)
+        self.keeper = self.worker()
+
+    def worker(self) -> MachineKeeper:
+        return MachineKeeper(
+            self.house.database, lambda: self.house.world, lambda: self.house.site, every=0.0
+        )
+
+    def look(self, state: str, plan: tuple[str, ...] | None = None, agent: str = "a1") -> None:
+        seen = SeenMachine(state=state, automated=state != "available", plan=plan, agent=agent, changed=ENDED)
+        self.house.cloud.offers.machines[self.machine] = seen
+        self.keeper.look()
+
+    def know(self) -> Watched | None:
+        return CleaningsOf(self.house.database, str(self.node.cloud)).watched(self.machine)
+
+    def wait(self, gap: timedelta) -> None:
+        """All that was written is older by that."""
+        with self.house.database.statement() as tx:
+            tx._connection.execute("UPDATE machine_cleaning SET looked = looked - %s", (gap,))
+
+
+@pytest.fixture
+def one(house: House) -> Cleaned:
+    return Cleaned(house)
+
+
+def run(one: Cleaned, plan: tuple[str, ...] = ERASE) -> None:
+    one.look("cleaning", agent="")
+    one.look("clean wait", agent="")
+    one.look("cleaning", plan)
+    one.look("clean wait", plan)
+    one.look("cleaning")
+
+
+def test_a_cleaning_is_watched_without_any_pod_to_its_end(one: Cleaned) -> None:
+    """A machine that is enrolled has none, and the first that gets it must know how it was cleaned."""
+    run(one)
+    known = one.know()
+    assert known is not None and known.ended == ""
+    one.look("available")
+    done = one.know()
+    assert done is not None and (done.plan, done.agent, done.ended) == (ERASE, "a1", ENDED)
+    assert done.since == known.since and done.looked > known.looked
+    one.look("available")
+    assert one.know() == done
+    assert CleaningsOf(one.house.database, "elsewhere").watched(one.machine) is None
+
+
+def test_another_worker_goes_on_watching(one: Cleaned) -> None:
+    run(one)
+    one.keeper = one.worker()
+    one.look("available")
+    assert (known := one.know()) is not None and known.ended == ENDED
+
+
+LOST: dict[str, Callable[[Cleaned], None]] = {
+    "all workers were away": lambda one: one.wait(GAP + timedelta(seconds=1)),
+    "it was aborted": lambda one: one.look("clean failed"),
+    "it was aborted between two looks, and the next one boots": lambda one: one.look("clean wait"),
+}
+
+
+@pytest.mark.parametrize("lost", LOST.values(), ids=LOST.keys())
+def test_who_loses_sight_of_it_knows_nothing_of_its_end(
+    one: Cleaned, lost: Callable[[Cleaned], None]
+) -> None:
+    run(one)
+    lost(one)
+    one.look("cleaning")
+    one.look("available")
+    assert one.know() is None
+    run(one)
+    one.look("available")
+    assert one.know() is not None, "the next one is watched"
+
+
+def test_a_cloud_that_does_not_answer_for_a_moment_loses_nothing(one: Cleaned) -> None:
+    run(one)
+    one.house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=1)
+    one.look("available")
+    assert (known := one.know()) is not None and known.ended == ""
+    one.wait(GAP - timedelta(seconds=20))
+    one.look("available")
+    assert (known := one.know()) is not None and known.ended == ENDED
+
+
+def test_a_plan_that_changes_half_way_is_the_later_one(one: Cleaned) -> None:
+    run(one)
+    one.look("cleaning", ("deploy.erase_devices_metadata",), "a2")
+    one.look("available", agent="a2")
+    assert (known := one.know()) is not None and known.plan == ("deploy.erase_devices_metadata",)
+
+
+def test_an_answer_that_comes_after_anothers_look_changes_nothing(
+    one: Cleaned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker whose Ironic hung: what it saw is over, and the machine is being cleaned again by now."""
+    cloud, asked, answered = one.house.cloud, threading.Event(), threading.Event()
+    monkeypatch.setattr("weft.engine.machinekeeper.ANSWER", 0.0)
+    monkeypatch.setattr("weft.engine.asking.PATIENCE", 0.05)
+    fresh = cloud.seen_machines
+    old = {one.machine: SeenMachine(state="cleaning", automated=True, plan=ERASE, agent="a1")}
+
+    def slow() -> dict[str, SeenMachine]:
+        asked.set()
+        answered.wait(60)
+        return old
+
+    monkeypatch.setattr(cloud, "seen_machines", slow)
+    one.keeper.look()
+    assert asked.wait(60)
+    monkeypatch.setattr(cloud, "seen_machines", fresh)
+    late, one.keeper = one.keeper, one.worker()
+    one.look("clean wait")
+    answered.set()
+    for thread in late._asking._threads.values():
+        thread.join(60)
+    assert one.know() is None
