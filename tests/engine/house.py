@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.verbs import Request
@@ -155,6 +157,14 @@ class House:
 
     def close(self) -> None:
         self.listener.close()
+
+
+def nothing_lands(database: Database) -> None:
+    """As if so much time had passed that nothing can come to be any more of what wasn't answered."""
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE owner SET late_until = now() - interval '1 s' WHERE late_until IS NOT NULL"
+        )
 
 
 def stood_still(database: Database) -> None:

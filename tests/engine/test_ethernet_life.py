@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import House, nothing_lands
 from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
@@ -201,3 +201,27 @@ def test_the_plan_says_what_can_not_be_had_on_ethernet(house: EthernetHouse) -> 
     assert "Whole adapters (PCI passthrough): security groups don't filter their traffic" in text
     assert "can't be live-migrated" in text and "no VXLAN network" in text
     assert "RoCE in the pod's VLAN, at layer 2" in text and "trunk ports" in text
+
+
+def test_a_change_that_may_land_yet_is_waited_for_by_every_worker(house: EthernetHouse) -> None:
+    """It wasn't answered, and the worker that sent it has let go of the pod: another one, whose driver knows nothing of
+    it, gives nothing back before it can't land any more."""
+    house.fake.late = True
+    pod = visits(house, house.order(), 2)
+    assert "no answer" in pod.reason and pod.late_until is not None
+    another = FakeEthernet(house.site, "ib0")
+    another.share(house.fake)
+    resources = {**house.world.resources, "ib0": another}
+    house.world = replace(house.world, resources=resources, fabrics={"ib0": another})
+    house.keeper = type(house.keeper)(house.store, lambda _: house.world)
+    house.worker = house.new_worker("w2")
+    house.release(pod)
+    waiting = visits(house, pod)
+    assert waiting.state is PodState.RELEASING and "nobody knows what became" in waiting.reason
+    assert waiting.late_until is not None and waiting.late_until > waiting.since
+    house.fake.arrive()
+    assert another.snapshot().ports_in[pod.plan.segment or 0]
+    nothing_lands(house.database)
+    signed = released(house, pod)
+    assert signed.receipt.clean and signed.receipt.late_until is not None
+    assert (pod.plan.segment or 0) not in another.snapshot().ports_in

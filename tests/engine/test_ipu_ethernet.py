@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.house import nothing_lands
 from tests.engine.ipuhouse import POD, IpuHouse, order
 from tests.engine.timehouse import HandClock
 from weft.engine.database import Database
@@ -137,6 +138,7 @@ def test_a_machines_port_left_in_the_vlan_is_no_clean_receipt(house: SwitchedHou
             break
     assert house.store.receipt(pod.id) is None
     house.fake.put(one, None)
+    nothing_lands(house.database)
     house.run(pod, PodState.RELEASED)
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean

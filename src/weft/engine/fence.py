@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NoReturn
 
 from weft.engine.database import Database, Row, Tx
@@ -14,6 +15,8 @@ from weft.engine.ownerrecord import OwnerRecord
 
 HOLD_SECONDS = 30.0
 """How long an owner stays with a worker without a heartbeat."""
+LATE = "a request was made of which nobody knows what became"
+"""Why something is read back only later."""
 LATE_SECONDS = 200.0
 """How long after its hold a lost worker's last request may still be under way: the drivers' timeout for one answer
 (180 s), `FRESH_SECONDS`, and a margin. Each is preceded by a proof that the hold lasts."""
@@ -135,12 +138,16 @@ class Fence:
         self._proved = began
 
     def late(self) -> float:
-        """Seconds until nothing that an earlier holder asked for can still come to be; 0: it can't any more."""
+        """Seconds until nothing can come to be any more of whose request nobody knows what became; 0: it can't now."""
+        self.flush()  # this visit's own requests are meant, too
         if self.owner.late_until is None:
             return 0.0
         with self._database.statement() as tx:
             row = tx.row("late_for", id=self.owner.id)
-        return max(0.0, float(row["seconds"])) if row else 0.0
+        if row is None:
+            return 0.0
+        self.owner = replace(self.owner, late_until=row["late_until"])
+        return max(0.0, float(row["seconds"]))
 
     def _events(self, tx: Tx, events: Iterable[Event]) -> None:
         rows = [

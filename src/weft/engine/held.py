@@ -111,7 +111,7 @@ class Held(NotesHeld):
 
     def only_seen(self) -> Mapping[str, str] | None:
         """Nodes that were looked at, if there is nothing else to write of it, and they may all be in its segment."""
-        return self._notes.only_seen()
+        return None if self._lands is not None else self._notes.only_seen()
 
     def hand_back(self) -> None:
         """Let go of what no visit began of: it is as it was, and keeps its place in the line."""
@@ -124,7 +124,7 @@ class Held(NotesHeld):
         Args:
             delay: None: it is due since when it was.
         """
-        unsure, self._notes = self.unsure, Notes()
+        lands, self._notes = self.lands, Notes()
         with self._database.statement() as tx:
             tx.run(
                 "give_up_owner",
@@ -133,5 +133,5 @@ class Held(NotesHeld):
                 failures=failures,
                 woken=self.owner.woken,
                 delay=delay,
-                unsure=unsure,
+                lands=lands,
             )

@@ -21,7 +21,7 @@ from weft.engine.notes import Notes
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.postgres import FIRST
 from weft.engine.records import Change, ResourceRecord, RowState
-from weft.model.errors import WeftError
+from weft.model.errors import OutsideError, WeftError
 from weft.model.kindrow import Home
 from weft.model.pod import (
     DECIDES,
@@ -72,12 +72,20 @@ class NotesHeld(NumbersHeld):
         self._ahead: Sequence[Row] | None = None
         self._notes = Notes()
         self._written = float("-inf")
-        self._unsure = False
+        self._lands: float | None = None
 
     @property
-    def unsure(self) -> bool:
-        """Something may have been asked of the outside, and what came of it isn't written."""
-        return self._unsure or bool(self._notes.changes)
+    def lands(self) -> float | None:
+        """For how many seconds more something may come to be that was asked of the outside, of which nobody knows what
+        became, or of which it isn't written; None: nothing was.
+        """
+        return 0.0 if self._lands is None and self._notes.changes else self._lands
+
+    def may_land(self, errors: Iterable[WeftError | None]) -> None:
+        """What an error leaves to come is waited for, whoever has the owner by then."""
+        seconds = max((e.lands for e in errors if isinstance(e, OutsideError)), default=0.0)
+        if seconds > 0:
+            self._lands = max(seconds, self._lands or 0.0)
 
     # -- resources ----------------------------------------------------------------------------------------------
 
@@ -223,18 +231,24 @@ class NotesHeld(NumbersHeld):
 
     def flush(self) -> None:
         """Write all that was noted, in one statement; what the database says of when is known after it."""
-        if not self._notes:
+        if not self._notes and self._lands is None:
             return
         notes, self._notes = self._notes, Notes()
         try:
-            row = self._fenced("write_held", **self._of_owner(notes), **notes.values(), unsure=self._unsure)
+            row = self._fenced("write_held", **self._of_owner(notes), **notes.values(), lands=self._lands)
         except (WeftError, LostError):
             # As if the process had ended right here; but what is to be said next begins with what the owner became.
-            self._unsure = self._unsure or bool(notes.changes)
+            if notes.changes:
+                self._lands = self._lands or 0.0
             self._notes = Notes(conditions=notes.conditions, moved=notes.moved)
             self.forget()
             raise
         at, self._written = row["at"], self._database.monotonic()
+        if self._lands is not None:
+            self.owner, self._lands = (
+                replace(self.owner, late_until=at),
+                None,
+            )  # and as the row says, in `late`
         for key in notes.moved_resources:
             self._records[key] = replace(self._records[key], since=at)
         if notes.moved:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from weft.engine.fence import LATE
 from weft.engine.heldpod import HeldPod
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.release import ReadBack
@@ -56,7 +57,7 @@ def let_go(
             "the fabric follows", settings.first_poll
         )  # their ports are in the pod's segment still
     elif gone and (late := held.late()) > 0:
-        wait = wait or Wait("a worker lost the pod while a request may have been in flight", late)
+        wait = wait or Wait(LATE, late)
     elif gone:
         found = read(gone)
         held.note(

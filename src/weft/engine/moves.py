@@ -146,6 +146,7 @@ class Moves:
                         record.key, record.state, outcome.id, why, record.differences, None, record.attempts
                     )
                 )
+        self._held.may_land(errors)
         self._held.note(changes)
         _raise_worst(errors)
         if made.error is not None:
@@ -210,6 +211,7 @@ class Moves:
             if (state, why, asked) != (record.state, record.reason, record.asked):
                 changes.append(change)
         self._remember_kept(self.fresh(batch), seen)
+        self._held.may_land(o.error for o in outcomes.values())
         self._held.note(changes)
         _raise_worst(o.error for k, o in outcomes.items() if o.error is not None and seen[k].there)
 

@@ -41,8 +41,8 @@ class OwnerRecord:
         site: whose mark its things bear; None: it has nothing outside (an order that waits).
         reason: why it is in its state, in one sentence.
         since: since when it is in its state.
-        late_until: until when what a worker asked for may still come to be that lost the owner, or couldn't write down
-            what came of it; None: none did.
+        late_until: until when something may still come to be that was asked for: by a worker that lost the owner, or
+            couldn't write down what came of it, or of a driver that doesn't know (`OutsideError.lands`); None: nothing.
         abandoned: that an operator asked to end its release as it is; None: nobody did.
         swept_at: when the sweep last looked for each single thing of it.
         watched_at: of a pod: when it was last looked who is on its nodes.

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from weft.engine.documents import written
+from weft.engine.fence import LATE
 from weft.engine.held import Held
 from weft.engine.heldnotes import News
 from weft.engine.records import ResourceRecord, RowState
@@ -195,7 +196,7 @@ class OwnerVisitor(Visitor[Held]):
         if not unused:
             return None
         if (late := held.late()) > 0:
-            return Wait("a worker lost it with a request perhaps under way", late)
+            return Wait(LATE, late)
         read = self._reader(held, old)
         held.note(seen_again(read))
         if not read.over:

@@ -306,9 +306,9 @@ SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND 
 
 -- name: park_held
 -- It can't be read: its worker lets go of it and sets it apart with its reason and an alarm. It is tried again later, or at
--- once if somebody woke it meanwhile; unsure: as in write_held. No row: another worker has it. News: it wasn't said before.
+-- once if somebody woke it meanwhile; lands: as in write_held. No row: another worker has it. News: it wasn't said before.
 UPDATE owner SET parked = %(why)s, alarmed = true, worker = NULL, held_until = NULL,
-    late_until = CASE WHEN %(unsure)s THEN greatest(late_until, now()) ELSE late_until END,
+    late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
     next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
 WHERE id = %(id)s AND token = %(token)s
 RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM owner old WHERE old.id = %(id)s) AS news;
@@ -875,7 +875,7 @@ SELECT mine.id, mine.wanted, it.id IS NOT NULL AS extended FROM mine LEFT JOIN i
 SELECT generation, retries FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now();
 
 -- name: late_for
-SELECT extract(epoch FROM late_until - now())::float8 AS seconds FROM owner WHERE id = %(id)s AND late_until IS NOT NULL;
+SELECT extract(epoch FROM late_until - now())::float8 AS seconds, late_until FROM owner WHERE id = %(id)s AND late_until IS NOT NULL;
 
 -- name: check_token
 -- The fence, in the same transaction as the write it guards.
@@ -913,8 +913,9 @@ told AS (
 -- that all is as the newest generation wants it (`done`); who was seen on a pod's nodes (`watched`), which is why adapters are
 -- out of its segment (empty: they are in), and the segment, if it is another one with that (what is wanted of it has changed
 -- then: what was settled is looked at again); events; and that the worker lets go, to look again after `delay` seconds
--- (negative: it doesn't), or at once if somebody woke the owner meanwhile. Unsure: something was asked of the outside, and
--- what came of it isn't written; whoever takes the owner next looks for everything.
+-- (negative: it doesn't), or at once if somebody woke the owner meanwhile. Lands: something was asked of the outside of
+-- which nobody knows what became, or it isn't written: it may come to be for so many seconds more, and whoever takes the owner
+-- next looks for everything (null: nothing was).
 WITH
 @it, changed AS (
     UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
@@ -936,7 +937,7 @@ WITH
             END,
         since = CASE WHEN %(moved)s THEN it.at ELSE p.since END,
         alarmed = p.alarmed AND NOT %(moved)s AND NOT %(done)s AND (%(delay)s < 0 OR p.parked IS NULL),
-        late_until = CASE WHEN %(unsure)s THEN greatest(p.late_until, now()) ELSE p.late_until END,
+        late_until = greatest(p.late_until, now() + %(lands)s::float8 * interval '1 second'),
         watched_at = CASE WHEN %(watched)s THEN it.at ELSE p.watched_at END,
         ready_generation = CASE WHEN %(done)s THEN p.generation ELSE p.ready_generation END,
         ready_at = CASE WHEN %(done)s THEN it.at ELSE p.ready_at END,
@@ -947,7 +948,7 @@ WITH
         failures = CASE WHEN %(delay)s < 0 THEN p.failures ELSE %(failures)s END,
         next_at = CASE WHEN %(delay)s < 0 THEN p.next_at WHEN p.woken > %(woken)s THEN now()
             ELSE now() + %(delay)s * interval '1 second' END
-    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(unsure)s OR %(delay)s >= 0)
+    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(lands)s::float8 IS NOT NULL OR %(delay)s >= 0)
 ), withheld AS (
     UPDATE node_hold h SET withheld = n.reason
     FROM it, jsonb_to_recordset(%(nodes)s) AS n (node text, reason text)
@@ -1011,10 +1012,10 @@ SELECT mine.id, held.id IS NOT NULL AS gone FROM mine LEFT JOIN held ON held.id 
 
 -- name: give_up_owner
 -- Let go of an owner: look again after a delay (none: it is due since when it was), or at once if somebody woke it
--- meanwhile; unsure: as in write_held.
+-- meanwhile; lands: as in write_held.
 UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
     alarmed = alarmed AND parked IS NULL, parked = NULL,
-    late_until = CASE WHEN %(unsure)s THEN greatest(late_until, now()) ELSE late_until END,
+    late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
     next_at = CASE WHEN woken > %(woken)s THEN now() ELSE coalesce(now() + %(delay)s * interval '1 second', next_at) END
 WHERE id = %(id)s AND token = %(token)s;
 

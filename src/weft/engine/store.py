@@ -122,7 +122,7 @@ class Store(ClaimRows, PodRows, RecordRows):
 
         Nothing of it is touched: nodes, numbers and what is outside stay its own.
         """
-        fence = {"token": unread.token, "woken": unread.woken, "unsure": unread.unsure}
+        fence = {"token": unread.token, "woken": unread.woken, "lands": unread.lands}
         self._park("park_held", unread.id, unread.error, **fence)
 
     def park_waiting(self, pod_id: UUID, version: str, error: UnreadableError) -> None:

@@ -30,14 +30,14 @@ class Unread:
     """An owner in a worker's hands whose rows can't be read.
 
     Attributes:
-        unsure: something may have been asked of the outside, and what came of it isn't written.
+        lands: as `Held.lands`.
     """
 
     id: UUID
     token: int
     woken: int
     error: UnreadableError
-    unsure: bool = False
+    lands: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
+from weft.engine.fence import LATE
 from weft.engine.held import Held
 from weft.engine.heldnotes import News
 from weft.engine.records import Change, ResourceRecord, RowState
@@ -162,14 +163,15 @@ class Visitor(ABC, Generic[H]):
         return Look(0.0)
 
     def _wait_for_late(self, held: H) -> None:
-        """What a worker asked for that lost the owner may come to be after all was taken away: read back after that."""
+        """What was asked for, and nobody knows what became of it, may come to be after all was taken away: it is read
+        back after that.
+        """
         left = held.late()
         if left > 0:
             raise TemporaryError(
                 "read back what was removed",
                 "weft",
-                f"a worker lost the {held.owner.kind} while a request may have been in flight, which may take effect "
-                f"until {held.owner.late_until:%Y-%m-%dT%H:%M:%SZ}",
+                f"{LATE}, which may take effect until {held.owner.late_until:%Y-%m-%dT%H:%M:%SZ}",
                 "it is read back, and nodes and numbers are released, after that",
                 delay=left,
             )

@@ -224,6 +224,7 @@ class _Round:
         except NotYetError as caught:
             self._over.append((batch, Wait(caught.answer, caught.delay)))
         except WeftError as caught:
+            self._held.may_land([caught])
             self._held.note((), [("error", str(caught), None)])
             self._over.append((batch, caught))
 

@@ -243,7 +243,7 @@ class Worker:
         except LostError:
             log.warning("%s (%s) was taken over by another worker", held.owner, held.owner.id)
         except UnreadableError as error:
-            self._park(Unread(held.owner.id, held.owner.token, held.owner.woken, error, held.unsure))
+            self._park(Unread(held.owner.id, held.owner.token, held.owner.woken, error, held.lands))
         except WeftError as error:
             log.warning("%s (%s): %s", held.owner, held.owner.id, error)
         except Exception:

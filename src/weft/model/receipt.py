@@ -112,8 +112,9 @@ class Receipt(Document):
     late_until: datetime | None = Field(
         default=None,
         exclude_if=lambda late_until: late_until is None,
-        description="Set if a worker lost its hold on the pod, or couldn't record what it requested: the items were "
-        "read after this time, when such a request could no longer take effect. Omitted otherwise.",
+        description="Set if a worker lost its hold on the pod, couldn't record what it requested, or got no answer to "
+        "a change of a fabric that may take effect later: the items were read after this time, when such a request "
+        "could no longer take effect. Omitted otherwise.",
     )
 
 

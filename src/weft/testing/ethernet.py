@@ -5,6 +5,7 @@
     fabric.put("leaf01/Ethernet9", 101)                          # somebody else puts a port into a VLAN
     fabric.switches["leaf01"].freeze()                           # a proxy keeps answering with the old state
     fabric.lose_answer = True                                    # the next change is made, its answer is lost
+    fabric.late = True                                           # the next change comes when arrive() is called
     fabric.switches["leaf01"].settings = SwitchQos({…})          # what it says of its ports' settings for RoCE
 
 It has nothing to do with OpenSM: it shows that engine, app and API know nothing about InfiniBand.
@@ -21,7 +22,7 @@ from weft.drivers.switches.fabric import EthernetFabric
 from weft.drivers.switches.looks import QosReading
 from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.sessions import Edits, Sessions
-from weft.drivers.switches.switch import Limits, Session, Switch
+from weft.drivers.switches.switch import Limits, Session, Switch, UndoneError
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
 from weft.model.resources import SegmentSpec
@@ -56,8 +57,16 @@ class Config:
 class FakeSwitch(Session):
     """One switch, with faults."""
 
-    def __init__(self, name: str, ports: Iterable[str], limits: Limits, lost: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        name: str,
+        ports: Iterable[str],
+        limits: Limits,
+        lost: Callable[[], bool],
+        late: Callable[[], bool],
+    ) -> None:
         super().__init__(name, limits, address=None, confirm=0.0)
+        self._late, self._kept = late, list[Batch]()
         self.reachable = True
         self.settings: SwitchQos | str = "this simulated switch has none"
         self.no_settings = False  # no answer when it is asked for them
@@ -88,15 +97,28 @@ class FakeSwitch(Session):
 
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
         if not self.reachable:
+            raise UndoneError("change VLANs", f"switch {self.name}", "no connection")
+        if self._late():
+            self._kept.append(batch)
             raise self.unknown("change VLANs", "no answer")
-        for port in batch.ports:
-            self.config.ports[port] = PortConfig(after.ports[port].untagged, set(after.ports[port].tagged))
-        self.config.vlans = dict(after.vlans)
-        self.config.revision += 1
+        self._make(batch)
         self._raise_floor(self.config.revision)
         if self._lost():
             raise self.unknown("change VLANs", "no answer")
         return self.config.revision
+
+    def _make(self, batch: Batch) -> None:
+        after = batch.on(self.config.state())
+        for port in batch.ports:
+            self.config.ports[port] = PortConfig(after.ports[port].untagged, set(after.ports[port].tagged))
+        self.config.vlans = dict(after.vlans)
+        self.config.revision += 1
+
+    def arrive(self) -> None:
+        """What was sent and came late."""
+        kept, self._kept = self._kept, []
+        for batch in kept:
+            self._make(batch)
 
     def _keep(self) -> None:
         """There is nothing to save."""
@@ -129,12 +151,14 @@ class _Simulated(EthernetFabric):
 
     def __init__(self, site: Site, fabric: str, ledger: Ledger | None = None, linked: bool = False) -> None:
         cabling = Cabling.of(site, fabric, site.fabrics[fabric].manager.switching if linked else None)
-        self.lose_answer = False
+        self.lose_answer = self.late = False
         vlans = site.fabrics[fabric].segments
 
         def switch(name: str) -> FakeSwitch:
             ports = cabling.ports(name)
-            return FakeSwitch(name, ports, Limits(vlans, ports, PARKING), lambda: self.lose_answer)
+            return FakeSwitch(
+                name, ports, Limits(vlans, ports, PARKING), lambda: self.lose_answer, lambda: self.late
+            )
 
         self.switches = {name: switch(name) for name in cabling.switches}
         switches = tuple(self.switches.values())
@@ -143,7 +167,17 @@ class _Simulated(EthernetFabric):
         self._settings = QosReading(switches, self.sessions.readers, seconds=0.0)
 
     def _answer(self) -> None:
-        self.lose_answer = False
+        self.lose_answer = self.late = False
+
+    def arrive(self) -> None:
+        """A change that was sent and came late."""
+        for switch in self.switches.values():
+            switch.arrive()
+
+    def share(self, other: _Simulated) -> None:
+        """Be another process's driver of the same switches."""
+        for name, switch in self.switches.items():
+            switch.config = other.switches[name].config
 
     def put(self, port: str, number: int | None, mode: Mode = Mode.ACCESS) -> None:
         """Put a port into a VLAN as somebody else, or (None) take it out of all."""

@@ -320,6 +320,27 @@ def test_an_nvue_revision_that_is_to_be_applied_late_is_followed(nvue: One) -> N
     assert nvue.untagged(0) == VLAN
 
 
+def test_a_revision_of_another_process_that_is_being_applied_is_not_clean(nvue: One) -> None:
+    """Its worker has ended since, and another one releases the pod."""
+    spec, wanted = ordered(nvue, 0)
+    nvue.front.faults.slow_commit = 3600.0
+    nvue.front.faults.mute = r"PATCH /nvue_v1/revision/\d+ "
+    with pytest.raises(UnknownError):
+        nvue.fabric.create(scope(), [wanted], {})
+    other = open_fabric(nvue.site, FABRIC, NoLedger(), confirm=0.6)
+    try:
+        assert other.delete(scope(), [wanted], {})["partition"].error is None
+        [item] = [i for i in other.clean(spec, other.snapshot()).items if i.result != "clean"]
+        assert "a change that is under way on leaf1 has it" in item.seen
+        applied(nvue)
+        nvue.front.faults.slow_commit = 0.0
+        assert "not clean" in {i.result for i in other.clean(spec, other.snapshot()).items}
+        assert other.delete(scope(), [wanted], {})["partition"].error is None
+        assert {i.result for i in other.clean(spec, other.snapshot()).items} == {"clean"}
+    finally:
+        other.close()
+
+
 def applied(nvue: One) -> None:
     """What is being applied has taken as long as it does."""
     assert isinstance(nvue.front, Nvue)

@@ -221,9 +221,11 @@ def _switches(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
         if there
         else f"on none of {', '.join(sorted(seen.states))}"
     )
+    if coming := seen.coming(segment.number):
+        told += f"; a change that is under way on {', '.join(coming)} has it"
     if unsaved := _unsaved(segment, seen):
         told += f"; what was changed on {', '.join(unsaved)} isn't saved for the next start"
-    result = "not clean" if there or unsaved else "clean"
+    result = "not clean" if there or unsaved or coming else "clean"
     return EvidenceItem("switch", segment.named, result, told, unread=_held(seen), whole=True)
 
 

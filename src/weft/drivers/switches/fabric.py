@@ -263,7 +263,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def _take(self, scope: Scope, resource: Resource) -> None:
         spec, name = segment_of(resource), vlan_name(scope.mark(resource.key))
-        number, seen = spec.number, self.snapshot(RECENT_SECONDS)
+        # What came a moment ago by another hand is taken away, too: it isn't asked for again soon.
+        number, seen = spec.number, self.snapshot()
         if error := self._outside_range(number):
             raise error
         # A switch without names can't say who owns a VLAN; weft's records can.

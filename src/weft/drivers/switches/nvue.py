@@ -67,7 +67,20 @@ class Nvue(Session):
             if self._still_under_way(where):
                 said = f"{where.removeprefix('/')} is still being applied"
                 raise self.unknown("read the configuration", said)
-        reply = self._ask("GET", "/?rev=applied", None, "read the configuration")
+        return self._tree_of("applied")
+
+    def _coming(self) -> tuple[SwitchState, ...]:
+        """Another process may have begun a revision and have ended before its end was known."""
+        asked = "list the revisions"
+        found = self._ask("GET", "/revision", None, asked).body
+        try:
+            going = [r for r, row in found.items() if row["state"] == "apply"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
+        return tuple(self._tree_of(quote(revision, safe="")) for revision in going)
+
+    def _tree_of(self, revision: str) -> SwitchState:
+        reply = self._ask("GET", f"/?rev={revision}", None, "read the configuration")
         try:
             tree = reply.body
             if not tree["interface"]:  # every switch has some: it is another's answer, or a part of it

@@ -121,15 +121,17 @@ def _on_switches(own: Own, seen: EthernetSnapshot) -> EvidenceItem:
     told = seen.configured.read
     left = sorted(s for s, vlans in told.items() if is_sites(vlans.get(own.number, ""), seen.site.name))
     left += sorted(s for s in ever if told.get(s, {}).get(own.number) == "" and s not in left)
-    unsaved = _unsaved(own, seen)
+    unsaved, coming = _unsaved(own, seen), seen.coming(own.number)
     said = f"{own.spec.named} is on {', '.join(left)}" if left else f"on none of {', '.join(sorted(told))}"
+    if coming:
+        said += f"; a change that is under way on {', '.join(coming)} has it"
     if unsaved:
         said += f"; what was changed on {', '.join(unsaved)} isn't saved for the next start"
     where = {*seen.unread, *seen.told, *ever, *map(switch_of, own.ends)}
     silent = tuple(f"{s}: {why}" for s in sorted(where) if (why := why_silent(s, seen)))
     if silent:
         return EvidenceItem("switch", own.spec.named, "unknown", "; ".join(silent), whole=True)
-    result = "not clean" if left or unsaved else "clean"
+    result = "not clean" if left or unsaved or coming else "clean"
     return EvidenceItem("switch", own.spec.named, result, said, whole=True)
 
 

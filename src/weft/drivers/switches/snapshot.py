@@ -65,6 +65,10 @@ class EthernetSnapshot(Snapshot):
         """Names that switches give a VLAN, or weft's records do."""
         return frozenset(n for told in self.configured.read.values() if (n := told.get(number)))
 
+    def coming(self, number: int) -> list[str]:
+        """Switches with a change under way that has a VLAN in it."""
+        return sorted(s for s, state in self.states.items() if any(c.has(number) for c in state.coming))
+
     @cached_property
     def ends(self) -> Mapping[str, PortVlans]:
         """Every port of every switch that was read."""

@@ -163,6 +163,10 @@ class Session(ABC):
         `UnknownError`: nobody knows what was done; `UndoneError`: nothing.
         """
 
+    def _coming(self) -> tuple[SwitchState, ...]:
+        """As `SwitchState.coming`. Raises `UnknownError`."""
+        return ()
+
     def _replaces(self, batch: Batch, state: SwitchState) -> bool:
         """Whether a port becomes a trunk, or is none any more: its list is set as a whole, not changed, and a worker of
         another host may have set it just now.
@@ -191,6 +195,7 @@ class Session(ABC):
 
     def read(self) -> SwitchState:
         began, changes = self._monotonic(), self._changes
+        coming = self._coming()  # first: what has ended meanwhile is in the reading
         state = self._fresh()
         if self._doubted(state):
             said = "it may not show weft's last change yet"
@@ -198,7 +203,7 @@ class Session(ABC):
         with self._lock:
             if changes == self._changes:
                 self._latest = (state, began)
-        return replace(state, unsaved=self._unsaved)
+        return replace(state, unsaved=self._unsaved, coming=coming)
 
     def change(
         self,

@@ -49,6 +49,7 @@ class SwitchState:
         suspended: VLANs that are defined and forward nothing.
         exposed: ports in the parking VLAN where it isn't isolated: their hosts reach each other.
         unfit: port -> why it can't be put into a VLAN; one that isn't among `ports` can't be read.
+        coming: what changes make of it that are under way, whoever has begun them, where the switch says so.
     """
 
     vlans: Mapping[int, str]
@@ -58,10 +59,15 @@ class SwitchState:
     suspended: frozenset[int] = frozenset()
     exposed: frozenset[str] = frozenset()
     unfit: Mapping[str, str] = field(default_factory=dict[str, str])
+    coming: tuple[SwitchState, ...] = ()
 
     def forwards(self, number: int) -> bool:
         """Whether a VLAN is defined, and active."""
         return number in self.vlans and number not in self.suspended
+
+    def has(self, number: int) -> bool:
+        """Whether a VLAN is defined, or a port is in it."""
+        return number in self.vlans or any(number in vlans.numbers for vlans in self.ports.values())
 
     def lacks(self, port: str) -> str:
         """Why a port can't be put into VLANs: "has no port …"; empty: it is there and can."""
