@@ -19,7 +19,7 @@ from weft.drivers.switches import eos as driver
 from weft.drivers.switches.access import credentials_for
 from weft.drivers.switches.nvue import Nvue as NvueSession
 from weft.drivers.switches.switch import Session
-from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
+from weft.drivers.switches.vlans import EVERY, KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.drivers.switches.wanted import removal_for
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.fabric import Membership
@@ -785,6 +785,47 @@ def test_a_port_as_it_comes_from_the_factory_is_parked_after_its_first_pod(eos: 
     wanted = Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
     assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
     assert eos.session.read().ports[name] == PortVlans(None, frozenset({VLAN}), True)
+    assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    assert eos.session.read().ports[name] == PortVlans()
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["every VLAN", "a list"])
+@pytest.mark.parametrize("speaks", ["eos", "nvue"])
+def test_a_trunk_in_the_factorys_vlan_is_taken_out_of_it(
+    tmp_path: Path, speaks: Speaks, listed: bool
+) -> None:
+    """`switchport mode trunk`, or a port that is put into the bridge, and no more: its untagged frames reach all such
+    ports. After its last pod it is parked."""
+    one = One(tmp_path, speaks)
+    name = one.ports[0]
+    if isinstance(one.front, Eapi):
+        one.front.running.ports[name] = Port("trunk", 1, 1, frozenset({1, OTHER}) if listed else EVERY)
+    else:
+        mine = {"vlan": {str(OTHER): {}}} if listed else {}
+        one.front.running["bridge"]["domain"]["br_default"]["vlan"][str(OTHER)] = {}
+        one.front.running["interface"][name]["bridge"] = {"domain": {"br_default": mine}}
+    assert one.untagged(0) == 1
+    members = (Membership(port=f"leaf1/{name}", mode=Mode.TRUNK),)
+    spec = SegmentSpec(number=VLAN, fabric_type=FabricKind.ETHERNET, members=members)
+    wanted = Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
+    left = frozenset({OTHER}) if listed else frozenset[int]()
+    try:
+        assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
+        assert one.session.read().ports[name] == PortVlans(None, frozenset({VLAN}) | left, True)
+        assert one.fabric.delete(scope(), [wanted], {})["partition"].error is None
+        assert one.session.read().ports[name] == PortVlans(None, left, listed)
+    finally:
+        one.close()
+
+
+def test_the_factorys_vlan_goes_with_the_last_tag(eos: One) -> None:
+    """Somebody has set it while a pod was there."""
+    name = eos.ports[0]
+    members = (Membership(port=f"leaf1/{name}", mode=Mode.TRUNK),)
+    spec = SegmentSpec(number=VLAN, fabric_type=FabricKind.ETHERNET, members=members)
+    wanted = Resource(key="partition", name="weft-x", where=FABRIC, spec=spec)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    eapi(eos).running.ports[name] = Port("trunk", 1, 1, frozenset({1, VLAN}))
     assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
     assert eos.session.read().ports[name] == PortVlans()
 

@@ -119,15 +119,16 @@ def _mine(switch: str, ends: Collection[tuple[str, str]]) -> Iterator[tuple[str,
 
 
 def _host_edit(now: PortVlans, mode: Mode | None, number: int, ours: Range) -> PortEdit | None:
-    """What to change on a host's port; None: nothing. VLANs that aren't weft's stay, unless the port has no list."""
+    """What to change on a host's port; None: nothing. VLANs that aren't weft's stay, unless the port has no list; the
+    factory's doesn't stay without a tag, as it connects every port that nobody has set.
+    """
     unlimited = now.tagged == EVERY
     if mode is Mode.ACCESS:
         away = now.tagged if unlimited else frozenset(n for n in now.tagged if n in ours)
         return PortEdit(number, remove=away) if now.untagged != number or away else None
     if mode is Mode.TRUNK:
         away = EVERY - {number} if unlimited else frozenset[int]()
-        factory = now.untagged == DEFAULT and not now.trunk
-        untagged = PARK if now.untagged == number or factory else KEEP
+        untagged = PARK if now.untagged in (number, DEFAULT) else KEEP
         if number in now.tagged and untagged == KEEP and not away:
             return None
         return PortEdit(untagged, frozenset({number}), away)
@@ -135,7 +136,7 @@ def _host_edit(now: PortVlans, mode: Mode | None, number: int, ours: Range) -> P
         return None
     if unlimited:
         return PortEdit(PARK, remove=EVERY)
-    return PortEdit(PARK if now.untagged == number else KEEP, remove=now.tagged & {number})
+    return PortEdit(PARK if now.untagged in (number, DEFAULT) else KEEP, remove=now.tagged & {number})
 
 
 def _link_edit(now: PortVlans, carry: bool, number: int) -> PortEdit | None:
