@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 import time
@@ -30,6 +31,34 @@ def bench_lab(**settings: Any) -> Generator[Lab]:
             yield lab
         finally:
             lab.down()
+
+
+def spent(lab: Lab) -> dict[str, float]:
+    """Seconds that each service, its processes and weft's database have had of the processors so far."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    parents, seconds, roots = dict[int, int](), dict[int, float](), dict[int, str]()
+    for state in lab.status():
+        if state.pid is not None:
+            roots[state.pid] = state.name
+    folder = str(lab.layout.data / "weft")
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+            command = (place / "cmdline").read_text()
+        except OSError:
+            continue  # it has ended
+        pid = int(place.name)
+        parents[pid], seconds[pid] = int(fields[1]), (int(fields[11]) + int(fields[12])) / ticks
+        if command.startswith("/") and "postgres" in command and folder in command:
+            roots[pid] = "weft's database"
+    found: dict[str, float] = {}
+    for pid, took in seconds.items():
+        at = pid
+        while at not in roots and at in parents:
+            at = parents[at]
+        if at in roots:
+            found[roots[at]] = found.get(roots[at], 0.0) + took
+    return found
 
 
 def connections(lab: Lab) -> tuple[Connection, Client]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from weft.model.site import Site
@@ -31,7 +31,13 @@ def guests_run(settings: Settings) -> bool:
 
 
 def cloud_jobs(
-    layout: Layout, site: Site, golden: Path, pause: Pause, running: bool = False, neutron_processes: int = 1
+    layout: Layout,
+    site: Site,
+    golden: Path,
+    pause: Pause,
+    running: bool = False,
+    neutron_processes: int = 1,
+    left_out: Collection[str] = (),
 ) -> tuple[Job, ...]:
     """OpenStack with its database and its message broker.
 
@@ -40,6 +46,7 @@ def cloud_jobs(
         pause: does something while MariaDB is ended.
         running: servers run as guests.
         neutron_processes: of its API.
+        left_out: services that aren't started, and aren't asked here.
     """
     env = environment_path(layout.cache)
     fresh = not golden.exists()
@@ -63,7 +70,7 @@ def cloud_jobs(
     jobs += _host_jobs(layout, env, site, filled, running)
     # Not while MariaDB is away for the golden image.
     apis = (*(a.name for a in API_SERVICES), *(("golden image",) if fresh else ()))
-    jobs.append(Step("policies", lambda: cloud.read_policies(layout), after=apis))
+    jobs.append(Step("policies", lambda: cloud.read_policies(layout, left_out), after=apis))
     return tuple(jobs)
 
 
@@ -138,7 +145,8 @@ def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause
         if fabric.manager.driver == "ufm":
             jobs += ufm_jobs(layout, site, name)
     if not settings.fabric_only:
-        jobs += cloud_jobs(layout, site, golden, pause, running, settings.neutron_processes)
+        processes, left_out = settings.neutron_processes, settings.left_out
+        jobs += cloud_jobs(layout, site, golden, pause, running, processes, left_out)
         if site.ipu_pods:
             jobs += (
                 ipujobs.simulation(layout, settings.ipus),
@@ -150,7 +158,9 @@ def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause
         if settings.liar:
             jobs += (cloud.liar(layout, ("keystone",)),)
         jobs += (weft_service(layout, site, settings.liar),)
-    return without(jobs, frozenset(settings.left_out))
+    gone = frozenset(settings.left_out)
+    # Nobody's computes come up.
+    return without(jobs, gone | {"computes"} if gone & {"nova", "nova-fleet"} else gone)
 
 
 def weft_service(layout: Layout, site: Site, liar: bool) -> Service:

@@ -64,7 +64,7 @@ class Api:
         self.looks -= 1
         return self.view if self.looks > 0 else {**VIEW, "state": self.state, "done": self.state == "READY"}
 
-    def site_events(self, after: int) -> list[dict[str, Any]]:
+    def site_events(self, after: int, wait: float = 0.0) -> list[dict[str, Any]]:
         if not self.asked:
             raise NotFoundError("nothing of site lab was ever applied")
         known = [

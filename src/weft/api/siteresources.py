@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import anyio
 from fastapi import APIRouter, Query, Response
+from fastapi import Request as HttpRequest
+from starlette.concurrency import run_in_threadpool
 
-from weft.api.asking import Backend, SmallBody, answer, body_schema, document, may
+from weft.api.asking import Backend, SmallBody, answer, asker_again, body_schema, document, may
 from weft.api.documents import AbandonRequest, ApplySiteRequest, EventList
+from weft.api.waiting import GATHER, LONGEST_WAIT, room_of
 from weft.app.verbs import Request
 from weft.model.receipt import SignedReceipt
 from weft.model.siteplan import SitePlan
@@ -41,13 +45,22 @@ def site_resources(request: Annotated[Request, may("site:plan")], verbs: Backend
 
 
 @router.get("/events", response_model=EventList)
-def site_events(
+async def site_events(
+    http: HttpRequest,
     request: Annotated[Request, may("site:plan")],
     verbs: Backend,
     after: Annotated[int, Query(ge=0, description="Only events with a higher sequence number.")] = 0,
+    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the first.")] = 0.0,
 ) -> Response:
-    """What happened to the site's resources."""
-    return answer(EventList.of(verbs.site_events(request, after)))
+    """What happened to the site's resources; with `wait`, once there is an event after `after`."""
+    ends = anyio.current_time() + wait
+    owner, found = await run_in_threadpool(verbs.site_events, request, after)
+    if wait and not found:
+        await room_of(http).wait(http, verbs, owner, lambda now: now.last_event > after, wait)
+        await anyio.sleep(max(0.0, min(GATHER, ends - anyio.current_time())))
+        request = await asker_again(http)
+        _, found = await run_in_threadpool(verbs.site_events, request, after)
+    return answer(EventList.of(found))
 
 
 @router.post("/destroy", response_model=SiteResources, status_code=202)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from weft.app.desk import Desk
 from weft.app.show import record_view
@@ -72,10 +73,11 @@ class SiteResourceVerbs(Desk):
         self._policy.check("site:plan", request.caller)
         return self._resources(*self._applied())
 
-    def site_events(self, request: Request, after: int = 0) -> list[EventView]:
-        """Events with a sequence above `after`."""
+    def site_events(self, request: Request, after: int = 0) -> tuple[UUID, list[EventView]]:
+        """The owner of what was applied last, and its events with a sequence above `after`."""
         self._policy.check("site:plan", request.caller)
-        return self._store.events(self._applied()[0].id, after)
+        owner = self._applied()[0].id
+        return owner, self._store.events(owner, after)
 
     def destroy_site(self, request: Request) -> SiteResources:
         """Remove everything that was applied; a receipt follows.

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from weft.client import Client
 
 Json = dict[str, Any]
-POLL = 0.5
-"""Seconds between looks while waiting."""
+POLL = 0.2
+"""Seconds between looks at what no event tells."""
+LONGEST_PAUSE = 10.0
+"""Seconds that one question waits for an event."""
 TIMEOUT = 1800.0
 
 
@@ -145,11 +147,12 @@ def _last_event(client: Client) -> int:
 def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[Json], bool]) -> int:
     """Follow it to its end, or until a person must look, an event a line. The API may be restarted meanwhile."""
     deadline = time.monotonic() + args.timeout
+    pause = 0.0
     while True:
         view: Json | None = None
         tried = False
         try:
-            events = client.site_events(after)
+            events = client.site_events(after, min(pause, max(0.0, deadline - time.monotonic())))
             view = client.site_resources()
             for event in events:
                 after = event["sequence"]
@@ -158,6 +161,7 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
                     say(f"{event['type']}: {event['message']}")
         except TemporaryError as error:
             warn(f"weft: {error}")
+            time.sleep(POLL)
         if view is not None and over(view):
             _tell(args, view)
             return 0
@@ -172,7 +176,8 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
             if args.json and view is not None:
                 write_json(view)
             return 1
-        time.sleep(POLL)
+        # What is done in the end is written without an event, right after the last one.
+        pause = POLL if view is not None and view["state"] == "READY" else LONGEST_PAUSE
 
 
 def _tell_plan(args: argparse.Namespace, answer: Json, applied: bool = False) -> None:

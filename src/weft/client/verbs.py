@@ -210,8 +210,10 @@ class Client:
     def site_resources(self) -> Json:
         return self._ask("GET", "/v1/site/resources")
 
-    def site_events(self, after: int = 0) -> list[Json]:
-        return self._events("/v1/site", {"after": after})
+    def site_events(self, after: int = 0, wait: float = 0.0) -> list[Json]:
+        """Events after a sequence; waits up to `wait` seconds (at most `LONGEST_WAIT`) for the first."""
+        wait = min(wait, LONGEST_WAIT)
+        return self._events("/v1/site", {"after": after, "wait": f"{wait:g}"}, wait)
 
     def destroy_site(self) -> Json:
         return self._ask("POST", "/v1/site/destroy")

@@ -49,7 +49,7 @@ class Lookout:
 
     @contextmanager
     def watching(self, pod_id: UUID, seen: Seen) -> Generator[None]:
-        """`seen` is told how the pod is now, and again after its events, until the block ends."""
+        """`seen` is told how the pod, or another owner, is now, and again after its events, until the block ends."""
         key = str(pod_id)
         with self._condition:
             self._waiting.setdefault(key, []).append(seen)
@@ -121,7 +121,7 @@ class Lookout:
 
     def _tell(self, due: Iterable[str]) -> None:
         with self._database.statement() as tx:
-            rows = tx.rows("look_at_pods", ids=[UUID(pod_id) for pod_id in due])
+            rows = tx.rows("look_at_owners", ids=[UUID(pod_id) for pod_id in due])
         found = {str(row["id"]): FoundPod.of(row) for row in rows}
         for pod_id in due:
             with self._condition:

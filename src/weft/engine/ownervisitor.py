@@ -158,20 +158,18 @@ class OwnerVisitor(Visitor[Held]):
                 place = {"owner_id": owner_id, "key": key, "position": position[key], "document": document}
                 return {**place, "generation": generation}
 
-            for resource in news.added:
-                tx.run("insert_changed_resource", kind=resource.kind, **values(resource))
-            for resource in news.again:
-                tx.run("want_resource_again", at=tx.now(), forgets=False, **values(resource))
+            tx.many("insert_changed_resource", [{"kind": r.kind, **values(r)} for r in news.added])
+            at = {"at": tx.now()}
+            tx.many("want_resource_again", [{**at, "forgets": False, **values(r)} for r in news.again])
             fresh = (r.key for r in (*news.added, *news.again))
             for key, there in {
                 **{k: wanted.adopted[k] for k in fresh if k in wanted.adopted},
                 **taken,
             }.items():
                 tx.run("adopt_resource", owner_id=owner_id, key=key, outside_id=there)
-            for resource in news.changed:
-                tx.run("change_resource", at=tx.now(), **values(resource))
-            for key in news.removed:
-                tx.run("expunge_resource", owner_id=owner_id, key=key, generation=generation)
+            tx.many("change_resource", [{**at, **values(r)} for r in news.changed])
+            gone = {"owner_id": owner_id, "generation": generation}
+            tx.many("expunge_resource", [{**gone, "key": key} for key in news.removed])
             for cloud in {r.where for r in news.added} & site.clouds.keys():
                 tx.run("bump_epoch", cloud=cloud)
             for space, number in sorted(numbers_of(graph.resources, site)):

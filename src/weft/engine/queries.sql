@@ -581,11 +581,11 @@ SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
     (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = pod.id) AS last_event
 FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 2;
 
--- name: look_at_pods
--- As which_pod_by_id, of all pods that somebody waits for and that had an event.
+-- name: look_at_owners
+-- As which_pod_by_id, of all pods, and other owners, that somebody waits for and that had an event.
 SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
-    (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = pod.id) AS last_event
-FROM pod WHERE id = ANY(%(ids)s);
+    (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = owner.id) AS last_event
+FROM owner WHERE id = ANY(%(ids)s);
 
 -- name: live_pods
 -- Those that have, or may have, something outside: not the ones that wait.

@@ -26,7 +26,8 @@ EXTERNAL = "weft:external"
 """Field that `observe` adds to a floating IP's row: its external network by the name in the spec, if it has that."""
 REACH = "weft:reach"
 """Field that `prepare` adds to a port on a network of the site: whether the tenant's project sees it."""
-
+MANY = 20
+"""Ports from which on each network is listed by itself."""
 
 _VIFS = {"direct-physical": "whole adapter", "direct": "virtual function"}
 _VIF_WORDS = {
@@ -72,6 +73,18 @@ class Ports(NeutronKind):
         "binding:vif_details",
         "dns_name",
     )
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+        """Of many ports on several networks each network's at a time: Neutron spends more on each port than on each
+        request, and its API has several processes."""
+        by_network: dict[tuple[str, str | None], list[Resource]] = {}
+        for resource in wanted:
+            assert isinstance(resource.spec, PortSpec)
+            by_network.setdefault((resource.spec.network, resource.spec.site_network), []).append(resource)
+        if len(wanted) < MANY or len(by_network) == 1 or not self.narrowed(call, wanted):
+            return super().rows(call, wanted)
+        found = call.spread.map(lambda batch: super(Ports, self).rows(call, batch), by_network.values())
+        return [row for rows in found for row in rows]
 
     def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Params:
         """Only ports on the pod's networks: the project may have thousands."""
