@@ -21,12 +21,16 @@ from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.site import Site
+from weft.planning.watching import CLEANING
 from weft.ports.occupants import Occupants, SeenMachine
 
 log = logging.getLogger(__name__)
 
 EVERY = 5.0
 """Seconds between looks: one listing of each cloud. A machine takes longer to boot."""
+WATCHING = 2.0
+"""The same while a machine is cleaned. Steps of a moment are shown for five seconds: an agent's heartbeats, with which
+they begin and end, are no less apart (ironic-python-agent 11, `min_heartbeat_interval`)."""
 SOONEST = 0.9
 """Share of that after which anybody may ask again."""
 ANSWER = 15.0
@@ -48,11 +52,16 @@ class MachineKeeper(Periodic):
     ) -> None:
         self._database, self._world, self._site, self._every = database, world, site, every
         self._asking = Asking("machines")
+        self._cleaned: set[str] = set()
         super().__init__("machines", self._look, pulse or Pulse(), LIMIT, again=every)
 
     def _look(self) -> float:
         self.look()
-        return self._every
+        return self._until_next(*self._cleaned)
+
+    def _until_next(self, *clouds: str) -> float:
+        """Until the next look at these clouds: sooner if a machine of any was being cleaned at the last one."""
+        return min(self._every, WATCHING) if self._cleaned.intersection(clouds) else self._every
 
     def look(self) -> None:
         """One look at every cloud with machines, if nobody else looks and the last answer isn't awaited."""
@@ -75,8 +84,10 @@ class MachineKeeper(Periodic):
         try:
             seen = self._seen(facts, cloud)
             self._wake({names[m]: one.use for m, one in seen.items() if one.use and m in names})
+            being = any(one.automated and one.state in CLEANING for one in seen.values())
+            (self._cleaned.add if being else self._cleaned.discard)(cloud)
             with self._database.transaction() as tx:
-                values = {"asked": row["at"], "answer": ANSWER, "every": self._every * SOONEST}
+                values = {"asked": row["at"], "answer": ANSWER, "every": self._until_next(cloud) * SOONEST}
                 ended = tx.row("end_machine_look", cloud=cloud, **values)
                 if ended is not None:  # else others have looked since
                     write_down(tx, cloud, seen, row["at"], ended["at"])

@@ -19,6 +19,7 @@ from weft.ports.occupants import SeenMachine
 GAP = timedelta(seconds=30)
 """Between two looks, at most. A machine takes longer to abort a cleaning and boot an agent for the next one."""
 WAITING = frozenset({"clean wait", "clean hold"})
+CLEANING = WAITING | {"cleaning"}
 
 
 def follow(watched: Watched | None, seen: SeenMachine, asked: datetime, now: datetime) -> Watched | None:
@@ -33,7 +34,7 @@ def follow(watched: Watched | None, seen: SeenMachine, asked: datetime, now: dat
     going = watched
     if watched is not None and (watched.ended or now - watched.looked > GAP):
         going = None
-    if seen.state == "cleaning" or seen.state in WAITING:
+    if seen.state in CLEANING:
         going = _cleaning(going, seen, asked)
     elif seen.state == "available" and going is not None and going.agent == seen.agent:
         going = replace(going, looked=asked, ended=seen.changed)

@@ -61,6 +61,10 @@ STEPS = {
 }
 
 
+OWN, KERNEL = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
+"""Images: the tenant's, and what is a part of it."""
+
+
 @dataclass(frozen=True)
 class Rig:
     ironic: TinyIronic
@@ -317,11 +321,11 @@ def test_a_machine_that_is_not_the_pods_and_free_gets_no_server(
         ({"hw_firmware_type": "uefi"}, {}, {"capabilities": {"boot_mode": "uefi"}}),
         ({"os_secure_boot": "required"}, {}, {"capabilities": {"secure_boot": "true"}}),
         ({"trait:CUSTOM_NVME": "required", "trait:X": "forbidden"}, {}, {"traits": ["CUSTOM_NVME"]}),
-        ({"kernel_id": "k", "ramdisk_id": "r"}, {"properties": {"local_gb": "1000"}}, {"root_gb": 999}),
-        ({"kernel_id": "k", "ramdisk_id": "r"}, {"deploy_interface": "ramdisk"}, {}),
+        ({"kernel_id": KERNEL, "ramdisk_id": KERNEL}, {"properties": {"local_gb": "1000"}}, {"root_gb": 999}),
+        ({"kernel_id": KERNEL, "ramdisk_id": KERNEL}, {"deploy_interface": "ramdisk"}, {}),
         ({"img_type": "partition"}, {"properties": {"local_gb": "1000"}}, {"root_gb": 999}),
-        ({"ramdisk_id": "r"}, {"properties": {"local_gb": "1000"}}, {"root_gb": 999}),
-        ({"img_type": "whole-disk", "kernel_id": "k", "ramdisk_id": "r"}, {}, {}),
+        ({"ramdisk_id": KERNEL}, {"properties": {"local_gb": "1000"}}, {"root_gb": 999}),
+        ({"img_type": "whole-disk", "kernel_id": KERNEL, "ramdisk_id": KERNEL}, {}, {}),
     ],
 )
 def test_an_image_says_how_it_is_deployed(
@@ -331,6 +335,7 @@ def test_an_image_says_how_it_is_deployed(
     rig.ironic.things["images"] = [
         {"id": f"image-{'-'.join(image)}", "name": "special", "status": "active", **image}
     ]
+    rig.ironic.readers = {KERNEL: {PROJECT}}
     rig.take()
     rig.node.update(node)
     spec = SERVER.spec.model_copy(update={"image": "special"})
@@ -342,7 +347,8 @@ def test_an_image_says_how_it_is_deployed(
 
 
 def test_a_partition_for_a_machine_with_an_unknown_disk_is_refused_and_nothing_taken(rig: Rig) -> None:
-    rig.ironic.things["images"] = [{"id": "image-p", "name": "part", "status": "active", "kernel_id": "k"}]
+    rig.ironic.things["images"] = [{"id": "image-p", "name": "part", "status": "active", "kernel_id": KERNEL}]
+    rig.ironic.readers = {KERNEL: {PROJECT}}
     rig.take()
     rig.forget_images()
     spec = SERVER.spec.model_copy(update={"image": "part"})
@@ -562,6 +568,46 @@ def test_an_image_that_weft_itself_can_not_read_is_refused_until_it_is_shared(ri
         facts.check_order(PROJECT, order, "m")
     rig.ironic.lies = [(read, Reply(200, image))]
     facts.check_order(PROJECT, order, "m")
+
+
+READERS = {
+    "another tenant's, shared with weft's project": {PROJECT},
+    "its own, not shared with weft's project": {"p2"},
+    "nobody's": set[str](),
+}
+
+
+@pytest.mark.parametrize("name", ["kernel_id", "ramdisk_id", "boot_iso_id", "stage2_id"])
+@pytest.mark.parametrize("readers", READERS.values(), ids=READERS.keys())
+def test_an_image_lends_its_tenant_no_image_that_it_can_not_read_itself(
+    rig: Rig, name: str, readers: set[str]
+) -> None:
+    """Ironic follows an image's properties with weft's rights, and their tenant writes what it likes into them."""
+    rig.ironic.served, rig.ironic.readers = {"p2"}, {KERNEL: readers, OWN: {PROJECT, "p2"}}
+    rig.ironic.things["images"] = [{"id": OWN, "name": "mine", "status": "active", name: KERNEL}]
+    nodes = NodesOrder(kind="bare_metal", count=1, flavor="m", image="mine")
+    with pytest.raises(InputError, match=f"it has {name} {KERNEL}, an image that"):
+        new_facts(rig, NODE).check_order("p2", Order(name="train", nodes=nodes), "m")
+    rig.take()
+    rig.forget_images()
+    rig.ironic.things["images"][0]["name"] = "tiny"
+    error = rig.create(replace(SCOPE, project_id="p2")).error
+    assert isinstance(error, PermanentError) and f"{name} {KERNEL}" in str(error)
+    assert rig.node["instance_uuid"] is None, "no machine is taken for it"
+    rig.ironic.readers[KERNEL] = {PROJECT, "p2"}
+    rig.ironic.things["images"][0]["name"] = "mine"
+    new_facts(rig, NODE).check_order("p2", Order(name="train", nodes=nodes), "m")
+
+
+@pytest.mark.parametrize("part", ["file:///etc/ironic/ironic.conf", "http://10.0.0.1/", "other", ["x"]])
+def test_a_part_of_an_image_that_is_no_image_is_refused(rig: Rig, part: object) -> None:
+    """Ironic would fetch it, from inside of the cloud."""
+    rig.ironic.readers = {OWN: {PROJECT}}
+    image = {"id": OWN, "name": "mine", "status": "active", "kernel_id": part}
+    rig.ironic.things["images"] = [image]
+    nodes = NodesOrder(kind="bare_metal", count=1, flavor="m", image="mine")
+    with pytest.raises(InputError, match="which is no image's id"):
+        new_facts(rig, NODE).check_order(PROJECT, Order(name="train", nodes=nodes), "m")
 
 
 def test_what_is_on_machines_is_ironics_word_and_nova_is_not_asked(rig: Rig) -> None:

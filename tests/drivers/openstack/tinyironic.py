@@ -55,6 +55,7 @@ class TinyIronic(TinyCloud):
         asides: (pattern of method and path, what happens right before it is answered), each once.
         losing: methods and paths of which one answer is lost, after it took effect.
         stuck: the conductor can neither start nor stop consoles.
+        readers: Glance's image -> projects that may read it; its details are that it is there.
     """
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
@@ -71,6 +72,7 @@ class TinyIronic(TinyCloud):
     asides: list[tuple[str, Callable[[], None]]] = field(default_factory=list[tuple[str, Callable[[], None]]])
     losing: list[str] = field(default_factory=list[str])
     stuck: bool = False
+    readers: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
 
     def reset(self) -> None:
         """One machine that was cleaned and is free."""
@@ -96,7 +98,7 @@ class TinyIronic(TinyCloud):
         }
         self.history = {NODE: cleaned("2026-11-01T00:10:00+00:00")}
         self.conductors = [{"hostname": "ironic1", "alive": True}]
-        self.max_limit, self.asides, self.stuck = 1000, [], False
+        self.max_limit, self.asides, self.stuck, self.readers = 1000, [], False, {}
         self.attached, self.at, self.provisioned, self.losing = {}, {}, [], []
         self.ports, self.findings, self.inspections, self.hardware = [], {}, {}, {}
 
@@ -113,6 +115,10 @@ class TinyIronic(TinyCloud):
             self.losing.remove(f"{method} {path}")
             self.answer(method, path, query, seer, body)
             return Reply(502, "bad gateway", "text/html", own=False)
+        if path.startswith("/image/images/") and (image := path.split("/")[3]) in self.readers:
+            if seer in self.readers[image]:
+                return Reply(200, {"id": image, "name": "part", "status": "active"})
+            return Reply(404, f"<body>No image found with ID {image}</body>")
         told = TinyCloud.answer(self, method, path, query, seer, body)
         if not path.startswith("/baremetal/") or told in [reply for _, reply in self.lies]:
             return told

@@ -45,7 +45,7 @@ NONE = (
 )
 UNSEEN = (
     "Ironic records no steps of cleanings by its agent, and weft didn't watch this one: "
-    "clean it again (`openstack baremetal node manage`, `provide`) while weft serves"
+    "it must be cleaned again while weft serves"
 )
 
 

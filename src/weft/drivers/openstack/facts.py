@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter, ValidationError
 
 from weft.drivers.openstack.existing import OpenStackExisting
+from weft.drivers.openstack.given import foreign_part
 from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.machine import machine_states
 from weft.drivers.openstack.metalfacts import unfit_machines
@@ -92,7 +93,7 @@ class OpenStackFacts(
         if image is None:
             raise InputError("nodes.image", order.nodes.image, "the project has no active image of that name")
         if self._by_ironic and order.nodes.kind == "bare_metal":  # their flavors are the site's alone
-            self._check_ironics_image(order.nodes.image, str(image["id"]))
+            self._check_ironics_image(project, order.nodes.image, image)
         else:
             found = self._check_flavor(project, order, flavor, counted, image)
             if why := too_small(image, flavor, int(found["ram"]), int(found["disk"])):
@@ -200,15 +201,18 @@ class OpenStackFacts(
     def seen_machines(self) -> Mapping[str, SeenMachine]:
         return seen_machines(self._sessions.own(), self._machines) if self._machines else {}
 
-    def _check_ironics_image(self, name: str, image_id: str) -> None:
+    def _check_ironics_image(self, tenant: Project, name: str, image: Json) -> None:
         """Ironic reads an image with the rights of who deploys, which is weft's own project: a tenant's private image
         would be refused only after the machine was taken (HTTP 400, `Image … can not be found`).
         """
         own = self._sessions.own()
-        if self._lookups.image(own, image_id) is None:
+        if self._lookups.image(own, str(image["id"])) is None:
             project = own.image.signed_in_project()
             allowed = f"an image that is public, community, or shared with weft's project {project}"
             raise InputError("nodes.image", name, allowed)
+        if why := foreign_part(self._lookups, tenant, own, image):
+            allowed = "an image whose kernel and ramdisk its project and weft's can read"
+            raise InputError("nodes.image", name, f"{allowed}: it has {why}")
 
     def _check_flavor(
         self, project: Project, order: Order, name: str, counted: Flavor | None, image: Json

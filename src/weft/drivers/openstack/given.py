@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.drivers.openstack.base import Call
+from weft.drivers.openstack.lookups import UUID, Lookups
 from weft.drivers.openstack.networkdata import read_network_data
 from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.userdata import user_data
 from weft.model.errors import PermanentError
 from weft.model.hostneeds import HostNeeds
 from weft.model.resources import Resource, ServerSpec
 
+PARTS = ("kernel_id", "ramdisk_id", "boot_iso_id", "stage2_id", "ks_template")
+"""Properties of an image that are other images, or URLs, which Ironic reads as well."""
 MARK, NAME = "weft", "display_name"
 """Keys in `instance_info`: weft's mark, and the server's name, where Nova's driver has it too."""
 
@@ -26,6 +30,10 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
     if image is None:
         then = "create it, or order again with another"
         raise PermanentError(asked, "the cloud", f"the project has no image {spec.image}", then)
+    if why := foreign_part(call.lookups, call.project, call.own, image):
+        raise PermanentError(
+            asked, "the cloud", f"image {spec.image} has {why}", "correct it, or order again"
+        )
     info: Json = {
         MARK: call.text(resource.key),
         NAME: resource.name,
@@ -43,6 +51,28 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
     if _is_partition(image) and node.get("deploy_interface") != "ramdisk":
         info["root_gb"] = _root_gib(asked, node)
     return info
+
+
+def foreign_part(lookups: Lookups, tenant: Project, own: Project, image: Json) -> str:
+    """What of an image Ironic would read with rights that its tenant hasn't; empty: nothing.
+
+    A tenant writes what it likes into its image's properties: another's private image that is shared with weft's
+    project, a URL inside the cloud, a file of the conductor's.
+
+    Args:
+        own: weft's, with whose rights Ironic reads.
+    """
+    for name in PARTS:
+        part = image.get(name)
+        if not part:
+            continue
+        if not isinstance(part, str) or not UUID.fullmatch(part):
+            return f"{name} {str(part)[:100]!r}, which is no image's id"
+        for project, whose in ((tenant, "its project"), (own, "weft's project")):
+            found = lookups.image(project, part)
+            if found is None or found["id"] != part:
+                return f"{name} {part}, an image that {whose} can't read"
+    return ""
 
 
 def _is_partition(image: Json) -> bool:

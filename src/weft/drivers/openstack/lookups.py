@@ -19,7 +19,7 @@ REMEMBERED = 60.0
 PLACEMENT_MICROVERSION = "1.18"
 """Queens: the first that lists providers by a required trait; 1.14 brought the roots of trees."""
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 T = TypeVar("T")
 
 
@@ -49,7 +49,7 @@ class Lookups:
             # Glance accepts operators in a filter (`in:…`): only a row with exactly this name is meant.
             if named := [row for row in rows if row["name"] == name]:
                 return named[0]
-            if not _UUID.fullmatch(name):  # Glance ids are always UUIDs; nothing else gets into the path
+            if not UUID.fullmatch(name):  # Glance ids are always UUIDs; nothing else gets into the path
                 return None
             answer = project.image.ask(asked, "GET", f"/images/{name}", ok=(404,))
             if answer.status == 404:

@@ -1,0 +1,196 @@
+"""Cleanings by Ironic's agent on a real Ironic: what is in its history, and what weft has seen of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.drivers.openstack.agentstand import Agent, Stand, agent_stand
+from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, real_ironic
+from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.cleaning import UNSEEN
+from weft.model.owner import Owner
+from weft.model.resources import MachineSpec, Resource
+from weft.planning.watching import follow
+from weft.ports.cleanings import Watched
+from weft.ports.resources import Scope
+
+pytestmark = pytest.mark.cloud
+SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
+CONFIG = {
+    "DEFAULT": {
+        "enabled_hardware_types": "fake-hardware",
+        "enabled_deploy_interfaces": "direct",
+        "enabled_boot_interfaces": "fake",
+        "enabled_power_interfaces": "fake",
+        "enabled_management_interfaces": "fake",
+        **{
+            f"enabled_{kind}_interfaces": f"no-{kind}"
+            for kind in ("bios", "console", "firmware", "inspect", "raid", "rescue", "vendor")
+        },
+    },
+    "agent": {"require_tls": False},
+    "service_catalog": {"auth_type": "none", "endpoint_override": "http://127.0.0.1"},
+}
+ERASE = {"step": "erase_devices", "priority": 10, "interface": "deploy", "abortable": True}
+VERIFY = {"step": "verify_erased", "priority": 5, "interface": "deploy", "abortable": True}
+BURN = {"step": "burnin_memory", "priority": 5, "interface": "deploy", "abortable": True}
+
+
+class Watching:
+    """weft's looks, five seconds apart by a clock of their own: how fast this machine is doesn't matter."""
+
+    def __init__(self) -> None:
+        self.known: Watched | None = None
+        self._at = datetime(2026, 11, 22, 21, tzinfo=UTC)
+
+    def watched(self, machine: str) -> Watched | None:
+        return self.known
+
+    def look(self, facts: OpenStackFacts, node: str) -> None:
+        self._at += timedelta(seconds=5)
+        self.known = follow(self.known, facts.seen_machines()[node], self._at, self._at)
+
+
+@dataclass(frozen=True)
+class Rig:
+    ironic: RealIronic
+    stand: Stand
+    facts: OpenStackFacts
+    watching: Watching
+    driver: OpenStackDriver
+    blind: OpenStackDriver
+    """Of a weft that watches nothing."""
+    machine: Resource
+
+    def look(self) -> None:
+        self.watching.look(self.facts, self.ironic.node)
+
+    def provide(self) -> None:
+        self.ironic.ask("PUT", f"nodes/{self.ironic.node}/states/provision", {"target": "provide"})
+
+    def until(self, agent: Agent, over: Callable[[], bool], looking: bool = True) -> None:
+        """Heartbeats, and looks between them, until something has happened."""
+        end = time.monotonic() + PATIENCE
+        while not over():
+            assert time.monotonic() < end, self.ironic.ask("GET", f"nodes/{self.ironic.node}")
+            agent.heartbeat()
+            if looking:
+                self.look()
+            time.sleep(0.2)
+
+    def is_in(self, *states: str) -> bool:
+        node = self.ironic.ask("GET", f"nodes/{self.ironic.node}")
+        return node["provision_state"] in states and not node["reservation"]
+
+    def boots(self, *steps: dict[str, Any]) -> Agent:
+        """The machine waits for an agent, and weft has seen it do so."""
+        self.ironic.await_state("clean wait")
+        self.look()
+        return self.stand.boot(*steps)
+
+    def again(self) -> None:
+        """A person looks after it, and has it cleaned once more."""
+        self.ironic.provision("manage", "manageable")
+        self.ironic.ask("DELETE", f"nodes/{self.ironic.node}/maintenance")
+        self.provide()
+
+    def clean(self, *steps: dict[str, Any]) -> None:
+        """To its end, step by step."""
+        agent = self.boots(*steps)
+        for step in steps:
+            self.until(agent, lambda step=step: agent.runs == step["step"] and self.is_in("clean wait"))
+            self.look()
+            agent.finish()
+        self.until(agent, lambda: self.is_in("available"))
+        self.look()
+
+    def events(self) -> list[str]:
+        told = self.ironic.ask("GET", f"nodes/{self.ironic.node}/history?detail=true")["history"]
+        return [str(event["event_type"]) for event in told]
+
+    def refusal(self, driver: OpenStackDriver) -> str:
+        """Why the machine isn't taken."""
+        outcome = driver.create(SCOPE, [self.machine], {})[self.machine.key]
+        assert outcome.error is not None, outcome.id
+        return str(outcome.error)
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    folder = tmp_path_factory.mktemp("ironic")
+    with real_ironic(folder, CONFIG) as ironic, tiny_cloud() as (_, text):
+        file = folder / "clouds.yaml"
+        own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
+        file.write_text("\n".join([*own, f"    baremetal_endpoint_override: {ironic.url}"]) + "\n")
+        watching = Watching()
+        seeing, unseeing = Sessions("weft", [file], cleanings=watching), Sessions("weft", [file])
+        driver = OpenStackDriver("lab", seeing, machines=True)
+        blind = OpenStackDriver("lab", unseeing, machines=True)
+        spec = MachineSpec(machine=ironic.node)
+        machine = Resource(key="machine/bm01", name="weft-00000000-machine-bm01", where="lab", spec=spec)
+        facts = OpenStackFacts(seeing, machines=[ironic.node], site="lab")
+        ironic.ask("POST", "nodes", {"uuid": ironic.node, "name": "bm01", "driver": "fake-hardware"})
+        ironic.ask("PUT", f"nodes/{ironic.node}/states/power", {"target": "power off"})
+        with agent_stand(ironic.url, ironic.node) as stand:
+            ironic.provision("manage", "manageable")
+            yield Rig(ironic, stand, facts, watching, driver, blind, machine)
+        for each in (driver, blind, seeing, unseeing):
+            each.close()
+
+
+def test_a_machine_that_the_agent_has_cleaned_is_taken_and_given_back(rig: Rig) -> None:
+    """Ironic's history has no more than the end."""
+    rig.provide()
+    rig.clean(ERASE, VERIFY)
+    assert rig.events() == ["automated_cleaning_end"]
+    assert UNSEEN in rig.refusal(rig.blind)
+    outcome = rig.driver.create(SCOPE, [rig.machine], {})[rig.machine.key]
+    assert outcome.id is not None, outcome.error
+    ids = {rig.machine.key: outcome.id}
+    assert rig.driver.delete(SCOPE, [rig.machine], ids)[rig.machine.key].error is None
+    seen = rig.driver.find(SCOPE, [rig.machine], ids)[rig.machine.key]
+    assert (
+        ": deploy.erase_devices, deploy.verify_erased; disks erased; steps seen by weft from" in seen.reason
+    )
+
+
+def test_a_step_that_fails_after_it_was_begun_lends_nothing_to_the_next_cleaning(rig: Rig) -> None:
+    """The operator leaves it out, and that one ends well."""
+    rig.again()
+    agent = rig.boots(ERASE)
+    rig.until(agent, lambda: agent.runs == "erase_devices" and rig.is_in("clean wait"))
+    rig.look()
+    assert rig.watching.known is not None and rig.watching.known.plan == ("deploy.erase_devices",)
+    agent.finish("disk sda")
+    rig.until(agent, lambda: rig.is_in("clean failed"), looking=False)
+    assert rig.events()[-1] == "cleaning", "an error, and no end"
+    rig.again()
+    rig.clean(BURN)
+    assert "no step that erases disks (steps: deploy.burnin_memory)" in rig.refusal(rig.driver)
+    assert UNSEEN in rig.refusal(rig.blind)
+
+
+def test_a_cleaning_that_is_aborted_lends_nothing_to_the_next(rig: Rig) -> None:
+    """It leaves no event; weft saw nothing between its steps and the next agent, which has none, and is soon done."""
+    rig.again()
+    agent = rig.boots(ERASE)
+    rig.until(agent, lambda: agent.runs == "erase_devices" and rig.is_in("clean wait"))
+    rig.look()
+    before = rig.events()
+    rig.ironic.provision("abort", "clean failed")
+    assert rig.events() == before
+    rig.again()
+    rig.clean()
+    said = rig.refusal(rig.driver)
+    assert UNSEEN in said or "no step that erases disks (steps: none)" in said
+    rig.again()
+    rig.clean(ERASE)
+    outcome = rig.driver.create(SCOPE, [rig.machine], {})[rig.machine.key]
+    assert outcome.id is not None, outcome.error
