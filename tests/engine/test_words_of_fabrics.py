@@ -48,6 +48,7 @@ def found() -> list[tuple[str, str]]:
 KINDS: Mapping[str, frozenset[str]] = {
     # The site's own networks and flavors, which no pod has.
     "auditsite.py": frozenset({"PORT"}),
+    "othersports.py": frozenset({"NETWORK", "SUBNET"}),
     "siteplan.py": frozenset({"FLAVOR"}),
 }
 """Module of the engine -> kinds that it names besides segments; of all others it reads the row."""
