@@ -78,6 +78,65 @@ def test_generations_go_with_the_events_of_the_pod(house: House) -> None:
     assert house.service.show_pod(house.request(), str(pod.id)).generation == 2
 
 
+def resized(house: House, pod: PodRecord, count: int) -> None:
+    house.service.apply_pod(house.request(), pod.name, make(pod.name, count))
+    for _ in range(30):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    assert len(house.store.find_pod(str(pod.id), None).held) == count
+
+
+def test_a_pod_that_lives_long_keeps_no_more_than_its_receipt_needs(house: House) -> None:
+    """Nodes come and go: of each node the last reading stays, and rows of what is gone go with their age."""
+    pod = house.ready(make("long", 1))
+    for _ in range(3):
+        resized(house, pod, 2)
+        resized(house, pod, 1)
+    assert rows(house, "given_back", pod) == 3
+    there = rows(house, "resource", pod)
+    removed = prune(house, 4.9)
+    assert removed["tombstones of live owners"] == removed["nodes given back again"] == 0
+    removed = prune(house, 0.2)
+    assert removed["nodes given back again"] == 2 and rows(house, "given_back", pod) == 1
+    assert removed["tombstones of live owners"] == there - rows(house, "resource", pod) > 0
+    resized(house, pod, 2)
+    assert [f for f in house.service.audit(house.operator).findings if f.pod == "long"] == []
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean and len(signed.receipt.given_back) == 1
+
+
+def test_a_node_on_its_way_back_keeps_the_rows(house: House) -> None:
+    """What was on it is read by them, however long that takes."""
+    pod = house.ready(make("slow", 2))
+    before = rows(house, "resource", pod)
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
+    house.service.apply_pod(house.request(), "slow", make("slow", 1))
+    for _ in range(30):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    assert len(house.store.capacity().holds) == 2
+    assert prune(house, 30)["tombstones of live owners"] == 0 and rows(house, "resource", pod) == before
+    planted.lift()
+
+
+def test_the_last_generations_of_a_live_pod_stay_however_old(house: House) -> None:
+    pod = house.ready()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO pod_generation (pod_id, generation, ordered, at, by, what)"
+            " SELECT %s, n, '{}', '2026-11-22', 'alice', 'x' FROM generate_series(1, 150) n",
+            [pod.id],
+        )
+    assert prune(house, 9)["generations of live pods"] == 0
+    assert prune(house, 2, batch=7)["generations of live pods"] == 50
+    assert prune(house)["generations of live pods"] == 0
+    with psycopg.connect(house.database.url) as connection:
+        found = connection.execute("SELECT min(generation), count(*) FROM pod_generation").fetchone()
+    assert found == (51, 100)
+
+
 def test_what_was_read_of_nodes_given_back_goes_once_the_receipt_has_it(house: House) -> None:
     """With the tombstones; that of a live pod stays for its receipt."""
     pods = {name: house.ready(make(name, 2)) for name in ("live", "gone")}

@@ -1266,6 +1266,20 @@ DELETE FROM resource WHERE (owner_id, key) IN (
       AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.owner_id = o.id AND t.gone_at IS NULL)
     LIMIT %(limit)s);
 
+-- name: prune_live_tombstones
+-- The same of owners that live on, of what was removed from them long ago. Not data, of which the receipt says where it was
+-- kept; not segments, whose numbers may be held by their rows; and nothing while a node on its way back is to be read. Who
+-- changes an owner has its row locked, and what was wanted again meanwhile is no tombstone any more.
+DELETE FROM resource WHERE expunged IS NOT NULL AND state = 'absent' AND finished_at < %(before)s AND (owner_id, key) IN (
+    SELECT r.owner_id, r.key FROM owner o JOIN resource r ON r.owner_id = o.id
+    WHERE o.state <> 'RELEASED' AND o.wanted = 'present' AND o.created_at < %(before)s
+      AND (o.held_until IS NULL OR o.held_until < %(at)s)
+      AND r.expunged IS NOT NULL AND r.state = 'absent' AND r.finished_at < %(before)s AND r.kind <> ALL(%(kept)s)
+      AND NOT EXISTS (SELECT 1 FROM node_hold h WHERE h.pod_id = o.id AND h.leaving IS NOT NULL)
+      AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.pod_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.owner_id = o.id AND t.gone_at IS NULL)
+    LIMIT %(limit)s FOR UPDATE OF o SKIP LOCKED);
+
 -- name: prune_given_back
 -- What was read of nodes that a pod gave back early, and of another owner's numbers: the receipt has it once it is signed.
 DELETE FROM given_back WHERE id IN (
@@ -1274,12 +1288,33 @@ DELETE FROM given_back WHERE id IN (
       AND EXISTS (SELECT 1 FROM receipt r WHERE r.owner_id = o.id)
     LIMIT %(limit)s);
 
+-- name: prune_live_given_back
+-- Of owners that live on, readings that later ones of the same things replace, by name: nodes that came and went again.
+DELETE FROM given_back WHERE id IN (
+    SELECT g.id FROM given_back g JOIN owner o ON o.id = g.owner_id
+    WHERE o.state <> 'RELEASED' AND g.at < %(before)s AND NOT EXISTS (
+        SELECT 1 FROM jsonb_array_elements(g.items) i WHERE NOT EXISTS (
+            SELECT 1 FROM given_back later, jsonb_array_elements(later.items) j
+            WHERE later.owner_id = g.owner_id AND later.id > g.id AND g.nodes <@ later.nodes
+              AND j ->> 'plane' = i ->> 'plane'
+              AND split_part(j ->> 'subject', ' ', 1) = split_part(i ->> 'subject', ' ', 1)))
+    LIMIT %(limit)s);
+
 -- name: prune_generations
 -- Earlier generations of what was ordered; the pod's own row has the last one.
 DELETE FROM pod_generation WHERE (pod_id, generation) IN (
     SELECT g.pod_id, g.generation FROM pod_generation g JOIN pod p ON p.id = g.pod_id
     WHERE p.state = 'RELEASED' AND p.released_at < %(before)s
     LIMIT %(limit)s);
+
+-- name: prune_live_generations
+-- Of live pods, those beyond the last so many.
+DELETE FROM pod_generation WHERE (pod_id, generation) IN (
+    SELECT g.pod_id, g.generation FROM pod p
+    CROSS JOIN LATERAL (
+        SELECT generation FROM pod_generation WHERE pod_id = p.id ORDER BY generation DESC OFFSET %(kept)s LIMIT 1) last
+    JOIN pod_generation g ON g.pod_id = p.id AND g.generation <= last.generation AND g.at < %(before)s
+    WHERE p.state <> 'RELEASED' AND p.created_at < %(before)s LIMIT %(limit)s);
 
 -- name: prune_traces
 -- What is a correction of a receipt stays with the receipt.

@@ -23,6 +23,8 @@ from weft.engine.pulse import Pulse
 from weft.engine.siteparts import KEPT_FOR
 from weft.model.errors import WeftError
 from weft.model.ids import span
+from weft.model.kindrow import Home
+from weft.model.kinds import Kind
 from weft.model.site import RetentionPolicy, Site
 
 log = logging.getLogger(__name__)
@@ -141,15 +143,19 @@ class Retention:
 def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[str, object]]]:
     """What is removed, by which query, with which values."""
     events = now - span(policy.events)
-    kept = policy.events_of_live_pods
+    gone, kept = now - span(policy.tombstones), policy.events_of_live_pods
+    data = [str(kind) for kind in Kind if kind.row.data or kind.row.home is Home.FABRIC]
     return [
         ("events", "prune_events", {"before": events}),
         ("events of live pods", "prune_live_events", {"before": events, "kept": kept - 1}),
-        ("tombstones", "prune_tombstones", {"before": now - span(policy.tombstones)}),
-        ("nodes given back", "prune_given_back", {"before": now - span(policy.tombstones)}),
-        ("applied sites", "prune_site_desired", {"before": now - span(policy.tombstones)}),
-        ("tenants' networks", "prune_tenant_networks", {"before": now - span(policy.tombstones)}),
+        ("tombstones", "prune_tombstones", {"before": gone}),
+        ("tombstones of live owners", "prune_live_tombstones", {"before": gone, "at": now, "kept": data}),
+        ("nodes given back", "prune_given_back", {"before": gone}),
+        ("applied sites", "prune_site_desired", {"before": gone}),
+        ("tenants' networks", "prune_tenant_networks", {"before": gone}),
+        ("nodes given back again", "prune_live_given_back", {"before": gone}),
         ("generations of orders", "prune_generations", {"before": events}),
+        ("generations of live pods", "prune_live_generations", {"before": events, "kept": kept}),
         ("traces", "prune_traces", {"before": now - span(policy.traces)}),
         ("audit log entries", "prune_audit_log", {"before": now - span(policy.audit_log)}),
         ("site generations", "prune_sites", {"before": now - span(policy.site_generations)}),

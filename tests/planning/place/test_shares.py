@@ -89,7 +89,11 @@ def test_a_node_is_broken_where_a_leaf_is_broken_already() -> None:
 def test_no_more_whole_nodes_are_broken_than_must_be() -> None:
     """Ten on nodes of eight: the three that are left of one in part use, and one whole node."""
     state = shared(gpu2=[part(0, 1, 2, 3, 4)])
-    assert Counter(placed(place(request(10), site(), state))) == {"gpu2": 3, "gpu1": 7}
+    found = place(request(10), site(), state)
+    assert isinstance(found, Placement) and Counter(placed(found)) == {"gpu2": 3, "gpu1": 7}
+    assert "gpu1 whole until now, since those in part use don't have enough room" in found.explanation.chosen
+    found = place(request(10), site(), Occupancy())
+    assert isinstance(found, Placement) and "since no node is in part use" in found.explanation.chosen
 
 
 def test_a_whole_node_is_never_taken_of_who_holds_it_whole() -> None:

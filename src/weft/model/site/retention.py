@@ -24,12 +24,15 @@ class RetentionPolicy(Document):
         default=1000,
         ge=100,
         le=100_000,
-        description="Number of latest events that are kept for each live pod regardless of age.",
+        description="Number of latest events, and of generations of its order, that are kept for each live pod "
+        "regardless of age.",
     )
     tombstones: Duration = Field(
         default="30d",
         description="Resource rows of released pods, and readings of nodes that were returned before the "
-        "pod's end, counted from the release; at least 2d, since the sweep uses them.",
+        "pod's end, counted from the release; of live pods and the site, rows of what was removed from them (not of "
+        "data, nor of segments), and readings of nodes that were returned again later; at least 2d, since the sweep "
+        "uses them.",
     )
     traces: Duration = Field(
         default="365d",

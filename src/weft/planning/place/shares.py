@@ -51,32 +51,41 @@ def place_shares(
     numbers = {name: i for i, name in enumerate(topology.stands)}
     rooms = rooms_of(wanted, share, request.fabric, occupancy, nodes, numbers)
     reports = (*reports, _report(rooms, wanted.type, share))
+    split = any(r.begun for r in rooms)
     rooms = sorted((r for r in rooms if r.servers), key=lambda r: r.order)
-    whole = Counter(topology.stands[r.node.name].leaf for r in rooms if not r.begun)
     own = frozenset(occupancy.own)
-    most, chosen = 0, None
-    for level in _levels(request.required, topology):
-        for domain in _domains(rooms, level, topology):
-            total = sum(r.servers for r in domain)
-            most = max(most, total) if _inside(level, request.required, topology) else most
-            if total >= request.count:
-                found = _fill(domain, request.count, topology, whole, own)
-                if chosen is None or found[0] < chosen[0]:
-                    chosen = found
-    if chosen is None:
+    chosen, most = _choose(rooms, request, topology, own)
+    if not chosen:
         return _refusal(request, topology, rooms, reports, most, len(site.nodes))
     placed = [
         placed_at(s, room.take(wanted.count, share))
-        for room, servers in sorted(chosen[1], key=lambda c: c[0].order)
+        for room, servers in sorted(chosen, key=lambda c: c[0].order)
         for s in [topology.stands[room.node.name]] * servers
     ]
-    why = _why([r for r, _ in chosen[1]], request, placed, own)
+    why = _why([r for r, _ in chosen], request, placed, own, split)
     return Placement(
         nodes=tuple(placed),
         level=topology.level_of(sorted({n.node for n in placed}, key=numbers.__getitem__)),
         rails=topology.rails_of({n.leaf for n in placed}),
         explanation=Explanation(considered=len(site.nodes), filters=reports, chosen=why),
     )
+
+
+def _choose(
+    rooms: Sequence[Room], request: PlacementRequest, topology: Topology, own: Collection[str]
+) -> tuple[list[tuple[Room, int]], int]:
+    """Rooms with how many servers each gets, none if they don't fit; and how many fit within the required level."""
+    whole = Counter(topology.stands[r.node.name].leaf for r in rooms if not r.begun)
+    most, best = 0, None
+    for level in _levels(request.required, topology):
+        for domain in _domains(rooms, level, topology):
+            total = sum(r.servers for r in domain)
+            most = max(most, total) if _inside(level, request.required, topology) else most
+            if total >= request.count:
+                found = _fill(domain, request.count, topology, whole, own)
+                if best is None or found[0] < best[0]:
+                    best = found
+    return (best[1] if best is not None else []), most
 
 
 def placed_at(stand: Stand, part: Part | None = None) -> PlacedNode:
@@ -218,14 +227,20 @@ def _left(room: Room, type_: str, share: Share) -> str:
 
 
 def _why(
-    rooms: Sequence[Room], request: PlacementRequest, placed: Sequence[PlacedNode], own: Collection[str]
+    rooms: Sequence[Room],
+    request: PlacementRequest,
+    placed: Sequence[PlacedNode],
+    own: Collection[str],
+    split: bool,
 ) -> str:
+    """Args: split: pods have parts of some of the nodes that were considered."""
     begun, new = [r.node.name for r in rooms if r.begun], [r.node.name for r in rooms if not r.begun]
     said: list[str] = []
     if begun:
         said.append(f"{first_names(begun)} in part use already, so that whole nodes stay whole")
     if new:
-        said.append(f"{first_names(new)} whole until now, since those in part use have no room for it")
+        why = "those in part use don't have enough room" if split else "no node is in part use"
+        said.append(f"{first_names(new)} whole until now, since {why}")
     if mine := [r for r in rooms if r.node.name in own]:
         said.append(f"{len(mine)} of them set aside for the project")
     if request.share is not None and request.share.vfs:
