@@ -11,15 +11,14 @@ import weft
 WORDS = re.compile(r"infiniband|p_?key|guid|v-?ipu|omni-?path|opensm|(?<![a-z])ufm", re.IGNORECASE)
 ROOT = Path(weft.__file__).parent
 ALLOWED: Mapping[str, tuple[str, ...]] = {
-    # The only places that pick drivers: the table of those of fabrics, and that of accelerators outside of hosts.
-    "app/drivers.py": ("opensm", "OPENSM", "OpenSm", "ufm", "UFM", "Ufm", "OMNIPATH"),
-    "app/wiring.py": ("VipuDriver", "weft[vipu]", "V-IPU driver"),
+    # The only place that picks drivers: the tables of those of fabrics, and of accelerators outside of hosts.
+    "app/drivers.py": (
+        *("opensm", "OPENSM", "OpenSm", "ufm", "UFM", "Ufm", "OMNIPATH"),
+        *("_vipu", "VipuDriver", "V-IPU"),
+    ),
     "engine/lane.py": ("`weft.drivers.opensm.change`",),
     # Steps from documents of an earlier version.
     "engine/documents.py": ('"vipu_agent"',),
-    # Sentences in rows of an earlier version.
-    "app/sayings/before.py": ("P_Key {id} is on",),
-    "app/sayings/forms.py": ("segments say pkey", "segment|pkey"),
     # Formats of other tools' files.
     "app/placefiles.py": ("UFM", "from_ufm"),
     "app/explain.py": ("https://ufm.example",),

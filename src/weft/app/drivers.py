@@ -1,4 +1,5 @@
-"""The table of drivers of fabrics, by the names that site files give them; nothing else in the app names one.
+"""The tables of drivers: of fabrics, by the names that site files give them, and of managers of accelerators that are
+not in hosts. Nothing else in the app names one.
 
 Drivers are imported when they are opened: planning without a server needs only what they can do.
 """
@@ -8,18 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.ufm.capabilities import CAPABILITIES as UFM
+from weft.model.errors import PermanentError
 from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.site import Site
 from weft.ports.fabric import FabricDriver
 from weft.ports.ledger import Ledger
+from weft.ports.machines import MachineDriver
+from weft.ports.podkeys import PodKeys
+from weft.ports.prober import Prober
 
-if TYPE_CHECKING:
+InUse = Callable[[], Collection[str]]
+"""Nodes that pods hold."""
+
+
+def _frames(site: Site, fabric: str, in_use: InUse) -> Prober | None:
     from weft.drivers.probes import FrameProber
+
+    traffic = site.fabrics[fabric].traffic
+    return None if traffic is None else FrameProber(site, fabric, traffic, in_use=in_use)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +40,12 @@ class FabricDriverRow:
     Attributes:
         open: the driver of a fabric of the site, without connecting; None: weft can only plan on that fabric.
         capabilities: what the driver can do on a fabric of the site, as far as known without asking its manager.
+        prober: who tries what is sent on a fabric of the site, without connecting; None: it has no agents for that.
     """
 
     open: Callable[[Site, str, Ledger], FabricDriver | None]
     capabilities: Callable[[Site, str], Capabilities]
+    prober: Callable[[Site, str, InUse], Prober | None] = _frames
 
 
 FabricDrivers = Mapping[str, FabricDriverRow]
@@ -89,16 +102,56 @@ def open_fabrics(
     return opened
 
 
-def open_probers(site: Site, in_use: Callable[[], Collection[str]] = frozenset) -> dict[str, FrameProber]:
-    """Fabric -> who tries what is sent on it, where the site has agents for that. Opens no connection.
-
-    Args:
-        in_use: nodes that pods hold.
-    """
-    from weft.drivers.probes import FrameProber
-
-    return {
-        name: FrameProber(site, name, fabric.traffic, in_use=in_use)
+def open_probers(
+    site: Site, in_use: InUse = frozenset, drivers: FabricDrivers = FABRIC_DRIVERS
+) -> dict[str, Prober]:
+    """Fabric -> who tries what is sent on it, where the site has agents for that. Opens no connection."""
+    opened = {
+        name: drivers[fabric.manager.driver].prober(site, name, in_use)
         for name, fabric in site.fabrics.items()
-        if fabric.traffic is not None
     }
+    return {name: prober for name, prober in opened.items() if prober is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class MachineDriverRow:
+    """One row.
+
+    Attributes:
+        names: of the managers of this kind that the site has.
+        open: the driver of one of them, without connecting.
+        extra: what must be installed for it.
+    """
+
+    names: Callable[[Site], Collection[str]]
+    open: Callable[[Site, str, PodKeys], MachineDriver]
+    extra: str
+
+
+def _vipu(site: Site, name: str, keys: PodKeys) -> MachineDriver:
+    from weft.drivers.vipu import VipuDriver
+
+    return VipuDriver(site, name, keys)
+
+
+MACHINE_DRIVERS: Mapping[str, MachineDriverRow] = {
+    "V-IPU": MachineDriverRow(lambda site: site.ipu_pods, _vipu, "weft[vipu]")
+}
+
+
+def open_machines(
+    site: Site, keys: PodKeys, drivers: Mapping[str, MachineDriverRow] = MACHINE_DRIVERS
+) -> dict[str, MachineDriver]:
+    """Manager of accelerators that are not in hosts -> its driver. Opens no connection.
+
+    Raises `PermanentError` if a driver isn't installed that the site needs.
+    """
+    opened: dict[str, MachineDriver] = {}
+    for kind, row in drivers.items():
+        for name in row.names(site):
+            try:
+                opened[name] = row.open(site, name, keys)
+            except ImportError as error:
+                do, then = f"load the {kind} driver", f"install {row.extra}"
+                raise PermanentError(do, "this Python environment", str(error), then) from error
+    return opened

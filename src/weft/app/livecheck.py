@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from weft.app.drivers import FABRIC_DRIVERS, FabricDrivers, open_fabrics, open_probers
 from weft.drivers.wire.agents import certificate_problems
@@ -17,9 +16,7 @@ from weft.model.livecheck import LiveCheck
 from weft.model.site import Site
 from weft.ports.fabric import FabricDriver
 from weft.ports.ledger import NoLedger
-
-if TYPE_CHECKING:
-    from weft.drivers.probes import FrameProber
+from weft.ports.prober import Prober
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +36,7 @@ def check_live(site: Site, drivers: FabricDrivers = FABRIC_DRIVERS) -> LiveCheck
         opened = open_fabrics(site, lambda _: NoLedger(), drivers)
         for driver in opened.values():
             stack.enter_context(closing(driver))
-        probers = open_probers(site)
+        probers = open_probers(site, drivers=drivers)
         for prober in probers.values():
             stack.enter_context(closing(prober))
         for name, driver in sorted(opened.items()):
@@ -65,7 +62,7 @@ def _of_manager(driver: FabricDriver) -> LiveCheck:
     return LiveCheck(problems=_troubles(driver.status())) + driver.live_check()
 
 
-def _of_probers(prober: FrameProber) -> LiveCheck:
+def _of_probers(prober: Prober) -> LiveCheck:
     return LiveCheck(problems=prober.troubles())
 
 

@@ -11,7 +11,7 @@ from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import FabricStatus
 from weft.model.kinds import Kind
 from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
-from weft.model.site import IpuMachine, Node, Site
+from weft.model.site import Site, Unit
 from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteView
 from weft.planning.fabric.topology import Topology
 
@@ -142,16 +142,16 @@ def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> Sit
 
 
 def node_views(site: Site, capacity: Capacity) -> list[NodeView]:
-    """Every node, then every IPU-Machine, in the site's order."""
+    """Every node, then every machine that is no host, in the site's order."""
     leaves: dict[str, str] = {}
     for fabric in sorted(site.fabrics):
         for node, stand in Topology.of(site, fabric).stands.items():
             leaves.setdefault(node, stand.leaf)
-    leaves |= {m.name: m.rnic_switch for m in site.ipu_machines}
+    leaves |= {m.name: m.rnic_switch for m in site.machine_by_name.values()}
     return [_node(u, leaves.get(u.name, "-"), capacity) for u in site.units.values()]
 
 
-def _node(node: Node | IpuMachine, leaf: str, capacity: Capacity) -> NodeView:
+def _node(node: Unit, leaf: str, capacity: Capacity) -> NodeView:
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
     state, since = "free" if node.is_whole else "not-compute", None
     reasons: list[str] = []

@@ -50,7 +50,7 @@ class SiteHolds:
         for name, numbers in sorted(capacity.used.segments.items()):
             if name in before.fabrics and name in site.fabrics:
                 _check_numbers(name, before.fabrics[name], site.fabrics[name], numbers)
-        for home in tx.rows("homes"):
+        for home in self._store.homes(tx):
             for kind, name, known in (
                 ("fabrics", home["fabric"], {*site.fabrics, *site.managers, NO_FABRIC}),
                 ("clouds", home["cloud"], site.clouds),

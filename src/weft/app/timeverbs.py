@@ -91,7 +91,7 @@ def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
     """The nodes by name and by leaf. Raises `InputError` for what the site doesn't have."""
     for node in reservation.nodes:
         if (found := site.units.get(node)) is None or not found.is_whole:
-            also = " and machines" if site.ipu_machines else ""
+            also = " and machines" if site.machine_by_name else ""
             raise InputError("nodes", node, f"compute nodes{also} of site {site.name}")
     leaves: dict[str, list[str]] = {}
     for fabric in sorted(site.fabrics):

@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
-from weft.app.drivers import open_fabrics, open_probers
+from weft.app.drivers import open_fabrics, open_machines, open_probers
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.settings import ServeSettings
@@ -41,15 +40,12 @@ from weft.engine.tenantkeeper import TenantKeeper, hint_networks_changed, tenant
 from weft.engine.wants import Wants
 from weft.engine.worker import Worker
 from weft.engine.world import World
-from weft.model.errors import NotFoundError, PermanentError
+from weft.model.errors import NotFoundError
 from weft.model.fabrictypes import FabricType
 from weft.model.site import Site
 from weft.ports.cleanings import Cleanings
 from weft.ports.ledger import Ledger
 from weft.ports.podkeys import PodKeys
-
-if TYPE_CHECKING:
-    from weft.drivers.vipu import VipuDriver
 
 log = logging.getLogger("weft")
 
@@ -77,7 +73,7 @@ def build_world(
         name: OpenStackDriver(name, own, keys, machines=bool(bare[name]), storage=site.clouds[name].storage)
         for name, own in sessions.items()
     }
-    machines = _machines(site, keys)
+    machines = open_machines(site, keys)
     return World(
         resources={**clouds, **fabrics, **machines},
         fabrics=fabrics,
@@ -109,18 +105,6 @@ def profile_of(site: Site, cloud: str, given: str | None) -> str:
     """
     only = given if len(site.clouds) == 1 else None
     return only or site.clouds[cloud].profile or cloud
-
-
-def _machines(site: Site, keys: PodKeys) -> dict[str, VipuDriver]:
-    """Drivers of the IPU-PODs. gRPC is only needed if there are any: `weft[vipu]`."""
-    if not site.ipu_pods:
-        return {}
-    try:
-        from weft.drivers.vipu import VipuDriver
-    except ImportError as error:
-        then = "install weft[vipu]"
-        raise PermanentError("load the V-IPU driver", "this Python environment", str(error), then) from error
-    return {name: VipuDriver(site, name, keys) for name in site.ipu_pods}
 
 
 def identity(settings: ServeSettings) -> KeystoneIdentity:

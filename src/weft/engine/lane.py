@@ -1,4 +1,4 @@
-"""Visits of one sort in one worker process, each in a thread: so many go on at a time, others wait aside.
+"""Visits of one sort in one worker process, each in a thread: a limited number run at once; the rest wait.
 
 Changes of a fabric wait for each other, and all that wait are one change (`weft.drivers.opensm.change`): the more
 pods may wait, the fewer changes there are. So a visit that waits for a fabric gives its place to another, and takes

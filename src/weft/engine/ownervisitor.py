@@ -187,7 +187,7 @@ class OwnerVisitor(Visitor[Held]):
         if any(not r.wanted and not r.is_nowhere for r in records):
             walker = Walker(held, held.world, self._settings, self._pool)
             # Something may wait for this to be gone.
-            return walker.retire() or Wait("what wasn't wanted any more is gone", 0.0)
+            return walker.retire() or Wait("resources that are no longer wanted are gone", 0.0)
         old = [r for r in records if not r.wanted]
         used = (*graph.resources, *(r.resource for r in records if r.wanted))
         unused = held.numbers() - numbers_of(used, held.site)

@@ -106,10 +106,10 @@ class PodRows:
         with self.database.statement() as tx:
             return frozenset(row["id"] for row in tx.rows("owners_under_repair"))
 
-    def homes(self) -> list[Row]:
+    @staticmethod
+    def homes(tx: Tx) -> list[Row]:
         """Rows of name, fabric, cloud and flavor of every pod with, or possibly with, external resources."""
-        with self.database.statement() as tx:
-            return tx.rows("homes")
+        return tx.rows("homes")
 
     def released_pods(self, since: datetime, limit: int = 1000) -> list[PodRecord]:
         """Pods that had external resources and were released since then, latest first."""

@@ -243,7 +243,6 @@ class Order(Document):
         if self.nodes.kind == "virtual":
             return self
         refused = {
-            "ipus": self.ipus is not None,
             "nodes.sharing shared": self.nodes.sharing == "shared",
             "fabric.hcas shared": self.fabric.hcas == "shared",
         }
@@ -258,7 +257,6 @@ class Order(Document):
         if self.nodes.sharing == "dedicated":
             return self
         refused = {
-            "ipus": self.ipus is not None,
             "nodes.spare": self.nodes.spare > 0,
             "locality.slice": self.locality.slice > 1,
             "locality.preferences": bool(self.locality.preferences),

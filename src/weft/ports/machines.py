@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from weft.ports.resources import ResourceDriver
+
 
 class MachineReader(Protocol):
     def unfit(self) -> Mapping[str, str]:
         """Machine -> why it can't be assigned now: it doesn't respond, or is bound to another controller."""
         ...
+
+
+class MachineDriver(ResourceDriver, MachineReader, Protocol):
+    """Both, of one manager."""

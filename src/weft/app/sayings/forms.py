@@ -26,16 +26,14 @@ GAPS = {
     "user": r"[\w.@-]{1,64}",
     "span": r"[1-9]\d{0,6}[smhd]",
     "state": "|".join(PodState),
-    # Rows of before fabrics had segments say partition.
-    "kind": "|".join(("partition", *Kind)),
+    "kind": "|".join(Kind),
     "level": r"node|nvlink_domain|leaf|block|hall|building|site",
     "place": rf"(?:{_PLACES}) [A-Za-z0-9][A-Za-z0-9._-]{{0,62}}",
     "field": r"[a-z_]{1,40}",
     "list": r"[A-Za-z0-9 ._:,-]{1,2000}",
     "cidr": r"[0-9./]{7,18}",
     "id": r"[0-9a-f-]{36}|0x[0-9a-f]{1,4}|weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}",
-    # Rows from before fabrics had segments say pkey.
-    "space": r"(?:segment|pkey|vlan|data)/[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
+    "space": r"(?:segment|vlan|data)/[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from weft.app.sayings import before
 from weft.app.sayings.forms import GAPS, HIDDEN, OPERATORS, UNITS, forms, told
 from weft.app.sayings.orders import REFUSALS, quotas
 from weft.app.sayings.outside import outside_text
@@ -141,11 +140,7 @@ def _plain_reason(text: str) -> str | None:
     if limit := re.fullmatch(r"project [\w-]{1,64} (has \d+ of \d+ nodes)", text):
         return f"the project {limit[1]}"
     return (
-        told((*_REASONS, *before.REASONS), text)
-        or told(REFUSALS, text)
-        or quotas(text)
-        or outside_text(text)
-        or _problems(text)
+        told(_REASONS, text) or told(REFUSALS, text) or quotas(text) or outside_text(text) or _problems(text)
     )
 
 
@@ -155,7 +150,7 @@ def _problems(text: str) -> str | None:
     known: list[str] = []
     for clause in clauses:
         plain = clause.removeprefix("unknown: ")
-        shown = told((*_CLAUSES, *before.CLAUSES), plain)
+        shown = told(_CLAUSES, plain)
         if shown is None:
             continue
         differs = re.fullmatch(rf"(?:{GAPS['kind']}) {GAPS['name']}: {GAPS['field']} is", shown)
@@ -168,12 +163,12 @@ def _problems(text: str) -> str | None:
 
 def event(text: str) -> str:
     """An event's message. None is omitted: a client that waits for events would request it again and again."""
-    if shown := told((*_EVENTS, *before.EVENTS), text) or _verified(text):
+    if shown := told(_EVENTS, text) or _verified(text):
         return shown
     if lasts := re.match(rf"({GAPS['state']}) for \d{{1,9}} s, more than \d{{1,9}} s: ", text):
         rest = _reason(text[lasts.end() :])
         return lasts.group().removesuffix(": ") + (f": {rest}" if rest else "")
-    for lead in (*_LEADS, *before.LEADS):
+    for lead in _LEADS:
         if found := lead.fullmatch(text):
             begin = found[1]
             rest = _reason(text[len(begin) :])

@@ -36,7 +36,7 @@ from weft.model.site.networks import PRIVILEGED, AddressRange, SiteNetwork, Site
 from weft.model.site.policies import LeasePolicy, PlacementPolicy, ProjectLimits, QueuePolicy
 from weft.model.site.qos import Qos
 from weft.model.site.retention import RetentionPolicy
-from weft.model.site.site import Site
+from weft.model.site.site import Site, Unit
 from weft.model.site.storage import NfsExport, Storage
 from weft.model.site.switching import SwitchAccess, Switching, SwitchLink
 from weft.model.site.traffic import ProbeAgent, Traffic
@@ -100,6 +100,7 @@ __all__ = [
     "SwitchLink",
     "Switching",
     "Traffic",
+    "Unit",
     "cpus_of",
     "port_names",
 ]

@@ -20,6 +20,7 @@ from weft.model.site.networks import SiteNetwork
 from weft.model.site.policies import LeasePolicy, PlacementPolicy, QueuePolicy
 from weft.model.site.retention import RetentionPolicy
 
+Unit = Node | IpuMachine
 ADAPTERS = "host or adapters (names, fabrics, ports, addresses)"
 
 
@@ -74,7 +75,7 @@ class Site(Document):
         return {n.name: n for n in self.nodes}
 
     @cached_property
-    def units(self) -> dict[str, Node | IpuMachine]:
+    def units(self) -> dict[str, Unit]:
         """Name -> what pods hold: nodes, then IPU-Machines."""
         return {**self.node_by_name, **self.machine_by_name}
 

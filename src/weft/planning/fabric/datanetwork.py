@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from weft.model.plan import UsedNumbers
 from weft.model.ranges import Range
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT
+from weft.planning.kept import kept
 
 DATA = "data/"
 """Prefix of the spaces of data VLANs that are no fabric's in `Allotment.numbers`."""
@@ -17,6 +19,7 @@ class DataVlans(NamedTuple):
     """Of one IPU-POD.
 
     Attributes:
+        cloud: that has the network.
         space: in which a pod holds its number.
         fabric: that configures the switches; None: weft does nothing on them.
     """
@@ -25,6 +28,7 @@ class DataVlans(NamedTuple):
     physical_network: str
     allowed: Range
     fabric: str | None = None
+    cloud: str | None = None
 
     def taken(self, used: UsedNumbers) -> frozenset[int]:
         """Numbers that can't be allocated now."""
@@ -34,9 +38,15 @@ class DataVlans(NamedTuple):
 
 def data_vlans(site: Site, ipu_pod: str) -> DataVlans:
     """Those of an IPU-POD of a site that was checked."""
-    data = site.ipu_pods[ipu_pod].data
+    cloud, data = site.ipu_pods[ipu_pod].cloud, site.ipu_pods[ipu_pod].data
     if data.fabric is not None:
         fabric = site.fabrics[data.fabric]
-        return DataVlans(SEGMENT + data.fabric, fabric.physical_network, fabric.segments, data.fabric)
+        return DataVlans(SEGMENT + data.fabric, fabric.physical_network, fabric.segments, data.fabric, cloud)
     assert data.physical_network is not None and data.segments is not None
-    return DataVlans(DATA + ipu_pod, data.physical_network, data.segments)
+    return DataVlans(DATA + ipu_pod, data.physical_network, data.segments, cloud=cloud)
+
+
+@kept
+def data_networks(site: Site) -> Mapping[str, DataVlans]:
+    """Name of what plans call their fabric -> its data network, of all that have one of their own."""
+    return {name: data_vlans(site, name) for name in site.ipu_pods}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from weft.model.resources import NetworkSpec, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT, VLAN
-from weft.planning.fabric.datanetwork import data_vlans
+from weft.planning.fabric.datanetwork import data_networks
 
 
 def numbers_of(resources: Iterable[Resource], site: Site) -> frozenset[tuple[str, int]]:
@@ -27,9 +27,8 @@ def _spaces(site: Site, cloud: str, physical_network: str | None) -> Iterable[st
     for name, fabric in site.fabrics.items():
         if fabric.physical_network == physical_network:
             yield SEGMENT + name
-    for name, pod in site.ipu_pods.items():
-        data = data_vlans(site, name)
-        if pod.cloud == cloud and data.fabric is None and data.physical_network == physical_network:
+    for data in data_networks(site).values():
+        if data.cloud == cloud and data.fabric is None and data.physical_network == physical_network:
             yield data.space
     here = site.clouds.get(cloud)
     vlans = here.management.vlans if here else None

@@ -9,7 +9,7 @@ from weft.model.ranges import Range
 from weft.model.resources import Graph, NetworkSpec, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT, VLAN
-from weft.planning.fabric.datanetwork import data_vlans
+from weft.planning.fabric.datanetwork import data_networks
 from weft.planning.fabric.segments import lowest_free
 from weft.planning.kept import kept
 
@@ -18,7 +18,7 @@ from weft.planning.kept import kept
 def physical_networks(site: Site, cloud: str) -> frozenset[str]:
     """Physical networks on which weft creates networks in a cloud."""
     rails = {site.fabrics[h.fabric].physical_network for n in site.nodes if n.cloud == cloud for h in n.hcas}
-    data = {data_vlans(site, n).physical_network for n, p in site.ipu_pods.items() if p.cloud == cloud}
+    data = {d.physical_network for d in data_networks(site).values() if d.cloud == cloud}
     vlans = site.clouds[cloud].management.vlans
     return frozenset({*(vlans[:1] if vlans else ()), *rails, *data})
 
@@ -49,7 +49,7 @@ def with_segments(
         for name, cloud in site.clouds.items()
         if (numbered := cloud.management.vlans) is not None
     }
-    own = (v for v in (data_vlans(site, name) for name in site.ipu_pods) if v.fabric is None)
+    own = (v for v in data_networks(site).values() if v.fabric is None)
     data = {v.space: v.taken(used) | on(v.physical_network) for v in own}
     return used.model_copy(
         update={"segments": segments, "vlans": management, "spaces": {**used.spaces, **data}}
@@ -95,10 +95,9 @@ def _space(plan: Plan, key: str, site: Site, used: UsedNumbers) -> tuple[str, Ra
     if plan.segment == spec.segment and plan.fabric in site.fabrics:
         space = SEGMENT + plan.fabric
         return space, site.fabrics[plan.fabric].segments, used.segments.get(plan.fabric, none)
-    if plan.fabric in site.ipu_pods:
-        data = data_vlans(site, plan.fabric)
-        if plan.allotment.numbers.get(data.space) == spec.segment:
-            return data.space, data.allowed, data.taken(used)
+    data = data_networks(site).get(plan.fabric)
+    if data is not None and plan.allotment.numbers.get(data.space) == spec.segment:
+        return data.space, data.allowed, data.taken(used)
     return None
 
 

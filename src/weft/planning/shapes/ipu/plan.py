@@ -84,6 +84,14 @@ def check_ipu_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> 
         raise InputError("ipus", wanted.count, f"cloud {cloud} has no IPU-POD")
     if order.nodes.count > POPLAR_SERVERS:
         raise InputError("nodes.count", order.nodes.count, f"at most {POPLAR_SERVERS} Poplar servers")
+    if order.nodes.kind != "virtual":
+        raise InputError(
+            "nodes.kind", order.nodes.kind, "virtual or omitted: Poplar servers are virtual machines"
+        )
+    if order.nodes.sharing != "dedicated":
+        raise InputError(
+            "nodes.sharing", order.nodes.sharing, "dedicated or omitted: IPUs are assigned whole"
+        )
     if order.nodes.spare:
         raise InputError("nodes.spare", order.nodes.spare, "0 or omitted: orders of IPUs have no spares")
     if order.fabric != FabricOrder():

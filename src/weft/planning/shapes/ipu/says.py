@@ -26,6 +26,8 @@ SAYS = Sayings(
         "IPU-PODs of cloud {node}: {list}",
         "cloud {node} has no IPU-POD",
         "at most {n} Poplar servers",
+        "virtual or omitted: Poplar servers are virtual machines",
+        "dedicated or omitted: IPUs are assigned whole",
         "0 or omitted: orders of IPUs have no spares",
         "must be omitted: IPU pods use the IPU-POD's own data network",
         "must be omitted: IPUs are always adjacent in one IPU-POD",
