@@ -121,8 +121,8 @@ def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) 
             f"changing to generation 2: {sayings.OPERATORS}",
         ),
         (
-            f"changing to generation 2; server {NAME} is not there",
-            f"changing to generation 2; server {NAME} is not there",
+            f"changing to generation 2; server {NAME} is missing",
+            f"changing to generation 2; server {NAME} is missing",
         ),
         (
             "changing to generation 2 of pod secret",
@@ -141,8 +141,8 @@ def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) 
             "pod",
         ),
         (
-            f"server {NAME} is not there; port 0x0002c90300300001 is down; server {NAME}: host is cn7, wanted cn8",
-            f"server {NAME} is not there; server {NAME}: host is not as desired; {sayings.OPERATORS}",
+            f"server {NAME} is missing; port 0x0002c90300300001 is down; server {NAME}: host is cn7, wanted cn8",
+            f"server {NAME} is missing; server {NAME}: host is not as desired; {sayings.OPERATORS}",
         ),
     ],
 )
@@ -166,13 +166,12 @@ def test_reasons_that_have_a_form_are_told(text: str, shown: str) -> None:
         ("gpu01: fan (Ms Secret)", sayings.EVENT),
         ("release requested by alice", "release requested by alice"),
         (
-            "P_Key 0x65 is on fabric ib0 after the pod was released, though the receipt says that it was gone",
-            "P_Key 0x65 is on fabric ib0 after the pod was released, though the receipt says that it was gone",
+            "segment 0x65 is on fabric ib0 after the pod was released, although the receipt reports it gone",
+            "segment 0x65 is on fabric ib0 after the pod was released, although the receipt reports it gone",
         ),
-        ("P_Key 0x65 is on no port of ib0 any more", "P_Key 0x65 is on no port of ib0 any more"),
         (
-            "pkey/ib0 101 is in use by somebody else: it has 102 now",
-            "pkey/ib0 101 is in use by somebody else: it has 102 now",
+            "segment/ib0 101 is in use by something else: now using 102",
+            "segment/ib0 101 is in use by something else: now using 102",
         ),
         (
             "extended until 2027-01-01T00:00Z by alice@example.org",

@@ -7,7 +7,7 @@ runs is in the database.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -92,10 +92,7 @@ def agenda(
     found.notes |= _denied_notes(waiting, denied, bookings)
     turns = Turns(QueueSettings.of(site.queue), used)
     could: list[Candidate] = []
-    groups: dict[Where, list[Waiter]] = {}
-    for one in waiting:
-        if one.id in asked:
-            groups.setdefault(asked[one.id][0], []).append(one)
+    groups = _by_queue(waiting, asked)
     queues = {w: [c.candidate for c in mine if str(c.id) in able] for w, mine in sorted(groups.items())}
     for where, wait in turns.order(queues, book):
         mine = groups[where]
@@ -107,11 +104,7 @@ def agenda(
             book = _with_bookings(book, mine, found.notes)
             continue
         queue = _queue(site, book, where, health, used, now)
-        for one in mine:
-            if one.id not in denied:
-                _enter(queue, one, asked[one.id][1], bookings.get(str(one.id)), now)
-            elif not one.fixed:
-                queue.timeline.cancel(str(one.id))
+        _enter_all(queue, mine, asked, denied, bookings, now)
         started = queue.run(now, wait)
         if started:
             pod = started[0].waiting.ask.pod
@@ -123,6 +116,32 @@ def agenda(
     if (chosen := turns.first(could, bookings)) is not None:
         found.start = next(w for w in waiting if str(w.id) == chosen.pod)
     return found
+
+
+def _by_queue(
+    waiting: Iterable[Waiter], asked: Mapping[UUID, tuple[Where, Ask]]
+) -> dict[Where, list[Waiter]]:
+    groups: dict[Where, list[Waiter]] = {}
+    for one in waiting:
+        if one.id in asked:
+            groups.setdefault(asked[one.id][0], []).append(one)
+    return groups
+
+
+def _enter_all(
+    queue: Queue,
+    mine: Iterable[Waiter],
+    asked: Mapping[UUID, tuple[Where, Ask]],
+    denied: Mapping[UUID, str],
+    bookings: Mapping[str, Keep],
+    now: float,
+) -> None:
+    """Those that can start; of the others nothing is kept, unless it is booked for a time."""
+    for one in mine:
+        if one.id not in denied:
+            _enter(queue, one, asked[one.id][1], bookings.get(str(one.id)), now)
+        elif not one.fixed:
+            queue.timeline.cancel(str(one.id))
 
 
 def _denied_notes(

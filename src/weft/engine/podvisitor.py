@@ -12,8 +12,9 @@ from weft.engine.leaving import Left, let_go
 from weft.engine.membership import has_followers
 from weft.engine.ownerrecord import Taken
 from weft.engine.podbuilder import PodBuilder
+from weft.engine.receiptmaking import make_receipt
 from weft.engine.records import ResourceRecord
-from weft.engine.release import ReadBack, Reader, make_receipt
+from weft.engine.release import ReadBack, Reader
 from weft.engine.renumber import renumber
 from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import Look, news_of, not_ready, seen_again

@@ -16,7 +16,7 @@ from weft.model.errors import WeftError
 from weft.model.fabric import Clean, EvidenceItem, Membership, Result
 from weft.model.kindrow import AnyKind, Home
 from weft.model.kinds import Kind
-from weft.model.receipt import Abandoned, Receipt, ReceiptItem
+from weft.model.receipt import ReceiptItem
 from weft.model.resources import Status
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT
@@ -25,7 +25,6 @@ from weft.ports.clock import Clock
 
 OVER = ("clean", "accepted", "kept")
 """Results that hold nothing back."""
-CLEAN = ("clean", "kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,50 +297,6 @@ def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tupl
         i.result not in OVER and i.plane not in beside and i not in read.of_fabric for i in read.items
     )
     return frozenset((s, n) for s, n in numbers if cloud or (fabric and s.startswith(SEGMENT)))
-
-
-def make_receipt(
-    owner: OwnerRecord,
-    read: ReadBack,
-    given_back: tuple[tuple[str, ...], tuple[ReceiptItem, ...]] = ((), ()),
-    abandoned: Abandoned | None = None,
-    quarantined: Sequence[str] = (),
-) -> Receipt:
-    """What will be signed.
-
-    Args:
-        given_back: nodes that a pod gave back before its end, and what was read of them, or of numbers, then.
-    """
-    pod = owner if isinstance(owner, PodRecord) else None
-    again = {(i.plane, i.subject) for i in read.items}
-    items = (
-        *(i for i in given_back[1] if (i.plane, i.subject) not in again or i.result != "kept"),
-        *read.items,
-    )
-    return Receipt(
-        site=owner.scope.site,
-        kind=owner.kind,
-        pod_id=str(owner.id),
-        pod=owner.name,
-        project_id=owner.project_id,
-        ordered_at=owner.created_at,
-        released_at=read.at,
-        nodes=pod.nodes if pod else (),
-        spares=pod.spares if pod else (),
-        segment=(pod.plan.allotment.segment or "") if pod else None,
-        given_back=given_back[0],
-        items=tuple(_for_everybody(i) for i in items),
-        clean=abandoned is None and all(i.result in CLEAN for i in items),
-        quarantined=tuple(sorted(quarantined)),
-        abandoned=abandoned,
-        late_until=owner.late_until,
-    )
-
-
-def _for_everybody(item: ReceiptItem) -> ReceiptItem:
-    """Its project reads the receipt; who else is on a host, or what a service answered, is in operators' events."""
-    told = {"not clean": "it still exists, or isn't the pod's alone", "unknown": "it could not be read"}
-    return item if item.result in OVER else item.model_copy(update={"seen": told[item.result]})
 
 
 def _subject(record: ResourceRecord) -> str:

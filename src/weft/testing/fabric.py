@@ -111,11 +111,6 @@ class FakeFabric(OpenSm):
         """Of a host that is off: nothing is seen at its leaf's port, whose table stays."""
         self.wire.off.add(port_guid)
 
-    def switch_on(self, port_guid: int) -> None:
-        self.wire.off.discard(port_guid)
-        self.wire.believed.pop(port_guid, None)
-        self.wire.sweep()
-
     def change_guid(self, port_guid: int, other: int) -> None:
         """An adapter that was given another one: the old one is seen nowhere."""
         wire = self.wire

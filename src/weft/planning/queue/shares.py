@@ -86,8 +86,7 @@ def look(
     bookings = {p.name: p for p in book.bookings}
     ranked = _ranked(sharers, bookings, settings, used)
     found.place = {s.pod: n for n, s in enumerate((s for s in ranked if not s.fixed), start=1)}
-    pods = {s.pod for s in sharers if not s.fixed}
-    floating = len(pods & {k.name for k in (*book.bookings, *book.open)})
+    floating = len({s.pod for s in sharers if not s.fixed} & {k.name for k in (*book.bookings, *book.open)})
     for one in ranked:
         if one.until <= now:
             found.why[one.pod] = "its lease has ended"
@@ -102,9 +101,8 @@ def look(
             return found
         has = kept is not None or any(k.name == one.pod for k in book.open)
         if not has and not one.fixed and (floating >= settings.bookings or one.pod in wait):
-            found.why[one.pod] = (
-                KEPT_OFF if due and _kept_off(one, book, health, now) else "waiting for capacity"
-            )
+            kept_off = due and _kept_off(one, book, health, now)
+            found.why[one.pod] = KEPT_OFF if kept_off else "waiting for capacity"
             continue
         if kept is None or _broken(kept, health):
             again = earliest(one, book, health, max(now, one.not_before), now) or kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
 from weft.planning.place.state import Kind
-from weft.planning.queue.queue import Queue, QueueSettings, least_leaves
+from weft.planning.queue.queue import Queue, QueueSettings, Started, least_leaves
 from weft.planning.queue.timeline import Timeline
 from weft.planning.queue.waiting import Waiting
 
@@ -71,6 +72,14 @@ class _Meter:
     started: int = 0
     waits: list[float] = field(default_factory=list[float])
 
+    def start(self, started: Started, now: float, least: int) -> None:
+        """Args: least: leaves that it would have on an empty site."""
+        self.waits.append(now - started.waiting.submitted)
+        self.started += 1
+        self.leaves += len(started.decision.bits)
+        self.least += least
+        self.blocks += started.decision.blocks
+
     def until(self, now: float, engine: Engine, used: int) -> None:
         start, stop = max(self.at, self.begin), min(now, self.end)
         if stop > start:
@@ -122,24 +131,20 @@ def simulate(
             pod = heapq.heappop(ends)[1]
             queue.finish(pod, now)
             used -= counts.pop(pod)
-        while next_arrival < len(arrivals) and arrivals[next_arrival].submitted <= now:
-            order = arrivals[next_arrival]
-            next_arrival += 1
+        due = bisect_right(arrivals, now, lo=next_arrival, key=lambda o: o.submitted)
+        for order in arrivals[next_arrival:due]:
             if fits_empty(empty, order.ask):
                 queue.submit(Waiting(order.ask, order.duration, order.submitted))
             else:
                 refused.append(order.ask.pod)
+        next_arrival = due
         for started in queue.run(now):
             waiting = started.waiting
             heapq.heappush(ends, (now + waiting.duration, waiting.ask.pod))
             counts[waiting.ask.pod] = waiting.ask.held
             used += waiting.ask.held
             if waiting.submitted >= warm_up:
-                meter.waits.append(now - waiting.submitted)
-                meter.started += 1
-                meter.leaves += len(started.decision.bits)
-                meter.least += _least(empty, waiting.ask, sizes)
-                meter.blocks += started.decision.blocks
+                meter.start(started, now, _least(empty, waiting.ask, sizes))
     return _outcome(policy, len(arrivals), refused, meter, now)
 
 

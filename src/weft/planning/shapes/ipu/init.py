@@ -54,6 +54,21 @@ class Legs:
     management: str
 
 
+def _unit(pod: str, legs: Legs, agents_have_tls: bool) -> str:
+    """The controller's systemd unit."""
+    return _UNIT.format(
+        pod=pod,
+        state=_STATE,
+        management=legs.management,
+        tls=_TLS,
+        agents=f"--agents-ca {_AGENTS_CA}" if agents_have_tls else "--agents-without-tls",
+        user_port=USER_PORT,
+        gateway=legs.gateway,
+        admin_port=ADMIN_PORT,
+        metrics_port=METRICS_PORT,
+    )
+
+
 def controller_init(
     pod_id: str,
     pod: str,
@@ -73,26 +88,15 @@ def controller_init(
         topology: mesh, or torus if they are a whole ring.
         agents_ca: PEM of the agents' CA; None: they have no TLS.
     """
-    gateway = legs.gateway
-    client = {"api-host": gateway, "admin-port": str(ADMIN_PORT), "api-user-id": "admin"}
-    unit = _UNIT.format(
-        pod=pod,
-        state=_STATE,
-        management=legs.management,
-        tls=_TLS,
-        agents=f"--agents-ca {_AGENTS_CA}" if agents_ca else "--agents-without-tls",
-        user_port=USER_PORT,
-        gateway=gateway,
-        admin_port=ADMIN_PORT,
-        metrics_port=METRICS_PORT,
-    )
+    client = {"api-host": legs.gateway, "admin-port": str(ADMIN_PORT), "api-user-id": "admin"}
+    unit = _unit(pod, legs, agents_ca is not None)
     files = {
         f"{_FOLDER}/admin.key": place(ADMIN_KEY) + "\n",
         f"{_FOLDER}/agents.key": place(AGENT_KEY) + "\n",
         f"{_FOLDER}/order.json": json.dumps(_controller_objects(pod, machines, topology), indent=1) + "\n",
         f"{_FOLDER}/vipu-cli.hcl": _hcl({**client, "api-access-key": place(ADMIN_KEY)}),
     }
-    if agents_ca:
+    if agents_ca is not None:
         files[_AGENTS_CA] = agents_ca
     certificates = {"ca.crt": TLS_AUTHORITY, "controller.crt": TLS_CERTIFICATE, "controller.key": TLS_KEY}
     config = {
