@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
+from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.looks import QosReading
 from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.sessions import Edits, Sessions
-from weft.drivers.switches.switch import Limits, Session, Switch, UndoneError
+from weft.drivers.switches.switch import Session, Switch, UndoneError
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
 from weft.model.resources import SegmentSpec

@@ -18,8 +18,9 @@ from networking_generic_switch.exceptions import GenericSwitchException
 
 from tests.drivers.switches.rigs import RealSwitches
 from weft.drivers.switches import ngs
+from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.opened import session_of
-from weft.drivers.switches.switch import Limits, Session
+from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans
 from weft.model.ranges import Range
 from weft.model.site import SwitchAccess

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.switches.switchlab import SwitchLab
+from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.ovs import Ovs as OvsSession
 from weft.drivers.switches.ovs import OvsDatabase
-from weft.drivers.switches.switch import Limits
 from weft.drivers.switches.vlans import PARK, Batch, PortEdit
 from weft.model.ranges import Range
 from weftlab.layout import LabError

@@ -17,7 +17,7 @@ from weft.drivers.switches.ownevidence import check_own, clean_own, observe_own
 from weft.drivers.switches.ownsegments import OwnSegments, own_of
 from weft.drivers.switches.sessions import Edits, Sessions
 from weft.drivers.switches.snapshot import EthernetSnapshot
-from weft.drivers.switches.switch import RECENT_SECONDS, Switch
+from weft.drivers.switches.switch import Switch
 from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
 from weft.model.errors import PermanentError, UnknownError
@@ -237,7 +237,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     def _put(self, scope: Scope, resource: Resource) -> None:
         spec, mark = segment_of(resource), scope.mark(resource.key)
         self._check_possible(spec)
-        seen, name = self.snapshot(RECENT_SECONDS), vlan_name(mark)
+        seen, name = self.snapshot(), vlan_name(mark)
         over = self._over(spec.number, name, seen)
         order = Order(spec, name, self.cabling.spread(spec.ports), self._range, over)
         if why := refusal(order, seen, self._site.name):
@@ -314,7 +314,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return {spec.number: vlan_name(mark) for mark, spec in self._ledger.wanted().items()}
 
     def _read(self, began: float) -> EthernetSnapshot:
-        states, unread = self._sessions.read()
+        states, unread = self._sessions.read(began)
         if not states:
             why = "; ".join(f"{s}: {said}" for s, said in unread.items()) or "it has none"
             raise UnknownError("read the fabric", f"switches of {self._fabric}", f"none can be read: {why}")

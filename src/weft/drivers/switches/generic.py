@@ -19,7 +19,8 @@ from typing import Protocol
 from weft.drivers.switches.access import Credentials
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.genericdevice import GenericDevice
-from weft.drivers.switches.switch import Edit, Limits
+from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.switch import Edit
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
@@ -91,7 +92,7 @@ class Generic:
         self._out: dict[tuple[int, str], float] = {}
         self._owed: dict[tuple[int, str], PortVlans] = {}
 
-    def read(self) -> SwitchState:
+    def read(self, since: float | None = None) -> SwitchState:
         """What weft's records want of it; a VLAN whose last change it didn't accept is on no port.
 
         A VLAN that it doesn't need is only there as long as something wasn't accepted to be taken off.

@@ -10,12 +10,13 @@ from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.eos import Eos
 from weft.drivers.switches.fabric import EthernetFabric
 from weft.drivers.switches.generic import Generic
+from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.nvue import Nvue
 from weft.drivers.switches.ovs import Ovs, OvsDatabase
 from weft.drivers.switches.sonic import Sonic
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session, Switch
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Session, Switch
 from weft.model.errors import PermanentError
 from weft.model.resources import SegmentSpec
 from weft.model.site import Site, SwitchAccess

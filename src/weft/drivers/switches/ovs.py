@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.drivers.reading import SharedReading
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session
+from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
 
@@ -41,9 +43,11 @@ class OvsDatabase:
         self.address = address
         self._reading = SharedReading(self._read)
 
-    def tables(self) -> str:
-        """Rows of `TABLES`, one JSON document a line, read after the call. Raises `UnknownError`."""
-        return self._reading.get()
+    def tables(self, since: float) -> str:
+        """Rows of `TABLES`, one JSON document a line, by a reading that began after `since` (monotonic). Raises
+        `UnknownError`.
+        """
+        return self._reading.get(max(0.0, time.monotonic() - since))
 
     def run(self, arguments: Sequence[str], asked: str, of: str) -> str:
         """What `ovs-vsctl` says. Raises `PermanentError` for what the database refuses, `UnknownError` for the rest."""
@@ -91,19 +95,23 @@ class Ovs(Session):
         return "Open vSwitch keeps no LLDP neighbours"
 
     def _read(self) -> SwitchState:
+        return self._read_since(self._monotonic())
+
+    def _read_since(self, since: float) -> SwitchState:
         end = self._monotonic() + FOLLOW_SECONDS
         while True:
-            state, followed = self._once()
+            state, followed = self._once(since)
             if followed:
                 return state
             if self._monotonic() >= end:
                 raise self.unknown(READ, "vswitchd doesn't follow its database")
             self._sleep(FOLLOW_PAUSE)
+            since = self._monotonic()
 
-    def _once(self) -> tuple[SwitchState, bool]:
+    def _once(self, since: float) -> tuple[SwitchState, bool]:
         """A reading, and whether vswitchd forwards accordingly: what it hasn't applied yet is no evidence."""
         try:
-            tables = [json.loads(line) for line in self._database.tables().splitlines() if line]
+            tables = [json.loads(line) for line in self._database.tables(since).splitlines() if line]
             bridges, ports, configuration = (table["data"] for table in tables)
             mine = next((row for row in bridges if row[0] == self.name), None)
             if mine is None:

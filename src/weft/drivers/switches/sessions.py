@@ -36,12 +36,12 @@ class Sessions:
         for session in self.by_name.values():
             session.close()
 
-    def read(self) -> tuple[Mapping[str, SwitchState], Mapping[str, str]]:
-        """What each switch is, and why others could not be read, by name."""
+    def read(self, since: float) -> tuple[Mapping[str, SwitchState], Mapping[str, str]]:
+        """What each switch is, at this moment (monotonic) or later, and why others could not be read, by name."""
 
         def one(session: Switch) -> SwitchState | OutsideError:
             try:
-                return session.read()
+                return session.read(since)
             except OutsideError as error:
                 return error
 

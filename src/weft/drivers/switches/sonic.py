@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from weft.drivers.switches.access import Api, Reply, UnheardError
+from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.sonicqos import TABLES as TABLES_OF_QOS
 from weft.drivers.switches.sonicqos import sonic_qos
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Limits, Session, UndoneError
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Session, UndoneError
 from weft.drivers.switches.vlans import PARK, Batch, PortVlans, SwitchState, inverse
 from weft.model.errors import OutsideError, PermanentError
 from weft.planning.fabric.qos import SwitchQos

@@ -11,13 +11,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
+from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, SwitchState, inverse, joined
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
-from weft.model.ranges import Range
 from weft.model.resources import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour
@@ -57,7 +57,13 @@ class Switch(Protocol):
         """Whether the switch stores a VLAN's name."""
         ...
 
-    def read(self) -> SwitchState: ...
+    def read(self, since: float | None = None) -> SwitchState:
+        """A reading that began after the call.
+
+        Args:
+            since: one that others have begun will do if it began after this moment, in monotonic seconds.
+        """
+        ...
 
     def change(
         self,
@@ -87,36 +93,6 @@ class Switch(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What may be changed on a switch: VLANs, and ports by the vendor's names.
-
-    Attributes:
-        parking: isolated VLAN for ports that are in no other; outside of `vlans`.
-    """
-
-    vlans: Range
-    ports: frozenset[str]
-    parking: int
-
-    def check(self, batch: Batch, name: str, own: Sequence[SegmentSpec] = ()) -> None:
-        """Raises `PermanentError` if the batch would change anything else.
-
-        Args:
-            own: segments of the site's own, whose VLANs and ports are weft's too.
-        """
-        numbers = {s.number for s in own}
-        ends = {end for s in own for end in (*s.ports, *s.former)}
-        wrong = [str(n) for n in sorted(batch.numbers - numbers) if n not in self.vlans]
-        wrong += sorted(p for p in batch.ports.keys() - self.ports if f"{name}/{p}" not in ends)
-        if wrong:
-            said, then = (
-                f"{', '.join(wrong)} isn't weft's to change",
-                "correct the site: VLAN range, ports, parking",
-            )
-            raise PermanentError("change VLANs", f"switch {name}", said, then)
 
 
 class Session(ABC):
@@ -154,6 +130,10 @@ class Session(ABC):
     @abstractmethod
     def _read(self) -> SwitchState:
         """The switch's current state. Raises `UnknownError`."""
+
+    def _read_since(self, since: float) -> SwitchState:
+        """The same; where several switches are read at once, a reading of that time will do."""
+        return self._read()
 
     @abstractmethod
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
@@ -193,16 +173,16 @@ class Session(ABC):
     def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
         return "what it hears by LLDP can't be read"
 
-    def read(self) -> SwitchState:
+    def read(self, since: float | None = None) -> SwitchState:
         began, changes = self._monotonic(), self._changes
         coming = self._coming()  # first: what has ended meanwhile is in the reading
-        state = self._fresh()
+        state = self._fresh(since)
         if self._doubted(state):
             said = "it may not show weft's last change yet"
             raise UnknownError("read the configuration", f"switch {self.name}", said)
         with self._lock:
             if changes == self._changes:
-                self._latest = (state, began)
+                self._latest = (state, began if since is None else min(began, since))
         return replace(state, unsaved=self._unsaved, coming=coming)
 
     def change(
@@ -320,11 +300,11 @@ class Session(ABC):
             self._changes += 1
             self._latest = None
 
-    def _fresh(self) -> SwitchState:
+    def _fresh(self, since: float | None = None) -> SwitchState:
         """A reading that is no older than an earlier one; than one of meanwhile it may be."""
         with self._lock:
             floor, when = self._floor
-        state = self._read()
+        state = self._read() if since is None else self._read_since(since)
         if state.serial < floor and self._monotonic() - when < FLOOR_SECONDS:
             said = "the answer is older than one before it"
             raise UnknownError("read the configuration", f"switch {self.name}", said)

@@ -83,8 +83,11 @@ def turn(lock: threading.Lock, switch: str, address: str | None = "") -> Generat
 
 
 def folder_of_turns() -> Path:
-    """With a file for each switch, by name and address: who has it locked has the turn."""
-    return Path(tempfile.gettempdir()) / f"weft-switches-{os.getuid()}"
+    """With a file for each switch, by name and address: who has it locked has the turn. It is in the folder that
+    systemd makes for a unit, if it does: a unit's /tmp may be its own.
+    """
+    runtime, _, _ = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")
+    return Path(runtime or tempfile.gettempdir()) / f"weft-switches-{os.getuid()}"
 
 
 @contextmanager

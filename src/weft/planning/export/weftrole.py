@@ -192,6 +192,7 @@ Wants=network-online.target
 User={{ weft_user }}
 Environment=OS_CLIENT_CONFIG_FILE={{ weft_config }}/clouds.yaml XDG_RUNTIME_DIR=/run/weft
 RuntimeDirectory=weft
+RuntimeDirectoryPreserve=yes
 ExecStart={{ weft_program }}/bin/weft serve --listen {{ weft_listen }} --state {{ weft_state }} \\
   --cloud-profile {{ weft_profile }} --site {{ weft_config }}/site.yaml --public-url {{ weft_url }}
   {%- if weft_told %} --neutron-token {{ weft_config }}/neutron-token{% endif %}

@@ -1,0 +1,56 @@
+"""Readings and turns that several sessions share."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from weft.drivers.switches import ovs
+from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.ovs import Ovs, OvsDatabase
+from weft.drivers.switches.sessions import Sessions
+from weft.drivers.switches.turn import folder_of_turns
+from weft.model.ranges import Range
+
+BRIDGES = tuple(f"leaf{n}" for n in range(1, 10))
+
+
+def tables(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    """What `ovs-vsctl` says of bridges without ports."""
+    bridges = [[name, ["set", []], ["map", []]] for name in BRIDGES]
+    answers = ({"data": bridges}, {"data": []}, {"data": [[3, 3]]})
+    return subprocess.CompletedProcess(argv, 0, "\n".join(map(json.dumps, answers)), "")
+
+
+def test_a_fabrics_reading_is_one_of_each_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each bridge's session asks a moment later than the one before."""
+    asked: list[str] = []
+
+    def run(argv: list[str], **more: object) -> subprocess.CompletedProcess[str]:
+        asked.append(argv[0])
+        time.sleep(0.05)  # the others come while it is read
+        return tables(argv, **more)
+
+    monkeypatch.setattr(ovs.subprocess, "run", run)
+    database, limits = OvsDatabase("unix:/nowhere"), Limits(Range(first=257, last=382), frozenset(), 4000)
+    sessions = Sessions("eth0", [Ovs(name, database, limits) for name in BRIDGES])
+    try:
+        states, unread = sessions.read(time.monotonic())
+        assert states.keys() == {*BRIDGES} and not unread and len(asked) == 1
+        sessions.read(time.monotonic())
+        assert len(asked) == 2, "the next reading of the fabric is a new one"
+    finally:
+        sessions.close()
+
+
+def test_turns_are_where_systemd_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units have a /tmp of their own each; they may share a folder for what runs."""
+    monkeypatch.setenv("RUNTIME_DIRECTORY", "/run/weft:/run/other")
+    assert folder_of_turns().parent == Path("/run/weft")
+    monkeypatch.delenv("RUNTIME_DIRECTORY")
+    assert folder_of_turns().parent == Path(tempfile.gettempdir())
