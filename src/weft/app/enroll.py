@@ -103,6 +103,11 @@ def _is_held(found: Mapping[str, Any]) -> bool:
     return found["provision_state"] == "manageable" and bool((found.get("extra") or {}).get(MARK))
 
 
+def _instance(found: Mapping[str, Any]) -> str:
+    """What runs on a machine that Ironic doesn't call active: somebody prepares its adoption. Empty: nothing."""
+    return "" if found["provision_state"] == "active" else str(found.get("instance_uuid") or "")
+
+
 def _hindrances(node: Node, found: Mapping[str, Any]) -> Iterator[str]:
     """What else keeps it from being made available."""
     state = str(found["provision_state"])
@@ -110,6 +115,9 @@ def _hindrances(node: Node, found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{state}: {found['last_error']}"
     if node.maintenance is not None:
         yield f"the site has it in maintenance: {node.maintenance}"
+    if instance := _instance(found):
+        then = "adopt it in Ironic, or take the instance off the node"
+        yield f"it has instance {instance}, which making it available would erase: {then}"
     if _is_held(found):
         yield "it carries a pod's mark: only that pod's release returns it"
     if found.get("maintenance"):
@@ -188,7 +196,7 @@ class Enroller:
             differences += ironic.firmware_differences(machine)
         differences += _hindrances(node, found)
         verb = self._next(machine, state, inspected is not None, not differences)
-        if verb == "inspect" and (node.maintenance is not None or held):
+        if verb == "inspect" and (node.maintenance is not None or held or _instance(found)):
             verb = None  # somebody keeps it as it is
         waits = bool(found.get("reservation")) or (verb == "provide" and not found.get("power_state"))
         if verb is not None and not waits and not self._dry:

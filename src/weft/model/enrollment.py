@@ -82,7 +82,7 @@ class Known(Document):
         description="How the BMC's certificate is verified: true, false, or a CA file on Ironic's conductors. "
         "Default: true.",
     )
-    memory_gib: int | None = Field(default=None, ge=1, description="Memory that it must have at least.")
+    memory_gib: int | None = Field(default=None, ge=1, description="Memory that it must have.")
     disks: int | None = Field(default=None, ge=0, description="Number of disks that it must have.")
     root_device: Mapping[RootHint, str] = Field(
         default_factory=dict[RootHint, str],

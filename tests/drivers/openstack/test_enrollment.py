@@ -120,6 +120,34 @@ def test_a_machine_that_was_taken_out_with_a_pods_mark_stays_out(rig: Rig) -> No
     assert state == "manageable" and "it carries a pod's mark" in told and not changes(rig)
 
 
+def test_another_board_lacks_its_port_and_has_one_that_nobody_knows(rig: Rig) -> None:
+    rig.found["inventory"]["interfaces"][0].update(mac_address="02:00:00:00:b0:99")
+    state, told = rig.only(rig.enroll())
+    assert state == "manageable" and "port 02:00:00:00:b0:01 is missing" in told
+    assert "interface eno1 (02:00:00:00:b0:99) at 0000:01:00.0 is in neither the list nor the site" in told
+
+
+def test_accelerators_are_not_compared_with_nothing(rig: Rig) -> None:
+    """A type that the list doesn't tell by its PCI ids: any card would pass."""
+    document = yaml.safe_load(rig.list.read_text())
+    rig.list.write_text(yaml.safe_dump(document | {"accelerators": {}}))
+    for machine in rig.enroll().machines:
+        assert machine.state == "manageable"
+        assert "is 10de:2335: the list has no PCI ids of h200" in machine.differences[0]
+
+
+@pytest.mark.parametrize("inspected", [True, False])
+def test_a_machine_with_an_instance_is_neither_booted_nor_erased(rig: Rig, inspected: bool) -> None:
+    """Somebody prepares its adoption: what it runs is to stay."""
+    assert rig.enroll().good
+    rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "instance_uuid": "srv-1"}
+    if not inspected:
+        del rig.ironic.inspections[rig.ids[0]]
+    rig.ironic.asked.clear()
+    state, told = rig.only(rig.enroll(again=True))
+    assert state == "manageable" and "it has instance srv-1" in told and not changes(rig)
+
+
 @pytest.mark.parametrize("patience", ["nan", "inf", "-1", "soon"])
 def test_a_time_that_does_not_end_is_refused(
     rig: Rig, patience: str, capsys: pytest.CaptureFixture[str]
@@ -180,10 +208,6 @@ WRONG = {
         "port 02:00:00:00:b0:01 is cabled to mgmt/bm02, it should be mgmt/bm01",
     ),
     "no neighbour": (lambda r: lldp(r).clear(), "no LLDP neighbour was seen"),
-    "another board": (
-        lambda r: r.found["inventory"]["interfaces"][0].update(mac_address="02:00:00:00:b0:99"),
-        "port 02:00:00:00:b0:01 is missing",
-    ),
     "less memory": (
         lambda r: r.found["inventory"]["memory"].update(physical_mb=512 * 1024),
         "it has 512 GiB of memory, it should have 1024",
@@ -191,6 +215,20 @@ WRONG = {
     "a disk too many": (
         lambda r: r.found["inventory"]["disks"].append({}),
         "it has 2 disks, it should have 1",
+    ),
+    "more memory": (
+        lambda r: r.found["inventory"]["memory"].update(physical_mb=2048 * 1024),
+        "it has 2048 GiB of memory, it should have 1024",
+    ),
+    "an uplink that nobody knows": (
+        lambda r: r.found["inventory"]["interfaces"].append(
+            {"name": "usb0", "mac_address": "02:00:00:00:BB:01"}
+        ),
+        "interface usb0 (02:00:00:00:bb:01) is in neither the list nor the site",
+    ),
+    "another machine's BMC": (
+        lambda r: r.found["inventory"].update(bmc_address="10.9.9.9"),
+        "its BMC has address 10.9.9.9, the list has 127.0.0.1",
     ),
     "nothing to read": (
         lambda r: r.found["inventory"].update(interfaces="none"),

@@ -604,6 +604,28 @@ def test_a_machine_that_is_not_listed_is_looked_at(rig: Rig) -> None:
     assert rig.facts.seen_machines()[NODE] == SeenMachine(use="Ironic doesn't list it")
 
 
+@pytest.mark.parametrize("missing", ["uuid", "provision_state", "extra", "power_state"])
+def test_a_node_that_is_listed_in_another_shape_is_unfit_alone(rig: Rig, missing: str) -> None:
+    """Orders of all others, servers of Nova included, go on."""
+    odd = {k: v for k, v in rig.node.items() if k != missing} | {"traits": 7, "properties": "none"}
+    rig.ironic.nodes["odd"] = {**odd, "uuid": "odd"} if missing != "uuid" else odd
+    hosts = OpenStackFacts(rig.facts._sessions, machines=[NODE, "odd"], site="lab").hosts()
+    assert hosts[NODE] == "up"
+    if missing != "extra":
+        assert hosts["odd"] != "up"
+
+
+def test_a_conductor_of_another_group_knows_nothing_of_the_machine(rig: Rig) -> None:
+    """It is alive, and what Ironic says of the machine is what it was."""
+    taken = rig.take()
+    assert rig.give_back(taken) is None
+    rig.node["conductor_group"] = "hall2"
+    with pytest.raises(UnknownError, match="none that is alive in the node's conductor group hall2"):
+        rig.see(taken)
+    rig.ironic.conductors.append({"hostname": "ironic2", "alive": True, "conductor_group": "hall2"})
+    assert "conductor ironic2 is alive" in rig.see(taken).reason
+
+
 def test_the_steps_of_a_cleaning_are_seen_while_it_runs(rig: Rig) -> None:
     told = {"clean_steps": STEPS, "agent_cached_clean_steps_refreshed": "2026-11-22T21:00:01"}
     rig.node.update(

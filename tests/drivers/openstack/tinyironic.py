@@ -271,7 +271,7 @@ class TinyIronic(TinyCloud):
     def _page(self, query: dict[str, list[str]]) -> dict[str, Any]:
         """As Ironic pages: a full page has a next one, which may be empty."""
         state = query.get("provision_state", [None])[0]
-        ids = [i for i, node in self.nodes.items() if state in (None, node["provision_state"])]
+        ids = [i for i, node in self.nodes.items() if state in (None, node.get("provision_state"))]
         start = ids.index(query["marker"][0]) + 1 if "marker" in query else 0
         shown = ids[start : start + self.max_limit]
         page: dict[str, Any] = {"nodes": [self.nodes[i] for i in shown]}

@@ -79,7 +79,7 @@ class Machines(KindDriver):
         cleaned = _cleaned(call.own, row.raw)
         how = cleaned.text() if isinstance(cleaned, Cleaning) else cleaned
         state = f"{row.raw['provision_state']}, {'with another mark' if mark else 'without a mark'}"
-        return f"{state}; {how}; {self.control(call)}"
+        return f"{state}; {how}; {alive_conductor(call.own, row.raw)}"
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         return {}
@@ -159,19 +159,22 @@ def _still_marked(own: Project, asked: str, row: Row, fence: Fence) -> Json:
 def machine_states(own: Project, machines: Collection[str], site: str) -> Mapping[str, str]:
     """Machine -> `up`, or why it can't be booted. One of a pod of this site is up whatever it does."""
     listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
-    by_id = {row.raw["uuid"]: row for row in map(_row, listed)}
-    states: dict[str, str] = {}
-    for machine in machines:
-        row = by_id.get(machine)
-        if row is None:
-            states[machine] = GONE
-        elif row.mark is None:
-            states[machine] = unfit(row.raw) or "up"
-        elif row.mark.site != site:
-            states[machine] = f"marked as site {row.mark.site}'s"
-        else:
-            states[machine] = "in maintenance" if row.raw.get("maintenance") else "up"
-    return states
+    by_id = {node.get("uuid"): node for node in listed}
+    return {machine: _state(by_id.get(machine), site) for machine in machines}
+
+
+def _state(node: Json | None, site: str) -> str:
+    if node is None:
+        return GONE
+    try:
+        mark = mark_of(node)
+        if mark is None:
+            return unfit(node) or "up"
+    except (KeyError, TypeError, AttributeError) as error:  # of one node; the others are what they are
+        return f"Ironic lists it in another shape ({type(error).__name__}: {error})"
+    if mark.site != site:
+        return f"marked as site {mark.site}'s"
+    return "in maintenance" if node.get("maintenance") else "up"
 
 
 def unoffered(own: Project, machine: str) -> str | None:

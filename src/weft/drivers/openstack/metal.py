@@ -104,7 +104,7 @@ class MetalServers(KindDriver):
             said = "it is there again, and wasn't a moment ago"
             raise UnknownError(f"prove server {resource.name} absent", "Ironic", said)
         now = f"instance {instance_of(node)}" if row else "no instance"
-        return f"its machine is {node['provision_state']}, with {now}; {self.control(call)}"
+        return f"its machine is {node['provision_state']}, with {now}; {alive_conductor(call.own, node)}"
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
         def one(row: Row) -> Row:

@@ -33,7 +33,7 @@ def on_machine(own: Project, machine: str) -> OnHost:
     node = read_node(own, machine)
     if node["provision_state"] == GONE:
         return OnHost(unknown="it is not in Ironic", by="Ironic")
-    alive_conductor(own)
+    alive_conductor(own, node)
     return _seen(node)
 
 
@@ -83,14 +83,17 @@ off by hand."""
 def unfit_machines(own: Project, machines: Collection[str], needs: HostNeeds) -> Mapping[str, str]:
     """Machine -> what an image needs that it lacks."""
     listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
-    reasons = {
-        str(node["uuid"]): needs.lacks(
+    reasons = {node["uuid"]: _lacks(node, needs) for node in listed if node.get("uuid") in machines}
+    return {machine: why for machine, why in reasons.items() if why}
+
+
+def _lacks(node: Json, needs: HostNeeds) -> str | None:
+    try:
+        return needs.lacks(
             node.get("traits") or (), str((node.get("properties") or {}).get("cpu_arch") or "")
         )
-        for node in listed
-        if node["uuid"] in machines
-    }
-    return {machine: why for machine, why in reasons.items() if why}
+    except (TypeError, AttributeError) as error:  # of one node; the others are what they are
+        return f"Ironic lists it in another shape ({type(error).__name__}: {error})"
 
 
 def booted(own: Project, servers: Collection[str], since: datetime) -> frozenset[str]:

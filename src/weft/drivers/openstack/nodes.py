@@ -58,13 +58,20 @@ def read_node(own: Project, machine: str) -> Json:
     return dict(answer.body)
 
 
-def alive_conductor(own: Project) -> str:
-    """Which one is: without any, what Ironic says of machines is what it was. Raises `UnknownError`."""
+def alive_conductor(own: Project, node: Json | None = None) -> str:
+    """Which one is: without any, what Ironic says of machines is what it was. Raises `UnknownError`.
+
+    Args:
+        node: it must be one of this node's conductor group: no other one does anything with it.
+    """
     asked = "list Ironic's conductors"
     rows = own.baremetal.listing(asked, "/v1/conductors", "conductors")
-    alive = sorted(str(row.get("hostname")) for row in rows if row.get("alive") is True)
+    group = None if node is None else node.get("conductor_group") or ""
+    able = [row for row in rows if group is None or (row.get("conductor_group") or "") == group]
+    alive = sorted(str(row.get("hostname")) for row in able if row.get("alive") is True)
     if not alive:
-        raise own.baremetal.unseen(asked, "Ironic shows none that is alive")
+        where = f" in the node's conductor group {group}" if group else ""
+        raise own.baremetal.unseen(asked, f"Ironic shows none that is alive{where}")
     return f"conductor {alive[0]} is alive"
 
 

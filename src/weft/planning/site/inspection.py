@@ -6,6 +6,8 @@ What the inspection didn't look at is a difference, too: nobody has seen that it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import AddressValueError, IPv4Address
+from urllib.parse import urlsplit
 
 from weft.model.enrollment import ListedMachine
 from weft.model.fabrictypes import FabricKind
@@ -39,8 +41,10 @@ def inspection_differences(
     return (
         *_adapters(on_fabric, seen.interfaces),
         *_ethernet(others, listed, seen.interfaces, more.parsed_lldp or {}),
+        *_strangers(others, listed, seen.interfaces),
         *_accelerators(node, ids, more.pci_devices),
         *_amounts(listed, seen),
+        *_bmc(site, node, listed, seen),
     )
 
 
@@ -94,6 +98,41 @@ def _ethernet(
             yield from _cable(f"adapter {hca.name}", switch, name, neighbours.get(found.name))
 
 
+def _strangers(
+    hcas: Iterable[Hca], listed: ListedMachine, interfaces: Iterable[SeenInterface]
+) -> Iterator[str]:
+    """Ethernet that nobody has listed: an uplink past the fabrics, or the BMC's interface to its host."""
+    macs, places = {p.mac for p in listed.ports}, set[str]()
+    for hca in hcas:
+        macs |= {hca.mac} if hca.mac else set()
+        places |= {hca.pci}
+    for one in interfaces:
+        mac = (one.mac_address or "").lower()
+        if one.guid is None and mac and mac not in macs and one.pci_address not in places:
+            where = f" at {one.pci_address}" if one.pci_address else ""
+            yield f"interface {one.name} ({mac}){where} is in neither the list nor the site"
+
+
+def _bmc(site: Site, node: Node, listed: ListedMachine, seen: Inventory) -> Iterator[str]:
+    """Another machine's: whoever is asked to switch this one off would switch off that one."""
+    host, found = urlsplit(listed.bmc).hostname or "", _address(seen.bmc_address)
+    if found is not None and (wanted := _address(host)) is not None and found != wanted:
+        yield f"its BMC has address {found}, the list has {wanted}"
+    known = {i.mac for i in site.interfaces if i.device == node.name and str(i.address) == host and i.mac}
+    mac = (seen.bmc_mac or "").lower()
+    if mac and known and mac not in known:
+        yield f"its BMC has MAC address {mac}, the site has {', '.join(sorted(known))}"
+
+
+def _address(text: str | None) -> IPv4Address | None:
+    """None: it is none; the agent says 0.0.0.0 where it found no BMC."""
+    try:
+        found = IPv4Address(text or "")
+    except AddressValueError:
+        return None
+    return None if found.is_unspecified else found
+
+
 def _cable(what: str, switch: str | None, port: str | None, seen: SeenNeighbour | None) -> Iterator[str]:
     if seen is None:
         yield f"{what}: no LLDP neighbour was seen (the agent's LLDP collection and the hook parse-lldp)"
@@ -117,7 +156,9 @@ def _accelerators(node: Node, ids: Mapping[str, str], devices: list[SeenPci] | N
         found, wanted = by_bus.get(one.pci), ids.get(one.type)
         if found is None:
             yield f"accelerator {one.type} at {one.pci} is missing"
-        elif wanted is not None and found.ids != wanted:
+        elif wanted is None:
+            yield f"the device at {one.pci} is {found.ids}: the list has no PCI ids of {one.type} (accelerators)"
+        elif found.ids != wanted:
             yield f"the device at {one.pci} is {found.ids}, {one.type} is {wanted}"
     known, there = {i: t for t, i in ids.items()}, {a.pci for a in node.accelerators}
     for bus, device in sorted(by_bus.items()):
@@ -130,7 +171,7 @@ def _amounts(listed: ListedMachine, seen: Inventory) -> Iterator[str]:
         found = seen.memory.physical_mb if seen.memory else None
         if found is None:
             yield "its memory wasn't inspected"
-        elif found < listed.memory_gib * 1024:
+        elif found // 1024 != listed.memory_gib:
             yield f"it has {found / 1024:.0f} GiB of memory, it should have {listed.memory_gib}"
     if listed.disks is not None and len(seen.disks or ()) != listed.disks:
         told = "its disks weren't inspected" if seen.disks is None else f"it has {len(seen.disks)} disks"
