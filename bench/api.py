@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def rows() -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for pods, goal in PODS:
             with _server(Path(folder) / f"state{pods}", pods) as url:
-                found += answers(url, "a-member", pods, goal)
+                found += answers(url, "a-member", pods, goal, operator="operator")
         return [*found, *idle(Path(folder) / "idle")]
 
 
@@ -51,31 +51,43 @@ def _server(state: Path, pods: int) -> Generator[str]:
         process.wait(60)
 
 
-def answers(url: str, token: str, there: int, goal: float, rounds: int = ROUNDS) -> list[dict[str, Any]]:
-    """p50 and p99 of list (one page) and show, one request after the other on one connection.
+def answers(
+    url: str, token: str, there: int, goal: float, rounds: int = ROUNDS, operator: str = ""
+) -> list[dict[str, Any]]:
+    """p50 and p99 of lists (one page each: the first, one in the middle, by state, by node, of all projects) and of
+    show, one request after the other on one connection.
 
     Args:
         url: address of any weft API; token: of a member of the project whose pods are listed.
         there: number of pods.
         goal: of the 99th percentile, in milliseconds.
+        operator: token of one who may list all projects; none: that isn't measured.
 
     Each alternates with `/healthz` of the same server, which shows the cost of HTTP alone.
     """
     with httpx.Client(base_url=url, headers={"X-Auth-Token": token}, trust_env=False, timeout=60) as client:
         pods = client.get("/v1/pods").raise_for_status().json()["pods"]
-        paths = {
+        middle = _marker(client, there)
+        node = client.get(f"/v1/pods/{pods[0]['name']}").raise_for_status().json()["placed"][0]["node"]
+        paths: dict[str, Callable[[int], str]] = {
             "list": lambda _: "/v1/pods",
+            "list in the middle": lambda _: f"/v1/pods?marker={middle}",
+            "list by state": lambda _: f"/v1/pods?state={pods[0]['state']}",
+            "list by node": lambda _: f"/v1/pods?node={node}",
             "show": lambda i: f"/v1/pods/{pods[i * 37 % len(pods)]['name']}",
             "healthz": lambda _: "/healthz",
         }
+        if operator:
+            paths["list of all projects"] = lambda _: "/v1/pods?all_projects=true"
+        headers = {"list of all projects": {"X-Auth-Token": operator}}
         seconds: dict[str, list[float]] = {name: [] for name in paths}
         for i in range(rounds):
             for name, path in paths.items():
                 began = time.perf_counter()
-                client.get(path(i)).raise_for_status()
+                client.get(path(i), headers=headers.get(name)).raise_for_status()
                 seconds[name].append(time.perf_counter() - began)
     found: list[dict[str, Any]] = []
-    for name in ("list", "show"):
+    for name in (n for n in paths if n != "healthz"):
         what = f"API: {f'list, a page of {len(pods)},' if name == 'list' else name} with {there:,} pods"
         for percent in (50, 99):
             floor = _percentile(seconds["healthz"], percent)
@@ -86,6 +98,15 @@ def answers(url: str, token: str, there: int, goal: float, rounds: int = ROUNDS)
                 made |= {"goal": f"≤ {goal:.0f}", "met": value * 1000 <= goal}
             found.append(made)
     return found
+
+
+def _marker(client: httpx.Client, there: int) -> str:
+    """What the page in the middle of the list begins after."""
+    limit, marker = min(1000, max(1, there // 10)), ""
+    for _ in range(there // 2 // limit):
+        page = client.get("/v1/pods", params={"limit": limit, **({"marker": marker} if marker else {})})
+        marker = page.raise_for_status().json()["next"]
+    return marker
 
 
 def idle(folder: Path) -> list[dict[str, Any]]:

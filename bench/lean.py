@@ -92,9 +92,8 @@ class LeanCloud(FakeCloud):
             self._on_hosts.setdefault(str(thing.fields["host"]), {})[thing.id] = thing
             self._listed = None
             self._boots.append((thing.ready_at, thing.id))
-        elif resource.kind is Kind.NETWORK:
-            segment = thing.fields["segment"]
-            assert isinstance(segment, int)  # the bench's sites have VLANs
+        elif thing.kind is Kind.NETWORK and isinstance(segment := thing.fields["segment"], int):
+            # an overlay of Neutron's own has none
             self._numbers.setdefault(str(thing.fields["physical_network"]), set()).add(segment)
         return thing
 
@@ -125,9 +124,7 @@ class LeanCloud(FakeCloud):
                     self._endings[thing.id] = Ending(
                         Ended.DESTROYED, "destroyed by its host", self.clock.now()
                     )
-                elif thing.kind is Kind.NETWORK:
-                    segment = thing.fields["segment"]
-                    assert isinstance(segment, int)
+                elif thing.kind is Kind.NETWORK and isinstance(segment := thing.fields["segment"], int):
                     self._numbers[str(thing.fields["physical_network"])].discard(segment)
             if not mine:
                 self._of_pod.pop(scope.owner.id, None)

@@ -1,13 +1,14 @@
 """Applying a large site: first upload, then a change of one node, from a folder of YAML and CSV to the active site.
 
-Client, server and PostgreSQL are three processes on the same machine. The rows are for 10,000 nodes;
-`python -m bench.site measure 100000` prints them for any number.
+Client, server and PostgreSQL are three processes on the same machine. The rows are for 10,000 and 100,000 nodes (SITES
+in the environment sets others, separated by commas); `python -m bench.site measure N` prints them for any number.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -20,11 +21,15 @@ import yaml
 
 from bench.row import row
 
-NODES = 10_000
+SITES = tuple(map(int, os.environ.get("SITES", "10000,100000").split(",")))
 _TABLES = ("nodes", "hcas", "accelerators", "links", "switches")
 
 
-def rows(nodes: int = NODES) -> list[dict[str, Any]]:
+def rows() -> list[dict[str, Any]]:
+    return [one for nodes in SITES for one in rows_of(nodes)]
+
+
+def rows_of(nodes: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         write_site(Path(folder), nodes)
         server = subprocess.Popen(

@@ -7,7 +7,9 @@ from typing import Any
 from weft.model.site import Site
 
 
-def regular_site(nodes: int, per_leaf: int = 20, per_block: int = 20, managed: bool = False) -> Site:
+def regular_site(
+    nodes: int, per_leaf: int = 20, per_block: int = 20, managed: bool = False, many: bool = False
+) -> Site:
     """Leaves in blocks with two spines each, all under two core switches; one adapter and eight accelerators per node.
 
     `check_site` takes it up to 254 blocks: 101,600 nodes with 20 leaves of 20 nodes each.
@@ -15,6 +17,7 @@ def regular_site(nodes: int, per_leaf: int = 20, per_block: int = 20, managed: b
     Args:
         per_leaf: nodes of a leaf, at most 37.
         per_block: leaves of a block.
+        many: whether there is room for more than 3,000 pods: most of the P_Keys, and networks of Neutron's own.
         managed: whether there are a subnet manager's node and agent, as `FakeFabric` needs them.
     """
     h100 = [{"type": "h100", "pci": f"0000:{16 + i:02x}:00.0"} for i in range(8)]
@@ -29,16 +32,17 @@ def regular_site(nodes: int, per_leaf: int = 20, per_block: int = 20, managed: b
         hosts.append({"name": "sm1", "role": "subnet-manager", "hcas": [_hca(nodes)]})
         links.append(_link("sm1", 0, 40))
     spines, cables = _upper_levels(len(leaves), per_block)
+    vlans = {"physical_network": "mgmt", "segments": {"first": 1000, "last": 3999}}
     cloud = {
-        "management": {
-            "physical_network": "mgmt",
-            "segments": {"first": 1000, "last": 3999},
-            "addresses": "10.0.0.0/8",
-        },
+        "management": {"addresses": "10.0.0.0/8", **({"type": "self-service"} if many else vlans)},
         "rdma_addresses": "100.64.0.0/10",
         "flavors": {"gpu8": {"accelerators": {"type": "h100", "count": 8}}},
     }
-    fabric = {"physical_network": "ib0", "segments": {"first": 2, "last": 3000}, "manager": manager}
+    fabric = {
+        "physical_network": "ib0",
+        "segments": {"first": 2, "last": 30_000 if many else 3000},
+        "manager": manager,
+    }
     return Site.model_validate(
         {
             "name": "big",

@@ -101,17 +101,20 @@ def metered(made: Bench) -> Meter:
 
 
 @contextmanager
-def bench(folder: Path, nodes: int, boot: float = 0.0, apply: bool = True) -> Generator[Bench]:
+def bench(
+    folder: Path, nodes: int, boot: float = 0.0, apply: bool = True, many: bool = False
+) -> Generator[Bench]:
     """weft with a site of this many nodes on an embedded PostgreSQL that waits for its disk as in production.
 
     Args:
+        many: as of `regular_site`.
         apply: store the site; not for a second process on the same folder.
     """
     with embedded(folder) as url:
         database = Database(url)
         listener = Listener(url)
         try:
-            store, site = Store(database), regular_site(nodes, managed=True)
+            store, site = Store(database), regular_site(nodes, managed=True, many=many)
             cloud = LeanCloud(CLOUD, boot)
             cloud.offers.images.add("ubuntu")
             cloud.offers.hosts.clear()
