@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -58,28 +58,28 @@ ERRORS: list[tuple[WeftError, int]] = [
 ]
 
 
-def raises(error: Exception) -> Callable[..., object]:
-    """What raises it, whatever is asked."""
+def failing(doors: DoorsHouse, error: Exception) -> None:
+    """What the cloud's driver answers when it is asked about an order next."""
 
-    def fail(*_: object) -> object:
+    def fail() -> None:
         raise error
 
-    return fail
+    doors.cloud.meanwhile("facts", fail)
 
 
 @pytest.mark.parametrize(
     ("error", "status"), ERRORS, ids=lambda e: type(e).__name__ if isinstance(e, Exception) else None
 )
 def test_every_error_crosses_the_wire_as_itself(
-    api: Client, doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch, error: WeftError, status: int
+    api: Client, doors: DoorsHouse, error: WeftError, status: int
 ) -> None:
     """Class, sentence and parts of an error are the same on both sides of HTTP, where nothing is hidden."""
-    monkeypatch.setattr(doors.store, "summaries", raises(error))
-    answer = api.get("/v1/pods?all_projects=true", headers=by("operator"))
+    failing(doors, error)
+    answer = api.post("/v1/pods/plan", json=ORDER, headers=by("operator"))
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json()
-    assert (problem["status"], problem["instance"]) == (status, "/v1/pods")
+    assert (problem["status"], problem["instance"]) == (status, "/v1/pods/plan")
     assert problem["title"]
     back = from_problem(status, problem)
     assert type(back) is type(error)
@@ -91,12 +91,12 @@ def test_every_error_crosses_the_wire_as_itself(
 
 
 def test_an_unforeseen_error_tells_only_where_to_look(
-    api: Client, doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    api: Client, doors: DoorsHouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A defect gives a 500 problem with the request id and no inside; the log has the trace."""
-    monkeypatch.setattr(doors.store, "summaries", raises(RuntimeError("password=hunter2")))
+    failing(doors, RuntimeError("password=hunter2"))
     with caplog.at_level(logging.ERROR, "weft.api"):
-        answer = api.get("/v1/pods")
+        answer = api.post("/v1/pods/plan", json=ORDER)
     assert answer.status_code == 500
     assert "hunter2" not in answer.text
     assert answer.json()["request_id"] == answer.headers["x-openstack-request-id"]

@@ -17,12 +17,9 @@ from tests.helpers.waiting import wait_for
 from weft.engine import asking
 from weft.engine.bootkeeper import BootKeeper
 from weft.engine.database import Database
-from weft.engine.held import Held
 from weft.engine.pulse import Pulse
-from weft.engine.reconciler import Reconciler
 from weft.engine.records import PodRecord
 from weft.engine.settings import LoopSettings
-from weft.engine.visitor import Look
 from weft.model.errors import NotYetError
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Outcome, Resource
@@ -259,23 +256,19 @@ def test_a_cloud_that_the_site_no_longer_has_is_not_asked(house: House) -> None:
     assert not house.worker.run_once()
 
 
-def test_a_pod_that_cannot_get_on_is_left_to_its_back_off(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pod_that_cannot_get_on_is_left_to_its_back_off(house: House) -> None:
     """Its server is named by each answer for half a minute; Neutron, say, is overloaded already."""
     boot(house, booting(house))
-    visits = list[str]()
-
-    def fails(self: Reconciler, held: Held) -> Look:
-        visits.append(held.owner.name)
-        return Look(60.0, held.owner.failures + 1)
-
-    monkeypatch.setattr(Reconciler, "visit", fails)
-    boots = keeper(house)
+    house.cloud.plant(Fault.UNREACHABLE, verb="find", times=None)
+    boots, worker = (
+        keeper(house),
+        house.new_worker("w2", replace(house.loop, first_delay=60.0, last_delay=60.0)),
+    )
+    visits = 0
     for _ in range(10):
         boots.look()
-        house.worker.run_once()
-    assert visits == ["train"]
+        visits += worker.run_once()
+    assert visits == 1 and house.store.find_pod("train", None).failures == 1
 
 
 def test_an_answer_that_comes_late_ends_nobody_elses_turn(

@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from tests.engine.house import ORDER, House
-from tests.engine.test_takes import ONE, house, ready, sql, work
+from tests.engine.test_takes import ONE, house, ready, silent_hosts, sql, work
 from tests.helpers.waiting import wait_for
 from weft.engine import worker as worker_module
 from weft.engine.fence import ChangedError
@@ -45,20 +45,9 @@ def working(house: House) -> Generator[Worker]:
 @contextmanager
 def hanging(monkeypatch: pytest.MonkeyPatch, house: House) -> Generator[threading.Event]:
     """All READY pods are due, and the look at `hangs` doesn't come to an end meanwhile. The event: it has begun."""
-    begun, goes_on, visit = threading.Event(), threading.Event(), Reconciler.visit
-
-    def visited(self: Reconciler, held: Held) -> Look:
-        if held.owner.name == "hangs":
-            begun.set()
-            assert goes_on.wait(60)
-        return visit(self, held)
-
-    monkeypatch.setattr(Reconciler, "visit", visited)
-    sql(house, "UPDATE pod SET next_at = now()")
-    try:
+    with silent_hosts(monkeypatch, house, "hangs") as begun:
+        sql(house, "UPDATE pod SET next_at = now()")
         yield begun
-    finally:
-        goes_on.set()
 
 
 def looked_at(house: House, name: str) -> datetime:

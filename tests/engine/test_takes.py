@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 import psycopg
@@ -17,8 +18,8 @@ from weft.engine.fence import LostError
 from weft.engine.held import Held
 from weft.engine.records import PodRecord
 from weft.engine.takes import Seen, take_looks, take_work
-from weft.engine.visitor import Look
 from weft.model.pod import PodState
+from weft.ports.occupants import OnHost
 
 ONE = ORDER.nodes.model_copy(update={"count": 1})
 
@@ -138,6 +139,25 @@ def test_what_was_noted_is_written_with_the_next_statement_or_not_at_all(house: 
     assert sql(house, "SELECT held_until > now() FROM pod") == [(True,)]
 
 
+@contextmanager
+def silent_hosts(monkeypatch: pytest.MonkeyPatch, house: House, pod: str) -> Generator[threading.Event]:
+    """The cloud doesn't answer who is on the pod's hosts. The event: it was asked."""
+    begun, goes_on, answer = threading.Event(), threading.Event(), house.cloud.on_hosts
+    silent = set(house.store.find_pod(pod, None).held)
+
+    def asked(hosts: Collection[str]) -> Mapping[str, OnHost]:
+        if silent.intersection(hosts):
+            begun.set()
+            assert goes_on.wait(60)
+        return answer(hosts)
+
+    monkeypatch.setattr(house.cloud, "on_hosts", asked)
+    try:
+        yield begun
+    finally:
+        goes_on.set()
+
+
 def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,32 +166,22 @@ def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
     monkeypatch.setattr(lane_module, "SLOW", 3600.0)
     monkeypatch.setattr(worker_module, "LONGEST_SLEEP", 0.05)  # nothing else is due, and nobody wakes it
     slow = house.new_worker("slow", replace(house.loop, pods_at_once=1))
-    hangs, goes_on = threading.Event(), threading.Event()
-    visit = slow._reconciler.visit  # pyright: ignore[reportPrivateUsage]
-
-    def hanging(held: Held) -> Look:
-        if held.owner.name == "hangs":
-            hangs.set()
-            assert goes_on.wait(60)
-        return visit(held)
-
-    monkeypatch.setattr(slow._reconciler, "visit", hanging)  # pyright: ignore[reportPrivateUsage]
     slow._work.begin(lambda: slow._work.ended() and None)  # pyright: ignore[reportPrivateUsage]
     house.order(ORDER.model_copy(update={"name": "hangs", "nodes": ONE}))
-    slow._turn()  # pyright: ignore[reportPrivateUsage]
-    assert hangs.wait(60)
-    waits = house.order(ORDER.model_copy(update={"name": "waits", "nodes": ONE}))
-    slow._turn()  # pyright: ignore[reportPrivateUsage]
-    assert slow.busy() == 2 and work(house) == []
-    house.service.release_pod(house.request(), str(waits.id))
-    monkeypatch.setattr(lane_module, "SLOW", 0.0)
-    for _ in range(100):
+    with silent_hosts(monkeypatch, house, "hangs") as hangs:
         slow._turn()  # pyright: ignore[reportPrivateUsage]
-        if house.store.find_pod(str(waits.id), None).state is PodState.RELEASED:
-            break
-    else:
-        raise AssertionError("its release stands behind the other's visit")
-    goes_on.set()
+        assert hangs.wait(60)
+        waits = house.order(ORDER.model_copy(update={"name": "waits", "nodes": ONE}))
+        slow._turn()  # pyright: ignore[reportPrivateUsage]
+        assert slow.busy() == 2 and work(house) == []
+        house.service.release_pod(house.request(), str(waits.id))
+        monkeypatch.setattr(lane_module, "SLOW", 0.0)
+        for _ in range(100):
+            slow._turn()  # pyright: ignore[reportPrivateUsage]
+            if house.store.find_pod(str(waits.id), None).state is PodState.RELEASED:
+                break
+        else:
+            raise AssertionError("its release stands behind the other's visit")
     slow.stop()
     assert slow.busy() == 0
 
