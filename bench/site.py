@@ -173,7 +173,7 @@ def _memory() -> float:
 
 def main(what: str, *words: str) -> int:
     if what == "measure":
-        for found in rows(int(words[0])):
+        for found in rows_of(int(words[0])):
             print(f"{found['name']}: {found['value']:.3g} {found['unit']}", flush=True)
     elif what == "write":
         _write(Path(words[0]), int(words[1]))
