@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import logging
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyeapi
@@ -21,6 +24,7 @@ from weft.drivers.switches.nvue import Nvue as NvueSession
 from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import EVERY, KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.drivers.switches.wanted import removal_for
+from weft.fabricagent.tls import make_certificates
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
@@ -30,7 +34,7 @@ from weft.ports.ledger import NoLedger
 from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
 from weftlab.switches.eapi import Eapi, Port
-from weftlab.switches.front import PARKING, PASSWORD, USER, Front
+from weftlab.switches.front import PARKING, PASSWORD, USER, Faults, Front
 from weftlab.switches.fronts import Fronts
 from weftlab.switches.nvue import Nvue, schema_check
 from weftlab.switches.plan import NAMES, Speaks
@@ -260,26 +264,36 @@ def test_another_change_takes_no_doubt_away(one: One) -> None:
         one.session.read()
 
 
-def test_a_change_that_cannot_have_been_made_leaves_no_doubt(one: One, tmp_path: Path) -> None:
-    """Refused at the door, or failed before it was to be applied: the switch is read as it is."""
-    one.session.read()
-    right = one.fronts.credentials.read_text()
-    api: access.Api = one.session._api  # type: ignore[attr-defined] # pyright: ignore
-    api.close()
-    api._client = None  # pyright: ignore[reportPrivateUsage]
-    before = one.session.read()
-    one.fronts.credentials.write_text(right.replace(PASSWORD, "another"))
+def test_a_change_that_cannot_have_been_made_leaves_no_doubt(one: One) -> None:
+    """Refused at the door: the switch is read as it is."""
+    right, before = one.fronts.credentials.read_text(), one.session.read()
 
     def edit(state: SwitchState) -> Batch:
-        api._client = None  # pyright: ignore[reportPrivateUsage]
+        one.fronts.credentials.write_text(right.replace(PASSWORD, "another"))
         return Batch({VLAN: "weft-name"}, frozenset(), {one.ports[0]: PortEdit(VLAN)})
 
     with pytest.raises(switch.UndoneError, match="access denied") as told:
         one.session.change(edit)
     assert told.value.lands == 0.0
     one.fronts.credentials.write_text(right)
-    api._client = None  # pyright: ignore[reportPrivateUsage]
     assert one.session.read().ports == before.ports
+
+
+def test_a_new_password_and_a_new_authority_count_at_once(one: One, tmp_path: Path) -> None:
+    """They are changed while weft runs."""
+    one.session.read()
+    right, ca = one.fronts.credentials.read_text(), one.fronts.ca.read_text()
+    one.fronts.credentials.write_text(right.replace(PASSWORD, "another"))
+    with pytest.raises(UnknownError, match="access denied"):
+        one.session.read()
+    one.fronts.credentials.write_text(right)
+    one.session.read()
+    make_certificates(tmp_path / "other", {"switches": ["127.0.0.1"]})
+    one.fronts.ca.write_text((tmp_path / "other" / "ca.pem").read_text())
+    with pytest.raises(UnknownError, match="certificate"):
+        one.session.read()
+    one.fronts.ca.write_text(ca)
+    assert one.untagged(0) is None
 
 
 def test_an_nvue_revision_without_an_answer_before_it_is_applied_leaves_no_doubt(nvue: One) -> None:
@@ -942,3 +956,34 @@ def test_an_edit_says_what_is_there_when_it_is_done() -> None:
     edit = PortEdit(KEEP, frozenset({7}), frozenset({5}))
     assert edit.on(port).tagged == {6, 7} and edit.done(edit.on(port)) and not edit.done(port)
     assert PortEdit(PARK).done(PortVlans()) and not PortEdit(PARK).done(PortVlans(11))
+
+
+def test_the_password_is_in_no_log_and_no_error(one: One, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever goes wrong, and with all that libraries log."""
+    caplog.set_level(logging.DEBUG)
+    spec, wanted = ordered(one, 0)
+    said = [repr(one.session.__dict__), repr(access.credentials_for("leaf1", str(one.fronts.credentials)))]
+
+    def noted(change: Callable[[], object]) -> None:
+        try:
+            said.append(repr(change()))
+        except OutsideError as error:
+            said.extend(traceback.format_exception(error))
+
+    right = one.fronts.credentials.read_text()
+    for fault in ({"refuse_save": True}, {"late": "."}, {"mute": "POST|PATCH"}, {"down": True}, {}):
+        one.front.faults = Faults(**fault)  # type: ignore[arg-type]
+        noted(lambda: one.fabric.create(scope(), [wanted], {}))
+        noted(lambda: one.fabric.snapshot().__dict__)
+        noted(lambda: one.fabric.delete(scope(), [wanted], {}))
+    for wrong in (
+        right.replace(PASSWORD, f"not-{PASSWORD}"),
+        right.replace("password", "passwort"),
+        f"{right}]",
+    ):
+        one.fronts.credentials.write_text(wrong)
+        noted(one.session.read)
+    told = "\n".join((*said, caplog.text))
+    assert "no answer" in told and "access denied" in told and "can't be read" in told
+    basic = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    assert PASSWORD not in told and basic not in told

@@ -11,6 +11,7 @@ import math
 import os
 import ssl
 import stat
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,9 @@ USER_VARIABLE, PASSWORD_VARIABLE = "WEFT_SWITCH_USER", "WEFT_SWITCH_PASSWORD"
 
 class UnheardError(UnknownError):
     """The switch hasn't taken a request: no connection came to be, or weft's credentials were refused."""
+
+
+Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +78,9 @@ class Api:
     statuses is up to the caller.
 
     Args:
-        credentials: called when they are first needed.
-        ca: PEM file; None: the system's authorities.
+        credentials: called when they are first needed, and when their file is another one than it was.
+        ca: PEM file, which is read again if it has changed; None: the system's authorities.
+        file: the credentials', if they are in one.
         timeout: seconds for a whole answer.
     """
 
@@ -85,24 +90,34 @@ class Api:
         url: str,
         credentials: Callable[[], Credentials],
         ca: str | None,
+        file: str | None = None,
         timeout: float = ANSWER_SECONDS,
     ) -> None:
         self._switch, self.url, self._timeout = switch, url.rstrip("/"), timeout
-        self._credentials, self._ca = credentials, ca
+        self._credentials, self._ca, self._file = credentials, ca, file
+        self._lock = threading.Lock()
         self._client: httpx.Client | None = None
+        self._stamps: Stamps = ()
 
     def _opened(self) -> httpx.Client:
-        if self._client is None:
-            mine = self._credentials()
-            self._client = httpx.Client(
-                base_url=self.url,
-                auth=(mine.user, mine.password),
-                verify=ssl.create_default_context(cafile=self._ca),
-                timeout=httpx.Timeout(self._timeout, connect=CONNECT_SECONDS),
-                trust_env=False,
-                follow_redirects=False,
+        """With the password and authorities of now. One that others use still ends with their requests."""
+        with self._lock:
+            stamps = (_stamp(self._file), _stamp(self._ca))
+            away = any(
+                f is not None and s is None for f, s in zip((self._file, self._ca), stamps, strict=True)
             )
-        return self._client
+            if self._client is None or (stamps != self._stamps and not away):
+                mine = self._credentials()
+                self._client = httpx.Client(
+                    base_url=self.url,
+                    auth=(mine.user, mine.password),
+                    verify=ssl.create_default_context(cafile=self._ca),
+                    timeout=httpx.Timeout(self._timeout, connect=CONNECT_SECONDS),
+                    trust_env=False,
+                    follow_redirects=False,
+                )
+                self._stamps = stamps
+            return self._client
 
     def ask(
         self, method: str, path: str, body: object = None, asked: str = "read the configuration"
@@ -149,6 +164,15 @@ class Reply:
     status: int
     body: Any
     date: float
+
+
+def _stamp(file: str | None) -> tuple[int, int, int] | None:
+    """Which version of a file it is; None: there is none, or nobody may look."""
+    try:
+        found = None if file is None else Path(file).stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def _finite(text: str) -> float:

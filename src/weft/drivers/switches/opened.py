@@ -80,5 +80,5 @@ def session_of(
     if access.interface == "ovs":
         database = ({} if databases is None else databases).setdefault(access.url, OvsDatabase(access.url))
         return Ovs(access.name, database, limits, confirm)
-    api = Api(access.name, access.url, lambda: credentials_for(access.name, credentials), ca)
+    api = Api(access.name, access.url, lambda: credentials_for(access.name, credentials), ca, credentials)
     return BY_INTERFACE[access.interface](access.name, api, limits, confirm)
