@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.house import House, nothing_lands
 from weft.app.shown import shown
+from weft.drivers.switches.capabilities import capabilities_of
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.engine.sweep import Sweeper, SweepSettings
@@ -225,3 +226,21 @@ def test_a_change_that_may_land_yet_is_waited_for_by_every_worker(house: Etherne
     signed = released(house, pod)
     assert signed.receipt.clean and signed.receipt.late_until is not None
     assert (pod.plan.segment or 0) not in another.snapshot().ports_in
+
+
+def test_the_audit_names_switches_that_can_not_be_read_back(house: EthernetHouse) -> None:
+    """It finds nothing wrong there, whatever is: it says so each time."""
+    document = house.site.model_dump(mode="json")
+    names = sorted(
+        {h.switch_port.partition("/")[0] for n in house.site.nodes for h in n.hcas if h.switch_port}
+    )
+    generic = {"interface": "generic", "device_type": "netmiko_juniper", "url": "ssh://10.0.1.9"}
+    switches = [{"name": n, "interface": "eos", "url": f"https://{n}"} for n in names[1:]]
+    document["fabrics"]["ib0"]["manager"]["switching"] = {
+        "parking": 4000,
+        "switches": [{"name": names[0], **generic}, *switches],
+    }
+    site = Site.model_validate(document)
+    house.fake.capabilities = capabilities_of(site, "ib0")
+    [said] = [t for t in house.service.audit(house.operator).limits if "can't be read back" in t]
+    assert said.startswith(f"ib0: {names[0]} (netmiko_juniper) can't be read back")

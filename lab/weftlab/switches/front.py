@@ -94,6 +94,8 @@ class Front(ABC):
     """
 
     content_type = "application/json"
+    commits_later = False
+    """Whether a commit goes on after its answer, so that the answer doesn't wait for it."""
 
     def __init__(
         self, plan: SwitchPlan, bridge: Bridge | None, links: frozenset[int], startup: Path | None = None
@@ -289,7 +291,7 @@ def _handler(front: Front) -> type[BaseHTTPRequestHandler]:
             if front.is_mute(request, changed):
                 self.close_connection = True
                 return
-            if changed and front.faults.slow_commit:
+            if changed and front.faults.slow_commit and not front.commits_later:
                 time.sleep(front.faults.slow_commit)
             self._say(answer)
 

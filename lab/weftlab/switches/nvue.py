@@ -24,6 +24,8 @@ Tree = dict[str, Any]
 
 
 class Nvue(Front):
+    commits_later = True
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._revisions: dict[str, dict[str, Any]] = {}
         self._patches: dict[str, list[Tree]] = {}

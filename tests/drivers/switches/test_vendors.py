@@ -961,7 +961,7 @@ def test_an_edit_says_what_is_there_when_it_is_done() -> None:
 def test_the_password_is_in_no_log_and_no_error(one: One, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever goes wrong, and with all that libraries log."""
     caplog.set_level(logging.DEBUG)
-    spec, wanted = ordered(one, 0)
+    _, wanted = ordered(one, 0)
     said = [repr(one.session.__dict__), repr(access.credentials_for("leaf1", str(one.fronts.credentials)))]
 
     def noted(change: Callable[[], object]) -> None:

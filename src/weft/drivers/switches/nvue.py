@@ -48,6 +48,7 @@ class Nvue(Session):
         super().__init__(name, limits, api.url, confirm)
         self._api, self._apply_seconds = api, apply
         self.lands_seconds = DOUBT_SECONDS + apply
+        self._none_coming = float("-inf")
         self._unfinished: dict[
             str, float
         ] = {}  # a revision -> until when the request to apply it may still come
@@ -64,13 +65,18 @@ class Nvue(Session):
         return self._tree_of("applied")
 
     def _coming(self) -> tuple[SwitchState, ...]:
-        """Another process may have begun a revision and have ended before its end was known."""
-        asked = "list the revisions"
+        """Another process may have begun a revision and have ended before its end was known. A listing with none of
+        them counts for a while: what was begun since is waited for as `OutsideError.lands` says.
+        """
+        asked, now = "list the revisions", self._monotonic()
+        if now - self._none_coming < DOUBT_SECONDS:
+            return ()
         found = self._ask("GET", "/revision", None, asked).body
         try:
             going = [r for r, row in found.items() if row["state"] == "apply"]
         except (KeyError, TypeError, AttributeError) as error:
             raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
+        self._none_coming = float("-inf") if going else now
         return tuple(self._tree_of(quote(revision, safe="")) for revision in going)
 
     def _tree_of(self, revision: str) -> SwitchState:

@@ -1,0 +1,45 @@
+"""Every demo, on a lab of its own: it ends well, and says what it must have seen."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weftlab.demo import DEMOS
+
+pytestmark = [
+    pytest.mark.cloud,
+    pytest.mark.nightly(reason="a lab of its own for each, seven minutes for an IPU-POD64"),
+]
+LINES = {
+    "site": {
+        "read back: database, link between switches, network, port, router, security_group, subnet, switch, "
+        "switch port",
+        "content: clean",
+        "VLAN 99: none",
+        "clean: nothing is missing, different, foreign, unknown or left over",
+    }
+}
+"""Demo -> lines that it says."""
+END = "weft demo: the receipt is verified and nothing is left running"
+
+
+@pytest.mark.parametrize("name", DEMOS, ids=lambda name: name or "gpu")
+def test_a_demo_goes_from_nothing_to_its_receipt(name: str, tmp_path: Path) -> None:
+    log = tmp_path / "demo"
+    with log.open("wb") as out:
+        words = [sys.executable, "-m", "weftlab.demo", *filter(None, [name])]
+        process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            code = process.wait(1800)
+        finally:
+            process.terminate()  # it takes its lab down
+            process.wait(300)
+    told = log.read_text()
+    assert code == 0, told[-3000:]
+    lines = told.splitlines()
+    assert LINES.get(name, set()) <= {*lines}, told[-3000:]
+    assert lines[-1].startswith(END), told[-3000:]
