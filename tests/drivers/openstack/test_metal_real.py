@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -15,6 +16,7 @@ import pytest
 
 from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, in_iso, list_of, real_ironic
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
+from tests.helpers.cloudinit import read_by_cloud_init
 from weft.app.enroll import Enroller, read_input
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.enrollment import Enrollment
@@ -29,11 +31,13 @@ pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
 IMAGE = "http://127.0.0.1/image"
 """Ironic asks Glance for an id, and nobody for a URL."""
+PART = "99999999-2222-3333-4444-555555555555"
+"""A kernel, or a ramdisk."""
 IMAGES: dict[str, tuple[dict[str, str], str]] = {
     "whole": ({}, "whole-disk"),
     "root": ({"img_type": "partition"}, "partition"),
-    "booted": ({"kernel_id": "k", "ramdisk_id": "r"}, "partition"),
-    "told": ({"img_type": "whole-disk", "kernel_id": "k", "ramdisk_id": "r"}, "whole-disk"),
+    "booted": ({"kernel_id": PART, "ramdisk_id": PART}, "partition"),
+    "told": ({"img_type": "whole-disk", "kernel_id": PART, "ramdisk_id": PART}, "whole-disk"),
 }
 """Image -> its properties, and what Ironic takes it for."""
 THEIRS = "77777777-0000-4000-8000-000000000000"
@@ -46,6 +50,7 @@ class Rig:
     facts: OpenStackFacts
     machine: Resource
     server: Resource
+    cloud: TinyCloud
 
     def take(self) -> None:
         outcome = self.driver.create(SCOPE, [self.machine], {})[self.machine.key]
@@ -137,7 +142,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
             ports=(),
         )
         server = Resource(key="server/bm01", name="weft-00000000-server-bm01", where="lab", spec=spec)
-        yield Rig(ironic, driver, facts, machine, server)
+        yield Rig(ironic, driver, facts, machine, server, cloud)
         driver.close()
         sessions.close()
 
@@ -169,6 +174,63 @@ def test_from_a_free_machine_to_a_server_and_back(rig: Rig) -> None:
     rig.leave(server)
     assert list(rig.ironic.disk.iterdir()) == []
     assert rig.node["extra"] == {}
+
+
+PORTS = {
+    "port/bm01/management": ("m", "02:00:00:00:b0:01", "10.60.0.7"),
+    "port/bm01/mlx5_0": ("r", "00:02:c9:50:00:01", "10.64.0.9"),
+}
+"""Key -> network, MAC address and address of a port of the machine."""
+SUBNETS: dict[str, tuple[int, bool, str]] = {
+    "m": (1500, True, "10.60.0.0/24"),
+    "r": (2044, False, "10.64.0.0/22"),
+}
+IPOIB = "80:00:00:28:fe:80:00:00:00:00:00:00:00:02:c9:03:00:50:00:01"
+
+
+def neutron(cloud: TinyCloud) -> dict[str, str]:
+    """Its networks with DHCP and without, and the server's ports. Returns key -> id."""
+    cloud.things["networks"] = [{"id": name, "mtu": mtu} for name, (mtu, _, _) in SUBNETS.items()]
+    cloud.things["subnets"] = [
+        {
+            "id": name,
+            "ip_version": 4,
+            "enable_dhcp": dhcp,
+            "cidr": cidr,
+            "gateway_ip": None,
+            "host_routes": [],
+            "dns_nameservers": [],
+        }
+        for name, (_, dhcp, cidr) in SUBNETS.items()
+    ]
+    cloud.things["ports"] = [
+        {
+            "id": str(uuid5(NAMESPACE_DNS, key)),
+            "network_id": network,
+            "mac_address": mac,
+            "fixed_ips": [{"subnet_id": network, "ip_address": address}],
+        }
+        for key, (network, mac, address) in PORTS.items()
+    ]
+    return {key: str(uuid5(NAMESPACE_DNS, key)) for key in PORTS}
+
+
+def test_cloud_init_reads_the_servers_addresses_out_of_the_drive_that_ironic_made(
+    rig: Rig, tmp_path: Path
+) -> None:
+    ids = neutron(rig.cloud)
+    spec = rig.server.spec.model_copy(update={"ports": tuple(PORTS)})
+    rig.take()
+    one = rig.server.model_copy(update={"spec": spec})
+    made = rig.driver.create(SCOPE, [one], ids)[rig.server.key]
+    assert made.id is not None, made.error
+    rig.ironic.await_state("active")
+    text = in_iso(rig.ironic.disk / "config-drive", "/openstack/latest/network_data.json")
+    read = read_by_cloud_init(json.loads(text), {"eno1": "02:00:00:00:b0:01", "ib0": IPOIB}, tmp_path)
+    assert "DHCP=ipv4" in read.files["eno1"]
+    assert (read.interfaces["ib0"]["type"], read.interfaces["ib0"]["mtu"]) == ("infiniband", 2044)
+    assert "Address=10.64.0.9/22" in read.files["ib0"] and "DHCP=no" in read.files["ib0"]
+    rig.leave(made.id)
 
 
 def test_an_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) -> None:
@@ -236,6 +298,8 @@ class WithGlance(TinyCloud):
     """Its images are also where Ironic looks for them."""
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        if path == f"/image/images/{PART}":
+            return Reply(200, {"id": PART, "name": "part", "status": "active"})
         if not path.startswith("/glance"):
             return TinyCloud.answer(self, method, path, query, seer, body)
         if "images" not in path:
