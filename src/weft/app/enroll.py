@@ -203,6 +203,10 @@ class Enroller:
             ironic.move(machine, verb)
             self._asked.add((machine, verb))
             self._tell(node.name, verb)
+            if verb == "provide":
+                self._say(
+                    f"{node.name} is being cleaned: weft must serve meanwhile, or it can't be proved later"
+                )
         made = tuple(self._made[node.name])
         going = verb is not None or waits or state in _GOING
         return Inspected(machine=node.name, state=state, made=made, differences=tuple(differences)), going

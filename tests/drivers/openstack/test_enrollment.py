@@ -120,6 +120,14 @@ def test_a_machine_that_was_taken_out_with_a_pods_mark_stays_out(rig: Rig) -> No
     assert state == "manageable" and "it carries a pod's mark" in told and not changes(rig)
 
 
+def test_who_enrolls_is_told_that_weft_must_watch_the_cleaning(rig: Rig) -> None:
+    told: list[str] = []
+    given = read_input(rig.layout.site_path, rig.list)
+    Enroller(given, rig.enrollment, False, False, told.append).run(60.0, lambda _: None)
+    assert [line for line in told if line == "bm01: provide"]
+    assert any("weft must serve meanwhile" in line for line in told if line.startswith("bm01 "))
+
+
 def test_another_board_lacks_its_port_and_has_one_that_nobody_knows(rig: Rig) -> None:
     rig.found["inventory"]["interfaces"][0].update(mac_address="02:00:00:00:b0:99")
     state, told = rig.only(rig.enroll())
