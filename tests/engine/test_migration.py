@@ -125,7 +125,8 @@ def test_rows_beyond_the_bounds_are_taken_over(database: Database, database_url:
         assert found["plain"].placed == pods["plain"].placed
         used = store.capacity().used.management_cidrs["lab"]
         assert used == {pods[n].plan.allotment.management_cidr for n in ("far", "long", "plain")}
-        homes = {row["name"]: (row["fabric"], row["cloud"]) for row in store.homes()}
+        with taken_over.statement() as tx:
+            homes = {row["name"]: (row["fabric"], row["cloud"]) for row in store.homes(tx)}
         assert homes == dict.fromkeys(pods, ("ib0", "lab"))
     finally:
         taken_over.close()

@@ -245,7 +245,7 @@ def test_a_defect_that_one_order_meets_keeps_nobody_waiting(house: House) -> Non
                 raise ZeroDivisionError("odd")
             return super()._try(run, chosen, seen)
 
-    Odd(house.store, house.keeper.world, house.keeper.site).run()
+    Odd(house.store, house.keeper.world).run()
     assert look(house, fine).state is PodState.PLACED
     assert "defect in weft (ZeroDivisionError)" in look(house, odd).reason
 
