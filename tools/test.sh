@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every test but those of the night, in five parts; says what it is doing. All parts run, also after one has failed.
-# `test.sh nightly`: those too.
+# `test.sh nightly`: those too. WEFT_TESTS_SLOWEST: how many of the slowest tests of each part are listed.
 # The labs start and their tests run while the other parts do: they wait for services, the others compute.
 # The labs are taken down at the end, whatever happens.
 set -uo pipefail
@@ -31,7 +31,7 @@ part() {
     shift
     local code=0 TIMEFORMAT="== %0R s, processor %0U + %0S s
 "
-    time .venv/bin/python -m pytest -q --durations=5 "$@" || code=1
+    time .venv/bin/python -m pytest -q --durations=${WEFT_TESTS_SLOWEST:-5} "$@" || code=1
     return $code
 }
 on_a_lab() { # NAME "FIRST PORT, LAST PORT" "WHAT IT IS STARTED WITH" TITLE TESTS…
