@@ -26,11 +26,11 @@ InUse = Callable[[], Collection[str]]
 """Nodes that pods hold."""
 
 
-def _frames(site: Site, fabric: str, in_use: InUse) -> Prober | None:
+def _frames(site: Site, fabric: str, in_use: InUse, ledger: Ledger) -> Prober | None:
     from weft.drivers.probes import FrameProber
 
     traffic = site.fabrics[fabric].traffic
-    return None if traffic is None else FrameProber(site, fabric, traffic, in_use=in_use)
+    return None if traffic is None else FrameProber(site, fabric, traffic, in_use=in_use, ledger=ledger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class FabricDriverRow:
 
     open: Callable[[Site, str, Ledger], FabricDriver | None]
     capabilities: Callable[[Site, str], Capabilities]
-    prober: Callable[[Site, str, InUse], Prober | None] = _frames
+    prober: Callable[[Site, str, InUse, Ledger], Prober | None] = _frames
 
 
 FabricDrivers = Mapping[str, FabricDriverRow]
@@ -103,11 +103,18 @@ def open_fabrics(
 
 
 def open_probers(
-    site: Site, in_use: InUse = frozenset, drivers: FabricDrivers = FABRIC_DRIVERS
+    site: Site,
+    ledger: Callable[[str], Ledger],
+    in_use: InUse = frozenset,
+    drivers: FabricDrivers = FABRIC_DRIVERS,
 ) -> dict[str, Prober]:
-    """Fabric -> who tries what is sent on it, where the site has agents for that. Opens no connection."""
+    """Fabric -> who tries what is sent on it, where the site has agents for that. Opens no connection.
+
+    Args:
+        ledger: fabric -> weft's own records of its segments.
+    """
     opened = {
-        name: drivers[fabric.manager.driver].prober(site, name, in_use)
+        name: drivers[fabric.manager.driver].prober(site, name, in_use, ledger(name))
         for name, fabric in site.fabrics.items()
     }
     return {name: prober for name, prober in opened.items() if prober is not None}

@@ -36,7 +36,7 @@ def check_live(site: Site, drivers: FabricDrivers = FABRIC_DRIVERS) -> LiveCheck
         opened = open_fabrics(site, lambda _: NoLedger(), drivers)
         for driver in opened.values():
             stack.enter_context(closing(driver))
-        probers = open_probers(site, drivers=drivers)
+        probers = open_probers(site, lambda _: NoLedger(), drivers=drivers)
         for prober in probers.values():
             stack.enter_context(closing(prober))
         for name, driver in sorted(opened.items()):

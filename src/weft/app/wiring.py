@@ -67,7 +67,11 @@ def build_world(
         name: Sessions(profile_of(site, name, profile), cleaning=Demands.of(cloud), cleanings=cleanings(name))
         for name, cloud in site.clouds.items()
     }
-    fabrics = open_fabrics(site, lambda name: ledger(name, site.fabrics[name].words))
+
+    def records(name: str) -> Ledger:
+        return ledger(name, site.fabrics[name].words)
+
+    fabrics = open_fabrics(site, records)
     bare = {name: machines_of(site, name) for name in site.clouds}
     clouds = {
         name: OpenStackDriver(name, own, keys, machines=bool(bare[name]), storage=site.clouds[name].storage)
@@ -88,7 +92,7 @@ def build_world(
             for name, own in sessions.items()
         },
         machines=machines,
-        probers=open_probers(site, in_use),
+        probers=open_probers(site, records, in_use),
     )
 
 

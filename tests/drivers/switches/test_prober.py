@@ -80,7 +80,7 @@ class Probed:
                 "policy": policy,
             }
         )
-        self.prober = FrameProber(rig.site, FABRIC, traffic, list(self.agents.values()))
+        self.prober = FrameProber(rig.site, FABRIC, traffic, list(self.agents.values()), ledger=rig.records)
 
     @staticmethod
     def _agent(rig: RealSwitches, name: str, nodes: list[str]) -> Agent:
@@ -127,6 +127,7 @@ def test_members_hear_and_ping_each_other_and_nobody_else(rig: RealSwitches) -> 
     assert found.looked_at == {
         f"adapters of {FABRIC} that hear each other": 4,
         f"others of {FABRIC} that hear none of them": 5,
+        f"other VLANs of {FABRIC} whose tags get none of them in": 1,
         f"pings on {FABRIC} without an answer": 0,
     }
     found = probed.prober.check(other, {})
@@ -148,6 +149,7 @@ def test_after_a_release_nobody_hears_anybody(rig: RealSwitches) -> None:
     [item] = after.items
     assert (item.result, item.plane, untried, item.unread) == ("clean", "frames", (), ())
     assert item.subject == "3 former members of VLAN 257, 6 others"
+    assert item.seen.endswith("other VLANs whose tags they forged and got into none: 1")
 
 
 def test_a_port_that_somebody_else_puts_in_is_heard(rig: RealSwitches) -> None:
@@ -162,6 +164,25 @@ def test_a_port_that_somebody_else_puts_in_is_heard(rig: RealSwitches) -> None:
     assert "host4/mlx5_0 hears host1/mlx5_0, host2/mlx5_0, host5/mlx5_0" in text
     assert "host1/mlx5_0 hears host4/mlx5_0, and only one of them is in VLAN 257" in text
     rig.remove(rig.port("host4"), FIRST)
+
+
+def test_a_forged_tag_that_gets_a_member_into_another_pods_vlan_is_heard(rig: RealSwitches) -> None:
+    """In it, and only with that tag; after a release too."""
+    probed = Probed(rig)
+    one = made(rig, 1, FIRST, MEMBERS)
+    made(rig, 2, SECOND, ("host3", "host6"))
+    settled(rig, ("host1", "host5"), ("host3", "host6"))
+    assert probed.prober.check(one, {}).problems == ()
+    rig.tag(rig.port("host1"), SECOND)
+    settled(rig, ("host1", "host5"), ("host3", "host6"))
+    text = render(probed.prober.check(one, {}).problems)
+    for listener in ("host3", "host6"):
+        assert f"{listener}/mlx5_0 hears host1/mlx5_0, and only one of them is in VLAN 257" in text
+    assert rig.driver.delete(scope(1), [vlan(FIRST, sorted(one.ports))], {})["partition"].error is None
+    rig.tag(rig.port("host1"), SECOND)
+    [item] = probed.prober.clean(one)[0].items
+    assert item.result == "not clean" and "host3/mlx5_0 hears host1/mlx5_0" in item.seen, item
+    rig.remove(rig.port("host1"), SECOND)
 
 
 def test_a_member_that_is_cut_off_is_not_heard(rig: RealSwitches) -> None:

@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from weft.drivers.probes.client import Agent
+from weft.drivers.probes.forging import tags_of
 from weft.drivers.probes.rounds import End, Round
 from weft.model.errors import OutsideError, WeftError
-from weft.model.fabric import Membership
-from weft.model.fabrictypes import Mode
 from weft.model.probeapi import MOST_ASKED, EndResult, RoundEnd, RoundQuery, Sought
 from weft.model.resources import SegmentSpec
 
@@ -38,11 +37,14 @@ class Asker:
         inside: Sequence[End],
         others: Sequence[End],
         apart: Sequence[End],
+        forged: Sequence[SegmentSpec] = (),
     ) -> Round:
-        """Args: addresses: port -> address; inside: members with an agent; apart: those without, to be asked for."""
+        """Args: addresses: port -> address; inside: members with an agent; apart: those without, to be asked for;
+        forged: other VLANs whose tags members forge."""
         ends = (*inside, *others)
         marks = {e.port: secrets.token_hex(8) for e in ends}
-        told, unknown = self._ask(_wanted(segment, addresses, inside, others, apart, marks), ends)
+        tags = {e.port: tags_of(e.port, segment, forged) for e in ends}
+        told, unknown = self._ask(_wanted(tags, addresses, inside, others, apart, marks), ends)
         senders = {mark: port for port, mark in marks.items()} | {e.address: e.port for e in apart}
         heard = {
             e.port: frozenset(senders[m] for m in (*r.heard, *r.found) if m in senders)
@@ -60,6 +62,7 @@ class Asker:
             {p: frozenset(r.asked) for p, r in results.items() if r.asked},
             {p: frozenset(r.echoed) for p, r in results.items()},
             unknown,
+            tuple(forged),
         )
 
     def _ask(
@@ -91,7 +94,7 @@ class Asker:
 
 
 def _wanted(
-    segment: SegmentSpec,
+    tags: Mapping[str, tuple[tuple[int, ...], ...]],
     addresses: Mapping[str, str],
     inside: Sequence[End],
     others: Sequence[End],
@@ -99,7 +102,6 @@ def _wanted(
     marks: Mapping[str, str],
 ) -> Mapping[str, list[RoundEnd]]:
     """Agent -> its ends."""
-    members = {m.port: m for m in segment.members}
     asked = [(e.port, addresses[e.port]) for e in inside if e.port in addresses]
     sought = tuple(Sought(address=e.address, mac=e.mac.lower()) for e in apart)
     asking = {e.port for e in (*inside[: ASKING // 2], *inside[-ASKING // 2 :])}
@@ -110,19 +112,12 @@ def _wanted(
             pci=end.pci,
             mac=end.mac.lower() or None,
             mark=marks[end.port],
-            tags=_tags(members.get(end.port), segment.number),
+            tags=tags[end.port],
             asked=_after(asked, end.port) if end.port in addresses else (),
             sought=sought if end.port in asking else (),
         )
         wanted.setdefault(end.agent, []).append(one)
     return wanted
-
-
-def _tags(member: Membership | None, number: int) -> tuple[tuple[int, ...], ...]:
-    """What an end sends: a member of a trunk its own tag; others whatever might get in."""
-    if member is not None and member.mode is Mode.TRUNK:
-        return ((number,),)
-    return ((), (number,), (0, number))
 
 
 def _after(asked: Sequence[tuple[str, str]], port: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 
 from weft.drivers.probes.asking import Asker, without_agent
 from weft.drivers.probes.client import Agent, HttpProbeAgent
+from weft.drivers.probes.forging import ambiguous, forged, leaf, listeners_first
 from weft.drivers.probes.rounds import MOST_GROUPS, MOST_MEMBERS, OTHERS, End, Round, parts
 from weft.drivers.wire.agents import certificate_problems
 from weft.model.errors import WeftError
@@ -25,6 +26,7 @@ from weft.model.probeapi import MOST_ASKED
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import SegmentSpec
 from weft.model.site import Site, Traffic
+from weft.ports.ledger import Ledger, NoLedger
 from weft.ports.prober import Tried
 
 PLANE = "frames"
@@ -35,6 +37,7 @@ class FrameProber:
 
     Args:
         in_use: names of nodes that pods hold: their adapters are others' neighbours only where there are no free ones.
+        ledger: the fabric's segments, some of whose tags members forge.
     """
 
     def __init__(
@@ -44,8 +47,10 @@ class FrameProber:
         traffic: Traffic,
         agents: Sequence[Agent] | None = None,
         in_use: Callable[[], Collection[str]] = frozenset,
+        ledger: Ledger | None = None,
     ) -> None:
         self._site, self._fabric, self._traffic, self._in_use = site, fabric, traffic, in_use
+        self._ledger = ledger or NoLedger()
         made = [HttpProbeAgent(a, traffic) for a in traffic.agents] if agents is None else agents
         self._agents: Mapping[str, Agent] = {a.name: a for a in made}
         self._asker = Asker(self._agents, traffic.seconds, site.fabrics[fabric].network_mtu or 84)
@@ -108,6 +113,8 @@ class FrameProber:
             looked[f"adapters of {self._fabric} that hear each other"] = len(seen.known)
         if seen.known and seen.listening:
             looked[f"others of {self._fabric} that hear none of them"] = len(seen.listening)
+        if seen.kept_out:
+            looked[f"other VLANs of {self._fabric} whose tags get none of them in"] = len(seen.kept_out)
         if seen.answering:
             looked[f"adapters of {self._fabric} without an agent that answer"] = len(seen.answering)
         return looked
@@ -152,6 +159,8 @@ class FrameProber:
         told = f"each sent, {how}, and none of them was heard by another"
         if modes == {*Mode}:
             told += "; those on shared ports sent only with the tag"
+        if seen.kept_out:  # whose they are is nothing to a tenant
+            told += f"; other VLANs whose tags they forged and got into none: {len(seen.kept_out)}"
         if seen.apart:
             ends += f", {len(seen.apart)} without an agent"
             told += "; those without an agent were asked for by ARP, and answered none"
@@ -186,24 +195,52 @@ class FrameProber:
         together = parts(inside[:most], MOST_MEMBERS) if inside else []
         most = len(together) * MOST_ASKED
         unknown |= {e.name: f"{most} without an agent are asked for at most" for e in found[most:]}
-        strangers = self._strangers(segment, inside) if inside else []
+        strangers, others = self._strangers(segment, inside) if inside else ([], ())
         seen = Round(unknown=unknown)
         for n, part in enumerate(together):
             sought = found[n * MOST_ASKED : (n + 1) * MOST_ASKED]
-            one = self._asker.round(segment, addresses, part, strangers[:OTHERS], sought)
+            one = self._held(segment, addresses, part, strangers, sought, others)
             if again(one):
                 time.sleep(self._traffic.seconds)
-                strangers = [e for e in strangers if e.name not in one.unknown]
-                one = one.again(self._asker.round(segment, addresses, part, strangers[:OTHERS], sought))
+                strangers = listeners_first([e for e in strangers if e.name not in one.unknown], others)
+                one = one.again(self._held(segment, addresses, part, strangers, sought, others))
             seen = seen.and_then(one)
         return seen
 
-    def _strangers(self, segment: SegmentSpec, inside: Sequence[End]) -> list[End]:
-        """Who isn't a member, those first who are to be others: whom no pod has, and who is on members' own leaves."""
-        leaves, in_use = {e.port.partition("/")[0] for e in inside}, self._in_use()
-        rest = [e for p, e in self._ends.items() if p not in segment.ports and e.agent and not e.guest]
+    def _held(
+        self,
+        segment: SegmentSpec,
+        addresses: Mapping[str, str],
+        part: Sequence[End],
+        strangers: Sequence[End],
+        sought: Sequence[End],
+        others: Sequence[SegmentSpec],
+    ) -> Round:
+        """One round. If another VLAN was changed meanwhile, its tag may have become a member's own: one without."""
+        ends = strangers[:OTHERS]
+        one = self._asker.round(segment, addresses, part, ends, sought, others)
+        if not self._unchanged(others):
+            one = self._asker.round(segment, addresses, part, ends, sought)
+        return one
+
+    def _unchanged(self, others: Sequence[SegmentSpec]) -> bool:
+        now = {s.number: s.members for s in self._ledger.wanted().values()} if others else {}
+        return all(now.get(s.number) == s.members for s in others)
+
+    def _strangers(
+        self, segment: SegmentSpec, inside: Sequence[End]
+    ) -> tuple[list[End], tuple[SegmentSpec, ...]]:
+        """Who isn't a member, and VLANs whose tags are forged. First some of these VLANs, then whom no pod has, and
+        who is on members' own leaves."""
+        leaves, in_use = {leaf(e.port) for e in inside}, self._in_use()
+        settled, recorded = self._ledger.wanted(settled=True), self._ledger.wanted()
+        barred = segment.ports | ambiguous(segment, recorded.values())
+        rest = [e for p, e in self._ends.items() if p not in barred and e.agent and not e.guest]
         random.shuffle(rest)
-        return sorted(rest, key=lambda e: (e.node in in_use, e.port.partition("/")[0] not in leaves))
+        rest.sort(key=lambda e: (e.node in in_use, leaf(e.port) not in leaves))
+        exact = [s for mark, s in settled.items() if recorded.get(mark) == s]
+        others = forged(segment, exact, rest)
+        return listeners_first(rest, others), others
 
     # -- what it means ---------------------------------------------------------------------------------------------
 

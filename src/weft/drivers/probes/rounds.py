@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from weft.model.probeapi import MOST_ENDS
+from weft.model.resources import SegmentSpec
 from weft.model.site import Hca, IpuMachine, Node, ProbeAgent
 
 OTHERS = 8
@@ -67,6 +68,7 @@ class Round:
             the two: nobody can make up a mark.
         asked, echoed: port -> addresses that it pinged, and that answered.
         unknown: name of an end -> why its silence means nothing.
+        forged: other VLANs whose tags members sent, unless they are in them.
     """
 
     members: tuple[End, ...] = ()
@@ -76,6 +78,13 @@ class Round:
     asked: Ports = field(default_factory=dict[str, frozenset[str]])
     echoed: Ports = field(default_factory=dict[str, frozenset[str]])
     unknown: Mapping[str, str] = field(default_factory=dict[str, str])
+    forged: tuple[SegmentSpec, ...] = ()
+
+    @property
+    def kept_out(self) -> tuple[SegmentSpec, ...]:
+        """Those of them that a known member tried to get into while somebody who is in it listened."""
+        there, known = {e.port for e in self.listening}, {e.port for e in self.known}
+        return tuple(s for s in self.forged if s.ports & there and known - s.ports)
 
     @property
     def known(self) -> tuple[End, ...]:
@@ -140,15 +149,16 @@ class Round:
 
     def and_then(self, other: Round) -> Round:
         """Together with a round of others: whoever is unknown in one is unknown."""
-        return self._with(other, {**self.unknown, **other.unknown})
+        forged = tuple(s for s in other.forged if s in self.forged or not self.members)
+        return self._with(other, {**self.unknown, **other.unknown}, forged)
 
     def again(self, other: Round) -> Round:
         """Together with a second round of the same members: what isn't known then isn't known."""
         there = {e.name for e in (*other.members, *other.others, *other.apart)}
         before = {name: why for name, why in self.unknown.items() if name not in there}
-        return self._with(other, {**before, **other.unknown})
+        return self._with(other, {**before, **other.unknown}, other.forged)
 
-    def _with(self, other: Round, unknown: Mapping[str, str]) -> Round:
+    def _with(self, other: Round, unknown: Mapping[str, str], forged: tuple[SegmentSpec, ...]) -> Round:
         return Round(
             _union(self.members, other.members),
             _union(self.others, other.others),
@@ -157,6 +167,7 @@ class Round:
             _merged(self.asked, other.asked),
             _merged(self.echoed, other.echoed),
             unknown,
+            forged,
         )
 
 

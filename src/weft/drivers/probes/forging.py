@@ -1,0 +1,70 @@
+"""Tags that an end sends: its own pod's, and forged ones of other VLANs in use where somebody listens. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from weft.drivers.probes.rounds import End
+from weft.model.fabrictypes import Mode
+from weft.model.resources import SegmentSpec
+
+MOST_FORGED = 2
+"""VLANs. Each is two sorts of tags more, besides three at most, and an agent takes `weft.model.probeapi.MOST_TAGS`."""
+LISTENERS = 2
+"""Of each such VLAN: half of a round's others at most, so that those of no pod aren't crowded out."""
+
+
+def leaf(port: str) -> str:
+    return port.partition("/")[0]
+
+
+def ambiguous(segment: SegmentSpec, recorded: Collection[SegmentSpec]) -> frozenset[str]:
+    """Ports whose untagged frames a member may hear rightly: of a VLAN that a member's shared port is in too."""
+    shared = [s for s in _others(segment, recorded) if s.ports & segment.ports]
+    return frozenset(m.port for s in shared for m in s.members if m.mode is not Mode.TRUNK)
+
+
+def forged(
+    segment: SegmentSpec, settled: Collection[SegmentSpec], strangers: Sequence[End]
+) -> tuple[SegmentSpec, ...]:
+    """Whose tags are forged: those on members' own leaves first, and only where somebody can listen.
+
+    Args:
+        settled: segments that are on the fabric exactly as they are recorded: of one that is being changed nobody
+            knows who is in it.
+        strangers: who may take part and isn't a member.
+    """
+    there, leaves = {e.port for e in strangers}, {leaf(p) for p in segment.ports}
+    found = [s for s in _others(segment, settled) if s.ports & there and segment.ports - s.ports]
+    return tuple(sorted(found, key=lambda s: (leaves.isdisjoint(map(leaf, s.ports)), s.number))[:MOST_FORGED])
+
+
+def listeners_first(strangers: Sequence[End], others: Sequence[SegmentSpec]) -> list[End]:
+    """Some of each of these VLANs before all others. Of shared ports first: these are their hosts' still."""
+    first: list[End] = []
+    for segment in others:
+        modes = {m.port: m.mode for m in segment.members}
+        its = [e for e in strangers if e.port in modes and e not in first]
+        first += sorted(its, key=lambda e: modes[e.port] is not Mode.TRUNK)[:LISTENERS]
+    return [*first, *(e for e in strangers if e not in first)]
+
+
+def tags_of(port: str, segment: SegmentSpec, others: Sequence[SegmentSpec]) -> tuple[tuple[int, ...], ...]:
+    """What an end sends: a member of a trunk its own tag, others whatever might get in; then what might get a member
+    into another VLAN, and one of another VLAN into this one: its tag, also behind the end's own.
+
+    Args:
+        others: VLANs whose tags are forged; nobody forges one that it is in.
+    """
+    number = segment.number
+    mode = next((m.mode for m in segment.members if m.port == port), None)
+    if mode is None:
+        apart = [s.number for s in others if port in s.ports and not s.ports & segment.ports]
+        return ((), (number,), (0, number), *((own, number) for own in apart))
+    plain = ((number,),) if mode is Mode.TRUNK else ((), (number,), (0, number))
+    numbers = [s.number for s in others if port not in s.ports]
+    return (*plain, *(tags for other in numbers for tags in ((other,), (number, other))))
+
+
+def _others(segment: SegmentSpec, segments: Collection[SegmentSpec]) -> list[SegmentSpec]:
+    return [s for s in segments if s.number != segment.number]

@@ -1,0 +1,137 @@
+"""Whose tags are forged, by whom, and who listens: nobody forges what is its own, or might be by now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.drivers.test_probe_verdicts import (
+    FIRST,
+    FOURTH,
+    NODES,
+    PORT,
+    SECOND,
+    SITE,
+    THIRD,
+    Air,
+    Scripted,
+    end,
+)
+from weft.drivers.probes.forging import MOST_FORGED, ambiguous, forged, listeners_first, tags_of
+from weft.drivers.probes.prober import FrameProber
+from weft.drivers.probes.rounds import End
+from weft.model.fabric import Membership
+from weft.model.fabrictypes import FabricKind, Mode
+from weft.model.mark import Mark
+from weft.model.owner import Owner
+from weft.model.probeapi import MOST_TAGS
+from weft.model.resources import SegmentSpec
+from weft.model.site import ProbeAgent, Traffic
+from weft.ports.ledger import NoLedger
+from weftlab.switches.labsite import FABRIC
+
+TRUNK, ACCESS = Mode.TRUNK, Mode.ACCESS
+
+
+def spec(number: int, *ports: str, mode: Mode = ACCESS) -> SegmentSpec:
+    members = tuple(Membership(port=p, mode=mode) for p in sorted(ports))
+    return SegmentSpec(number=number, fabric_type=FabricKind.ETHERNET, members=members)
+
+
+def ends(*ports: str) -> list[End]:
+    return [End(p, p, p, agent="a") for p in ports]
+
+
+MINE = spec(50, "leaf1/1", "leaf1/2")
+
+
+def test_vlans_on_the_same_leaves_come_first_and_only_where_somebody_listens() -> None:
+    far, near, deaf = spec(51, "leaf9/1"), spec(60, "leaf1/8", "leaf9/2"), spec(52, "leaf1/9")
+    also, strangers = spec(70, "leaf1/7"), ends("leaf9/1", "leaf9/2", "leaf1/7", "leaf1/3")
+    assert forged(MINE, [far, also, deaf, MINE, near], strangers) == (near, also)
+    assert forged(MINE, [far, deaf, near], strangers) == (near, far)
+
+
+def test_an_end_sends_no_more_tags_than_an_agent_takes() -> None:
+    """Those of others alone, and also behind its own."""
+    others = [spec(51 + n, f"leaf2/{n}") for n in range(MOST_FORGED)]
+    tags = tags_of("leaf1/1", MINE, others)
+    assert tags[:3] == ((), (50,), (0, 50)) and {(51,), (50, 51), (52,), (50, 52)} == {*tags[3:]}
+    assert len(tags) <= MOST_TAGS
+    trunk = spec(50, "leaf1/1", mode=TRUNK)
+    assert tags_of("leaf1/1", trunk, others[:1]) == ((50,), (51,), (50, 51))
+
+
+def test_nobody_forges_a_tag_that_it_has() -> None:
+    """A host that pods share, and a stranger of a VLAN that a member's port is in too."""
+    mine, other = spec(50, "leaf1/1", "leaf1/2", mode=TRUNK), spec(51, "leaf1/1", "leaf2/1", mode=TRUNK)
+    assert tags_of("leaf1/1", mine, [other]) == ((50,),)
+    assert (51,) in tags_of("leaf1/2", mine, [other])
+    assert tags_of("leaf2/1", mine, [other]) == ((), (50,), (0, 50))
+    assert tags_of("leaf2/1", MINE, [spec(51, "leaf2/1")]) == ((), (50,), (0, 50), (51, 50))
+
+
+def test_who_is_rightly_heard_by_a_member_is_no_stranger() -> None:
+    shared = spec(51, "leaf1/1", mode=TRUNK)
+    whole = Membership(port="leaf2/5", mode=ACCESS)
+    mixed = shared.model_copy(update={"members": (*shared.members, whole)})
+    assert ambiguous(spec(50, "leaf1/1", mode=TRUNK), [mixed]) == {"leaf2/5"}
+    assert ambiguous(MINE, [spec(52, "leaf2/6")]) == frozenset()
+
+
+def test_a_few_of_each_vlan_listen_before_all_others() -> None:
+    whole = Membership(port="leaf2/1", mode=ACCESS)
+    other = spec(51, "leaf2/2", "leaf2/3", mode=TRUNK)
+    other = other.model_copy(update={"members": (whole, *other.members)})
+    order = listeners_first(ends("leaf1/3", "leaf2/1", "leaf2/2", "leaf2/3"), [other])
+    assert [e.port for e in order] == ["leaf2/2", "leaf2/3", "leaf1/3", "leaf2/1"]
+
+
+# -- while others change
+
+
+class Changing(NoLedger):
+    """Another pod's segment, which has another member after so many readings."""
+
+    def __init__(self, before: SegmentSpec, after: SegmentSpec, readings: int) -> None:
+        self.before, self.after, self.readings = before, after, readings
+
+    def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
+        self.readings -= 1
+        mark = Mark("lab", Owner.pod("00000002-0000-4000-8000-000000000001"), "partition")
+        return {mark: self.before if self.readings >= 0 else self.after}
+
+
+def tried(ledger: NoLedger, in_use: Callable[[], list[str]] = list) -> list[Scripted]:
+    agents = [Scripted(n, Air()) for n in NODES]
+    named = tuple(
+        ProbeAgent(name=a.name, url=f"https://h{i}.example:1", nodes=(a.node,)) for i, a in enumerate(agents)
+    )
+    files = {"ca": "ca.pem", "certificate": "c.pem", "key": "k.pem"}
+    traffic = Traffic.model_validate({"agents": named, "seconds": 0.5, **files})
+    FrameProber(SITE, FABRIC, traffic, agents, in_use, ledger).clean(spec(50, PORT[FIRST], PORT[SECOND]))
+    return agents
+
+
+def sent(agent: Scripted) -> list[set[tuple[int, ...]]]:
+    """Forged tags of each round."""
+    return [
+        {t for e in q.ends if e.adapter == end(agent.node) for t in e.tags if 51 in t} for q in agent.asked
+    ]
+
+
+def test_a_vlan_that_changes_during_the_round_is_left_out_of_another() -> None:
+    """Its tag may have become the member's own meanwhile; what was heard then proves nothing."""
+    before, after = spec(51, PORT[THIRD]), spec(51, PORT[THIRD], PORT[FIRST], mode=TRUNK)
+    both = {(51,), (50, 51)}
+    assert sent(tried(Changing(before, after, 99))[0]) == [both]
+    assert sent(tried(Changing(before, after, 2))[0]) == [both, set()]
+    assert sent(tried(Changing(before, after, 1))[0]) == [set()], "it was being changed already"
+
+
+def test_a_vlans_own_host_listens_though_a_pod_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.drivers.probes.prober.OTHERS", 1)
+    held = spec(51, PORT[THIRD])
+    agents = tried(Changing(held, held, 99), lambda: [THIRD])
+    assert {a.node for a in agents if a.asked} == {FIRST, SECOND, THIRD} and FOURTH in NODES
