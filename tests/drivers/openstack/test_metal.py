@@ -63,6 +63,8 @@ STEPS = {
 
 OWN, KERNEL = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
 """Images: the tenant's, and what is a part of it."""
+STOLEN = "66666666-2222-3333-4444-555555555555"
+"""Another tenant's image, which is shared with weft's project."""
 
 
 @dataclass(frozen=True)
@@ -343,7 +345,93 @@ def test_an_image_says_how_it_is_deployed(
     made = rig.driver.create(SCOPE, [SERVER.model_copy(update={"spec": spec})], IDS)[SERVER.key]
     assert made.error is None, made.error
     info = rig.node["instance_info"]
-    assert {k: v for k, v in info.items() if k not in ("weft", "display_name", "image_source")} == wanted
+    told = ("capabilities", "traits", "root_gb")
+    assert {name: info[name] for name in told if name in info} == wanted
+
+
+LATE = {"kernel_id": STOLEN, "ramdisk_id": STOLEN, "boot_iso_id": STOLEN, "img_type": "partition"}
+"""What a tenant writes into its image after weft has checked it."""
+
+
+@pytest.mark.parametrize(
+    ("image", "interface", "booted"),
+    [
+        ({}, "direct", {"image_source": OWN, "image_type": "whole-disk"}),
+        (
+            {"img_type": "whole-disk", "kernel_id": KERNEL},
+            "direct",
+            {"image_source": OWN, "image_type": "whole-disk"},
+        ),
+        (
+            {"kernel_id": KERNEL, "ramdisk_id": KERNEL},
+            "direct",
+            {"image_source": OWN, "image_type": "partition", "kernel": KERNEL, "ramdisk": KERNEL},
+        ),
+        ({"kernel_id": KERNEL, "ramdisk_id": KERNEL}, "ramdisk", {"kernel": KERNEL, "ramdisk": KERNEL}),
+        ({"boot_iso_id": KERNEL}, "ramdisk", {"boot_iso": KERNEL}),
+    ],
+)
+def test_what_a_tenant_changes_in_its_image_after_it_was_checked_is_not_booted(
+    rig: Rig, image: dict[str, str], interface: str, booted: dict[str, str]
+) -> None:
+    """Ironic reads the properties itself when it deploys, with weft's rights."""
+    row = with_image(rig, interface, image)
+    rig.ironic.asides = [(STEPS["the deployment"], lambda: row.update(LATE))]
+    made = rig.create()
+    assert made.error is None, made.error
+    rig.ironic.deployed(NODE)
+    info = rig.node["instance_info"]
+    given = ("image_source", "image_type", "kernel", "ramdisk", "boot_iso")
+    assert {name: info[name] for name in given if name in info} == booted
+    seen = rig.see(made.id)
+    assert (seen.status, seen.differences, seen.facts["image"]) == (Status.SETTLED, (), OWN), seen.reason
+
+
+def test_a_server_that_boots_what_weft_did_not_check_is_broken(rig: Rig) -> None:
+    with_image(rig, "ramdisk", {"kernel_id": KERNEL, "ramdisk_id": KERNEL})
+    made = rig.create()
+    rig.ironic.deployed(NODE)
+    rig.node["instance_info"]["kernel"] = STOLEN
+    seen = rig.see(made.id)
+    assert (seen.status, seen.reason) == (
+        Status.BROKEN,
+        f"Ironic boots what weft didn't check: kernel {STOLEN}",
+    )
+    assert rig.delete(made.id) is None and rig.node["provision_state"] == "deleting"
+
+
+@pytest.mark.parametrize(
+    "image", [{}, {"kernel_id": KERNEL}, {"img_type": "whole-disk", "ramdisk_id": KERNEL}]
+)
+def test_a_machine_that_boots_a_ramdisk_takes_no_image_without_one(rig: Rig, image: dict[str, str]) -> None:
+    """Ironic would take what the image has by the time that it deploys."""
+    with_image(rig, "ramdisk", image)
+    error = rig.create().error
+    assert isinstance(error, PermanentError) and "no kernel_id and ramdisk_id" in str(error)
+    assert rig.node["instance_uuid"] is None
+
+
+@pytest.mark.parametrize("interface", ["anaconda", "autodetect"])
+def test_an_interface_that_goes_by_an_images_properties_takes_only_images_of_wefts_project(
+    rig: Rig, interface: str
+) -> None:
+    row = with_image(rig, interface, {"kernel_id": KERNEL, "ramdisk_id": KERNEL, "owner": "p2"})
+    error = rig.create().error
+    assert isinstance(error, PermanentError) and f"deploy interface {interface}" in str(error)
+    assert rig.node["instance_uuid"] is None
+    row["owner"] = PROJECT
+    rig.forget_images()
+    assert rig.create().error is None
+
+
+def with_image(rig: Rig, interface: str, image: dict[str, str]) -> dict[str, Any]:
+    """The pod's machine has this deploy interface, and the image these properties. Returns the image."""
+    row = {"id": OWN, "name": "tiny", "status": "active", **image}
+    rig.ironic.things["images"], rig.ironic.readers = [row], {KERNEL: {PROJECT}}
+    rig.take()
+    rig.forget_images()
+    rig.node.update(deploy_interface=interface, properties={"local_gb": "1000"})
+    return row
 
 
 def test_a_partition_for_a_machine_with_an_unknown_disk_is_refused_and_nothing_taken(rig: Rig) -> None:

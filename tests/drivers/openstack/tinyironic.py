@@ -246,10 +246,29 @@ class TinyIronic(TinyCloud):
                 said = f'The requested action "{verb}" can not be performed on node in state {node["provision_state"]}'
                 return Reply(400, {"error_message": said})
             node["provision_state"] = {"active": "deploying", "deleted": "deleting"}[verb]
+            if verb == "active":
+                self._read_image(node)
             return Reply(202)
         state = {"manage": "manageable", "inspect": "manageable", "provide": "available"}[verb]
         node.update(provision_state=state, power_state="power off")
         return Reply(202)
+
+    def _read_image(self, node: dict[str, Any]) -> None:
+        """As `conductor.utils.update_image_type` and `ramdisk._resolve_image_info_from_glance` of ironic 39 do."""
+        info = node["instance_info"]
+        image = next((row for row in self.things["images"] if row["id"] == info.get("image_source")), None)
+        if image is None:
+            return
+        parts = {name: image[f"{name}_id"] for name in ("kernel", "ramdisk") if image.get(f"{name}_id")}
+        if node.get("deploy_interface") == "ramdisk":
+            if info.get("boot_iso") or info.get("kernel"):
+                return
+            iso = image.get("boot_iso_id")
+            info.update({"boot_iso": iso} if iso else parts)
+            info["original_image_source"] = info.pop("image_source")
+        elif not info.get("image_type"):
+            told = image.get("img_type") or ("partition" if parts else "whole-disk")
+            info["image_type"] = told
 
     def deployed(self, node: str) -> None:
         """The deployment has ended well."""

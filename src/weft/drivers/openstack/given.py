@@ -1,8 +1,15 @@
-"""What Ironic is given to deploy: image, boot mode and traits as Nova's driver would write them, and a config drive."""
+"""What Ironic is given to deploy: image, boot mode and traits as Nova's driver would write them, and a config drive.
+
+An image's parts are given with it, as weft has checked them: Ironic would read the image's properties once more when it
+deploys, and their tenant may have changed them by then.
+
+Sources: ironic 39 `common.images`, `common.pxe_utils`, `drivers.modules` (`deploy_utils`, `image_utils`, `ramdisk`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from weft.drivers.openstack.base import Call
 from weft.drivers.openstack.lookups import UUID, Lookups
@@ -18,6 +25,13 @@ PARTS = ("kernel_id", "ramdisk_id", "boot_iso_id", "stage2_id", "ks_template")
 """Properties of an image that are other images, or URLs, which Ironic reads as well."""
 MARK, NAME = "weft", "display_name"
 """Keys in `instance_info`: weft's mark, and the server's name, where Nova's driver has it too."""
+BOOTED = ("image_source", "kernel", "ramdisk", "boot_iso")
+"""The same: what Ironic boots, or writes to the disk."""
+_PROPERTIES = {"kernel": "kernel_id", "ramdisk": "ramdisk_id"}
+CHECKED = "weft_images"
+"""The same: ids of the image and of its parts, as weft has checked them."""
+READING = frozenset({"anaconda", "autodetect"})
+"""Deploy interfaces with which Ironic goes by the image's properties, whatever it was given."""
 
 
 def instance_info(call: Call, resource: Resource, node: Json) -> Json:
@@ -34,10 +48,12 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
         raise PermanentError(
             asked, "the cloud", f"image {spec.image} has {why}", "correct it, or order again"
         )
+    booted = _booted(asked, call.own, image, node)
     info: Json = {
         MARK: call.text(resource.key),
         NAME: resource.name,
-        "image_source": str(image["id"]),
+        CHECKED: [str(image["id"]), *(booted[name] for name in BOOTED[1:] if name in booted)],
+        **booted,
     }
     capabilities: dict[str, str] = {}
     if firmware := image.get("hw_firmware_type"):
@@ -48,9 +64,56 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
         info["capabilities"] = capabilities
     if traits := HostNeeds.of(image, {}).required:
         info["traits"] = sorted(traits)
-    if _is_partition(image) and node.get("deploy_interface") != "ramdisk":
+    if info.get("image_type") == "partition":
         info["root_gb"] = _root_gib(asked, node)
     return info
+
+
+def _booted(asked: str, own: Project, image: Json, node: Json) -> dict[str, str]:
+    """The image, or what of it a ramdisk is made of, in words of `instance_info` that Ironic prefers to properties.
+
+    Local boot makes nothing of kernel and ramdisk, but Ironic would tell by them what kind of image it is.
+    """
+    interface, name = str(node.get("deploy_interface") or ""), image.get("name")
+    if interface in READING and image.get("owner") != own.image.signed_in_project():
+        said = f"its machine's deploy interface {interface} goes by the image's properties, which a tenant may change"
+        then = f"give the machine another, or order an image that weft's project owns instead of {name}"
+        raise PermanentError(asked, "Ironic", said, then)
+    parts = {part: str(image[key]) for part, key in _PROPERTIES.items() if image.get(key)}
+    if interface == "ramdisk" or interface.endswith("-ramdisk"):  # a site's own are named like this
+        if iso := image.get("boot_iso_id"):
+            return {"boot_iso": str(iso)}
+        if len(parts) == len(_PROPERTIES):
+            return parts  # with an image_source, Ironic would take it for a disk's
+        said = (
+            f"its machine boots a ramdisk, and image {name} has no kernel_id and ramdisk_id, nor boot_iso_id"
+        )
+        raise PermanentError(asked, "the cloud", said, "correct it, or order again with another")
+    source = {"image_source": str(image["id"])}
+    if _is_partition(image):
+        return {**source, "image_type": "partition", **parts}
+    return {**source, "image_type": "whole-disk"}
+
+
+def unchecked(info: Json) -> str:
+    """What Ironic boots by now that weft didn't give it; empty: nothing.
+
+    Args:
+        info: a node's `instance_info`.
+    """
+    checked: object = info.get(CHECKED)
+    if not isinstance(checked, list):
+        return ""
+    others = [f"{name} {info[name]}" for name in BOOTED if info.get(name) and info[name] not in checked]
+    return ", ".join(others)
+
+
+def image_of(info: Json) -> object:
+    """Id of the image that was ordered."""
+    checked: object = info.get(CHECKED)
+    return (
+        cast(list[object], checked)[0] if isinstance(checked, list) and checked else info.get("image_source")
+    )
 
 
 def foreign_part(lookups: Lookups, tenant: Project, own: Project, image: Json) -> str:

@@ -23,7 +23,15 @@ from weft.drivers.openstack.console import (
     console_off,
     wait_for_console,
 )
-from weft.drivers.openstack.given import MARK, NAME, config_drive, instance_info, server_spec
+from weft.drivers.openstack.given import (
+    MARK,
+    NAME,
+    config_drive,
+    image_of,
+    instance_info,
+    server_spec,
+    unchecked,
+)
 from weft.drivers.openstack.instances import (
     attached,
     detach,
@@ -132,7 +140,10 @@ class MetalServers(KindDriver):
         return fields
 
     def status(self, row: Row) -> tuple[Status, str]:
-        return progress(row)
+        where, why = progress(row)
+        if where is Status.SETTLED and (other := unchecked(info_of(row.raw))):
+            return Status.BROKEN, f"Ironic boots what weft didn't check: {other}"
+        return where, why
 
     def facts(self, row: Row) -> dict[str, object]:
         node = row.raw
@@ -140,7 +151,7 @@ class MetalServers(KindDriver):
             "host": node["uuid"],
             "status": _status(node) if _is_deployed(node) else str(node["provision_state"]).upper(),
             "task": None if node["provision_state"] in AT_REST else node["provision_state"],
-            "image": info_of(node).get("image_source"),
+            "image": image_of(info_of(node)),
         }
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
