@@ -1,4 +1,4 @@
-"""The loop with thousands of pods: booting all at once, a release among them, and visits to live pods.
+"""The loop with thousands of pods: booting all at once, and a release among them; and what `bench.live` measures.
 
 On the fakes of `bench.lean` with the embedded PostgreSQL; one process, `THREADS` threads. Claims are measured in a
 process of their own, so that its memory is not what the others left behind; so are visits to live pods. In the
@@ -50,10 +50,10 @@ def rows() -> list[dict[str, Any]]:
         bench(Path(folder), int(PODS * 1.1) + 20, BOOT) as made,
     ):
         found = [*_booting(made, _alone(made)), *_memory("")]
-    return [*found, *_apart(looking, LIVE), *(one for pods in CLAIMED for one in _apart(claiming, pods))]
+    return [*found, *(one for pods in CLAIMED for one in apart(claiming, pods))]
 
 
-def _apart(measure: Callable[[int], list[dict[str, Any]]], pods: int) -> list[dict[str, Any]]:
+def apart(measure: Callable[[int], list[dict[str, Any]]], pods: int) -> list[dict[str, Any]]:
     """In a new process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(measure, pods).result()

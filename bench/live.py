@@ -1,0 +1,12 @@
+"""Visits to 10,000 READY pods, and the memory of the worker that makes them; apart from `bench.loop`, since so many
+pods take minutes to become READY. LIVE in the environment sets their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.loop import LIVE, apart, looking
+
+
+def rows() -> list[dict[str, Any]]:
+    return apart(looking, LIVE)
