@@ -32,7 +32,6 @@ from weft.model.fabric import (
     FabricStatus,
     ManagerState,
     ManagerStatus,
-    ObservedFabric,
     Place,
     PortSeen,
     Snapshot,
@@ -41,6 +40,7 @@ from weft.model.fabric import (
 from weft.model.fabrictypes import AnyFabricKind, FabricType, Mode
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
+from weft.model.observedfabric import ObservedFabric
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import (

@@ -14,7 +14,7 @@ from weft.fabricagent import porterrors
 from weft.fabricagent.mad import MadClient, MadStatusError, MadTimeoutError
 from weft.fabricagent.porterrors import WINDOW, History, PortErrorWatch, Seen
 from weft.fabricagent.wire import Wire
-from weft.model.fabric import End, ObservedFabric, ObservedNode
+from weft.model.observedfabric import End, ObservedFabric, ObservedNode
 from weft.planning.fabric.ibnetdiscover import Discovery, HostPort
 
 PORT = (1, 3)

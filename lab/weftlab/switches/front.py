@@ -163,6 +163,10 @@ class Front(ABC):
             return True
         return False
 
+    def takes(self, media: str) -> Answer | None:
+        """What is said to a body of a type that isn't taken; None: it is."""
+        return None
+
     def unauthorised(self) -> Answer:
         return Answer(401, {"message": "Unauthorized"}, {"WWW-Authenticate": 'Basic realm="switch"'})
 
@@ -277,6 +281,9 @@ def _handler(front: Front) -> type[BaseHTTPRequestHandler]:
             raw = self.rfile.read(length)
             if not _signed_in(self.headers.get("Authorization", "")):
                 self._say(front.unauthorised())
+                return
+            if raw and (refusal := front.takes(self.headers.get("Content-Type", ""))) is not None:
+                self._say(refusal)
                 return
             try:
                 body = json.loads(raw) if raw else None

@@ -1,7 +1,9 @@
 """An imitated SONiC switch behind the management framework's RESTCONF: `sonic-vlan`, ports, the copy to start-up.
 
 CONFIG_DB's rules are those of the CLI and the YANG models: a port has one VLAN without a tag; a member's VLAN must
-exist; a VLAN with members isn't deleted; errors are `ietf-restconf:errors` (RFC 8040). Each request is a transaction.
+exist; a VLAN with members isn't deleted. Each request is a transaction. Errors are `ietf-restconf:errors` (RFC 8040) as
+the management framework's `rest/server/error.go` makes them: a constraint that doesn't hold is a status 500 with
+`invalid-value`, an entry that isn't there a 404 of type `application`, a path that nobody has a 404 of type `protocol`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ MODELS = {
 }
 """Table -> the model that it is in, by sonic-buildimage's YANG models."""
 KEYS = {
-    "PORT": ("ifname",),
+    "PORT": ("name",),
     "PORT_QOS_MAP": ("ifname",),
     "DSCP_TO_TC_MAP": ("name",),
     "TC_TO_QUEUE_MAP": ("name",),
@@ -39,8 +41,37 @@ class RuleError(Exception):
     """What the models don't allow."""
 
 
+class UnknownLeafError(Exception):
+    """What isn't in the models."""
+
+
+MEDIA = "application/yang-data+json"
+
+
 class Restconf(Front):
-    content_type = "application/yang-data+json"
+    """Attributes:
+    modern: by the models of today; else by those of 2019, which call each port `ifname`.
+    missing: models that this image's server doesn't have.
+    """
+
+    content_type = MEDIA
+    modern = True
+    missing: frozenset[str] = frozenset()
+
+    @property
+    def _own(self) -> str:
+        """What a port's own row calls it."""
+        return "name" if self.modern else "ifname"
+
+    @property
+    def _member(self) -> str:
+        """What a row that refers to a port calls it."""
+        return "port" if self.modern else "ifname"
+
+    def takes(self, media: str) -> Answer | None:
+        if media == MEDIA:
+            return None
+        return _error(415, "protocol", "invalid-value", "Unsupported content-type")
 
     def factory(self) -> dict[str, Any]:
         """`vlans`: names; `members`: (VLAN, port) -> tagging mode; `tables`: rows of other tables, by their keys."""
@@ -64,24 +95,29 @@ class Restconf(Front):
         return _error(401, "protocol", "access-denied", "Authentication not provided")
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+        _, _, inside = path.removeprefix("/restconf/").partition("/")
+        if inside.partition(":")[0] in self.missing:
+            return _not_found()
         if path == "/restconf/operations/sonic-config-mgmt:copy" and method == "POST":
             return self._copy(body)
         if not path.startswith("/restconf/data/"):
-            return _error(404, "protocol", "invalid-value", "Not found")
+            return _not_found()
         where = path.removeprefix("/restconf/data/").rstrip("/")
         if method == "GET":
             return self._get(where)
         if self.faults.fail_after is not None:
             if self.faults.fail_after <= 0:
                 self.faults.fail_after = None
-                return _error(400, "application", "operation-failed", "Transaction failed")
+                return _error(409, "protocol", "in-use", "Transaction failed. Please try again.")
             self.faults.fail_after -= 1
         candidate = deepcopy(self.running)
         try:
             answer = self._edit(candidate, method, where, body)
             self._check(candidate)
+        except UnknownLeafError as error:
+            return _error(400, "protocol", "invalid-value", f"no leaf {error} in the models")
         except RuleError as error:
-            return _error(400, "application", "invalid-value", str(error))
+            return _error(500, "application", "invalid-value", str(error))
         if answer.status < 300:
             self.take(candidate)
         return answer
@@ -101,22 +137,22 @@ class Restconf(Front):
         ports, lags, mtu = self.plan.by_name(), self.plan.members(), self.reading()["tables"]["PORT"]
         if where == "sonic-port:sonic-port/PORT":
             names = [*(p for p in ports if p.startswith("Ethernet")), *lags.values()]
-            rows = [{"ifname": p, "admin_status": "up", "mtu": 9100, **mtu.get((p,), {})} for p in names]
+            rows = [{self._own: p, "admin_status": "up", "mtu": 9100, **mtu.get((p,), {})} for p in names]
             return Answer(200, {"sonic-port:PORT": {"PORT_LIST": rows}})
         if where == "sonic-portchannel:sonic-portchannel/PORTCHANNEL":
             return _rows(where, [{"name": lag, "admin_status": "up", "mtu": 9100} for lag in lags])
         if where == "sonic-portchannel:sonic-portchannel/PORTCHANNEL_MEMBER":
-            return _rows(where, [{"name": lag, "ifname": link} for lag, link in lags.items()])
+            return _rows(where, [{"name": lag, self._member: link} for lag, link in lags.items()])
         if where == "openconfig-lldp:lldp/interfaces":
             return Answer(200, {"openconfig-lldp:interfaces": {"interface": _neighbours(self.heard)}})
         if (model := MODELS.get(where.rpartition("/")[2])) and where == f"{model}/{where.rpartition('/')[2]}":
             return _rows(where, list(self.reading()["tables"][where.rpartition("/")[2]].values()))
         if where != VLAN_ROOT:
-            return _error(404, "application", "invalid-value", "Resource not found")
+            return _not_found()
         config = self.reading()
         vlans = [{"name": v, "vlanid": int(v.removeprefix("Vlan"))} for v in sorted(config["vlans"])]
         members = [
-            {"name": v, "ifname": p, "tagging_mode": m} for (v, p), m in sorted(config["members"].items())
+            {"name": v, self._member: p, "tagging_mode": m} for (v, p), m in sorted(config["members"].items())
         ]
         tree = {"VLAN": {"VLAN_LIST": vlans}} if vlans else {}
         tree |= {"VLAN_MEMBER": {"VLAN_MEMBER_LIST": members}} if members else {}
@@ -126,9 +162,9 @@ class Restconf(Front):
         if method == "PATCH" and where == VLAN_ROOT:
             tree = (body or {}).get(VLAN_ROOT, {})
             for row in tree.get("VLAN", {}).get("VLAN_LIST", []):
-                config["vlans"].add(_vlan(row))
+                config["vlans"].add(_vlan(_known(row, "name", "vlanid")))
             for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
-                _join(config, row)
+                _join(config, _known(row, "name", self._member, "tagging_mode"), self._member)
             return Answer(204)
         table = where.rpartition("/")[2]
         if method == "PATCH" and where == f"{MODELS.get(table, '')}/{table}":
@@ -149,7 +185,7 @@ class Restconf(Front):
                 raise RuleError(f"{match[1]} has members: Dependent data exists")
             config["vlans"].discard(match[1])
             return Answer(204)
-        return _error(404, "application", "invalid-value", "Resource not found")
+        return _not_found()
 
     def _check(self, config: dict[str, Any]) -> None:
         ports = self.plan.by_name()
@@ -173,8 +209,14 @@ class Restconf(Front):
                 raise RuleError(f"{port} is already untagged member!")
 
 
-def _join(config: dict[str, Any], row: dict[str, Any]) -> None:
-    key, mode = (str(row.get("name")), str(row.get("ifname"))), row.get("tagging_mode")
+def _known(row: dict[str, Any], *leaves: str) -> dict[str, Any]:
+    if unknown := sorted(row.keys() - {*leaves}):
+        raise UnknownLeafError(unknown[0])
+    return row
+
+
+def _join(config: dict[str, Any], row: dict[str, Any], port: str) -> None:
+    key, mode = (str(row.get("name")), str(row.get(port))), row.get("tagging_mode")
     if mode not in ("tagged", "untagged"):
         raise RuleError("tagging_mode: tagged or untagged")
     if config["members"].get(key, mode) != mode:
@@ -204,6 +246,11 @@ def _neighbours(heard: Mapping[str, tuple[str, str]]) -> list[dict[str, Any]]:
         return {"name": local, "neighbors": {"neighbor": [{"id": local, "state": state}]}}
 
     return [one(local, *said) for local, said in heard.items()]
+
+
+def _not_found() -> Answer:
+    """No model of the server's has such a path."""
+    return _error(404, "protocol", "invalid-value", "Not Found")
 
 
 def _error(status: int, kind: str, tag: str, said: str) -> Answer:

@@ -13,7 +13,7 @@ from weft.fabricagent.config import Hca, Tools
 from weft.fabricagent.mad import MadError
 from weft.fabricagent.wire import Wire
 from weft.model.errors import UnknownError
-from weft.model.fabric import ObservedFabric
+from weft.model.observedfabric import ObservedFabric
 from weftlab.ufm.state import Pkey
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weft.model.fabric import End, ObservedFabric, ObservedNode
+from weft.model.observedfabric import End, ObservedFabric, ObservedNode
 
 HOST, SWITCH = "Computer", "Switch"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from weft.app.sitefile import read_text
 from weft.generate.sitecsv import links_csv
 from weft.model.errors import InputError, InputErrors
-from weft.model.fabric import ObservedFabric
+from weft.model.observedfabric import ObservedFabric
 from weft.model.site import Site
 from weft.planning.fabric.diff import FabricDifference, adopt_links, fabric_differences
 from weft.planning.fabric.ibnetdiscover import Discovery, parse_ibnetdiscover

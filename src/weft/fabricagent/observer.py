@@ -27,8 +27,9 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import InputError, UnknownError
-from weft.model.fabric import ManagerState, ObservedFabric
+from weft.model.fabric import ManagerState
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
+from weft.model.observedfabric import ObservedFabric
 from weft.model.subnet import PathProbe
 
 _STATES = {2: ManagerState.STANDBY, 3: ManagerState.MASTER}

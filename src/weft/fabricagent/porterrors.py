@@ -16,8 +16,9 @@ from typing import NamedTuple
 from weft.fabricagent.mad import MadError, MadTimeoutError
 from weft.fabricagent.wire import Wire
 from weft.model.errors import UnknownError
-from weft.model.fabric import End, PortErrors
+from weft.model.fabric import PortErrors
 from weft.model.ids import format_guid
+from weft.model.observedfabric import End
 from weft.planning.fabric.ibnetdiscover import Discovery
 
 EVERY = 60.0

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabrictypes import Mode
-from weft.model.ids import Guid
 from weft.model.problem import Problem
 
 
@@ -312,40 +311,3 @@ class FabricStatus(Document):
     def known(self) -> bool:
         """Whether there is a readable master: anything less is unknown, not healthy."""
         return any(m.state is ManagerState.MASTER for m in self.managers)
-
-
-class End(Document):
-    """One end of an observed cable."""
-
-    guid: Guid = Field(description="Node GUID.")
-    port: int
-    name: str = Field(default="", description="Node description.")
-
-
-class ObservedNode(Document):
-    """A switch or host adapter as discovered."""
-
-    guid: Guid
-    kind: str = Field(description="`switch` or `ca`.")
-    name: str
-    ports: int
-    port_guids: tuple[Guid, ...] = ()
-
-
-class ObservedFabric(Document):
-    """Everything that discovery saw."""
-
-    nodes: tuple[ObservedNode, ...]
-    links: tuple[tuple[End, End], ...]
-
-
-class FabricDifference(Document):
-    """One place where site and fabric differ."""
-
-    kind: Literal[
-        "missing node", "unknown node", "wrong name", "missing cable", "moved cable", "unknown cable"
-    ]
-    subject: str = Field(description="What it is about: a name in the site, a GUID, or a cable's end.")
-    described: str = Field(default="", description="What the site says; nothing: it says nothing.")
-    observed: str = Field(default="", description="What was discovered; nothing: not there.")
-    what: str = Field(description="One sentence.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.model.base import Document
-from weft.model.fabric import FabricDifference
+from weft.model.observedfabric import FabricDifference
 
 
 class Weakness(Document):

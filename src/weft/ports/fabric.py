@@ -8,18 +8,10 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from weft.model.fabric import (
-    Capabilities,
-    Check,
-    Clean,
-    Configured,
-    FabricStatus,
-    ObservedFabric,
-    Snapshot,
-    Usage,
-)
+from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStatus, Snapshot, Usage
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
+from weft.model.observedfabric import ObservedFabric
 from weft.model.resources import Observed, SegmentSpec
 from weft.ports.resources import ResourceDriver
 

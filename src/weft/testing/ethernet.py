@@ -19,11 +19,13 @@ from dataclasses import dataclass, field
 
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
+from weft.drivers.switches.interface import Switch
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.looks import QosReading
 from weft.drivers.switches.neutrons import NeutronsFabric
+from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.sessions import Edits, Sessions
-from weft.drivers.switches.switch import Session, Switch, UndoneError
+from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
 from weft.model.resources import SegmentSpec
@@ -67,7 +69,7 @@ class FakeSwitch(Session):
         late: Callable[[], bool],
     ) -> None:
         super().__init__(name, limits, address=None, confirm=0.0)
-        self._late, self._kept = late, list[Batch]()
+        self._late, self._on_its_way = late, list[Batch]()
         self.reachable = True
         self.settings: SwitchQos | str = "this simulated switch has none"
         self.no_settings = False  # no answer when it is asked for them
@@ -100,7 +102,7 @@ class FakeSwitch(Session):
         if not self.reachable:
             raise UndoneError("change VLANs", f"switch {self.name}", "no connection")
         if self._late():
-            self._kept.append(batch)
+            self._on_its_way.append(batch)
             raise self.unknown("change VLANs", "no answer")
         self._make(batch)
         self._raise_floor(self.config.revision)
@@ -117,8 +119,8 @@ class FakeSwitch(Session):
 
     def arrive(self) -> None:
         """What was sent and came late."""
-        kept, self._kept = self._kept, []
-        for batch in kept:
+        come, self._on_its_way = self._on_its_way, []
+        for batch in come:
             self._make(batch)
 
     def _keep(self) -> None:

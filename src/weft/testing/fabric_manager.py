@@ -24,9 +24,10 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import ConflictError, InputError, PermanentError, UnknownError
-from weft.model.fabric import End, ManagerState, ObservedFabric, ObservedNode, PortErrors
+from weft.model.fabric import ManagerState, PortErrors
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.mark import Mark
+from weft.model.observedfabric import End, ObservedFabric, ObservedNode
 from weft.model.subnet import PathProbe
 from weft.testing.fabric_wire import NOWHERE, FakeWire, PartitionFile, digest
 

@@ -1,4 +1,4 @@
-"""Fixtures: a small fabric of switches, started once."""
+"""Fixtures: a small fabric of switches, started once; one switch of each vendor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.drivers.switches.onefront import One, one_of
 from tests.drivers.switches.switchlab import SwitchLab
 from weft.drivers.switches import turn
 from weftlab.switches import leaf_spine
@@ -34,3 +35,27 @@ def folder_of_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def switches(running_switches: SwitchLab) -> SwitchLab:
     running_switches.clear()
     return running_switches
+
+
+@pytest.fixture(params=["eos", "nvue", "sonic"])
+def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[One]:
+    with one_of(tmp_path, request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def eos(tmp_path: Path) -> Iterator[One]:
+    with one_of(tmp_path, "eos") as made:
+        yield made
+
+
+@pytest.fixture
+def nvue(tmp_path: Path) -> Iterator[One]:
+    with one_of(tmp_path, "nvue") as made:
+        yield made
+
+
+@pytest.fixture
+def sonic(tmp_path: Path) -> Iterator[One]:
+    with one_of(tmp_path, "sonic") as made:
+        yield made

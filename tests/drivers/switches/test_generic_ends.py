@@ -29,7 +29,7 @@ access = SwitchAccess(name="leaf1", interface="generic", device_type="netmiko_ju
 device = genericdevice.GenericDevice(access, 4000, (), lambda: Credentials("weft", "secret"), None)
 for _ in range(2):
     try:
-        device.send(Batch({101: "weft"}), 101)
+        device.send([(101, Batch({101: "weft"}))])
     except PermanentError as error:
         print(error)
 """

@@ -89,7 +89,8 @@ class Switch:
     def sonic(self, table: str, *rows: Mapping[str, Any]) -> None:
         model = TABLES[table]
         body = {f"{model.partition(':')[0]}:{table}": {f"{table}_LIST": list(rows)}}
-        answer = self.client.patch(f"/restconf/data/{model}/{table}", json=body)
+        media = {"Content-Type": "application/yang-data+json"}
+        answer = self.client.patch(f"/restconf/data/{model}/{table}", json=body, headers=media)
         assert answer.status_code == 204, answer.text
 
     def make_right(self) -> None:
@@ -164,7 +165,7 @@ BREAK: Mapping[tuple[Speaks, str], Callable[[Switch], None]] = {
     ("sonic", "DSCP 26"): lambda s: s.sonic(
         "DSCP_TO_TC_MAP", {"name": "ROCE", "DSCP_TO_TC_MAP": [{"dscp": "26", "tc": "1"}]}
     ),
-    ("sonic", "MTU"): lambda s: s.sonic("PORT", {"ifname": s.port, "mtu": 1500}),
+    ("sonic", "MTU"): lambda s: s.sonic("PORT", {"name": s.port, "mtu": 1500}),
 }
 
 
@@ -178,7 +179,7 @@ def test_each_setting_is_found_alone(switch: Switch, field: str) -> None:
 
 
 def test_an_answer_of_another_shape_is_unknown(switch: Switch, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = {"PORT_LIST": [{"name": "no ifname"}]}
+    rows = {"PORT_LIST": [{"alias": "no name"}]}
     for wrong in (["a list"], {"result": [{"interfaces": 3}]}, {"interface": []}, {"sonic-port:PORT": rows}):
         monkeypatch.setattr(access.Api, "_json", lambda *_, wrong=wrong: wrong)
         if switch.speaks == "nvue" and "interface" not in wrong and isinstance(wrong, dict):

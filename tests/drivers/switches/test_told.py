@@ -13,6 +13,10 @@ from tests.drivers.switches.rigs import Recorded, Records, scope, vlan
 from weft.drivers.switches import open_fabric, turn
 from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.genericdevice import GenericDevice
+from weft.drivers.switches.interface import Asked
+from weft.drivers.switches.names import vlan_name
+from weft.drivers.switches.vlans import PortVlans
+from weft.drivers.switches.wanted import Order, edit_for
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.resources import Resource, SegmentSpec, Status
 from weft.model.site import Site
@@ -32,14 +36,16 @@ class Device:
     """One switch in the library's place.
 
     Attributes:
-        told: each call that it accepted, in order; `refuse`: it accepts none.
+        told: each call that it accepted, in order; `refuse`: it accepts none; `refuse_several`: none of several VLANs.
+        sessions: how many there were.
     """
 
     support_trunk_on_ports = True
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str | int]] = []
-        self.refuse = False
+        self.refuse = self.refuse_several = False
+        self.sessions = 0
         self.batch_cmds: object = None
         self._calls: list[tuple[str, str | int]] = []
 
@@ -63,7 +69,8 @@ class Device:
 
     def send_commands_to_device(self, _: object) -> str:
         calls, self._calls = self._calls, []
-        if self.refuse:
+        self.sessions += 1
+        if self.refuse or (self.refuse_several and sum(verb == "define" for verb, _ in calls) > 1):
             raise RefusedError("no")
         self.told += calls
         return ""
@@ -223,3 +230,35 @@ def test_nothing_is_opened_in_a_folder_of_another_user(told: Told, tmp_path: Pat
     outcome = told.fabric.create(scope(), [wanted], {})["partition"]
     assert isinstance(outcome.error, PermanentError) and "belongs to somebody else" in str(outcome.error)
     assert kept.read_text() == "ours" and not any(d.told for d in told.devices.values())
+
+
+def asked(told: Told, of: Scope, wanted: Resource) -> Asked:
+    """A VLAN's members on a leaf."""
+    assert isinstance(wanted.spec, SegmentSpec)
+    told.records.write(of.mark(wanted.key), wanted.spec)
+    cabling, vlans = told.fabric.cabling, told.site.fabrics[FABRIC].segments
+    order = Order(wanted.spec, vlan_name(of.mark(wanted.key)), cabling.spread(wanted.spec.ports), vlans)
+    return Asked(lambda state: edit_for("leaf1", state, order, cabling), wanted.spec)
+
+
+@pytest.mark.parametrize(
+    ("refused", "sessions"), [(False, 1), (True, 3)], ids=["accepted", "refused together"]
+)
+def test_vlans_that_wait_are_one_session(told: Told, refused: bool, sessions: int) -> None:
+    """What the switch doesn't accept together is told one by one."""
+    first, second = vlan(FIRST, [told.port("host1")]), vlan(FIRST + 1, [told.port("host2")])
+    device, leaf = told.devices["leaf1"], told.fabric.session("leaf1")
+    device.refuse_several = refused
+    assert leaf.change_all([asked(told, scope(1), first), asked(told, scope(2), second)]) == [None, None]
+    assert device.sessions == sessions
+    assert {call for call in device.told if call[0] == "define"} == {("define", FIRST), ("define", FIRST + 1)}
+    assert leaf.read().ports[told.port("host2").partition("/")[2]] == PortVlans(FIRST + 1)
+
+
+def test_one_vlan_that_is_asked_for_twice_is_told_twice(told: Told) -> None:
+    """The second one must know where the first one has put it."""
+    wide, narrow = vlan(FIRST, [told.port("host1"), told.port("host2")]), vlan(FIRST, [told.port("host1")])
+    both = [asked(told, scope(1), wide), asked(told, scope(1), narrow)]
+    assert told.fabric.session("leaf1").change_all(both) == [None, None]
+    device = told.devices["leaf1"]
+    assert device.sessions == 2 and device.told[-3:].count(("out", told.port("host2").partition("/")[2])) == 1

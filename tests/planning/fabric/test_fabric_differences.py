@@ -16,7 +16,7 @@ from tests.planning.fabric.simulatedfabric import discover
 from weft.app.placefiles import read_topology
 from weft.app.sitefile import load_site
 from weft.cli.main import main
-from weft.model.fabric import ObservedFabric
+from weft.model.observedfabric import ObservedFabric
 from weft.model.site import Link, Site
 from weft.planning.fabric.diff import adopt_links, fabric_differences
 from weft.planning.fabric.ibnetdiscover import parse_ibnetdiscover

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.planning.place.placesites import build_request, build_site
 from weft.model.errors import InputError
-from weft.model.fabric import End, ObservedFabric, ObservedNode
+from weft.model.observedfabric import End, ObservedFabric, ObservedNode
 from weft.model.placement import Occupancy, Placement
 from weft.model.site import Hca, Link, Site, Switch
 from weft.planning.fabric.rails import Domains

@@ -13,7 +13,7 @@ from weft.app.sitefile import load_site
 from weft.generate.fattree import site_files
 from weft.generate.sitecsv import links_csv
 from weft.model.errors import InputError
-from weft.model.fabric import End, ObservedFabric, ObservedNode
+from weft.model.observedfabric import End, ObservedFabric, ObservedNode
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount
 from weft.planning.fabric.topology import Topology

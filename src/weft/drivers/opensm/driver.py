@@ -27,19 +27,11 @@ from weft.model.agentapi import (
     WeftPartitionDocument,
 )
 from weft.model.errors import WeftError
-from weft.model.fabric import (
-    Capabilities,
-    Check,
-    Clean,
-    Configured,
-    FabricStatus,
-    ObservedFabric,
-    Snapshot,
-    Usage,
-)
+from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStatus, Snapshot, Usage
 from weft.model.ids import parse_guid, parse_pkey
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
+from weft.model.observedfabric import ObservedFabric
 from weft.model.resources import Kind, Marked, Observed, Outcome, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.model.subnet import Partition, PathProbe, PortTable

@@ -25,6 +25,7 @@ from weft.model.errors import PermanentError, UnknownError
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 30.0
 MAX_ANSWER = 64 << 20
+JSON = "application/json"
 USER_VARIABLE, PASSWORD_VARIABLE = "WEFT_SWITCH_USER", "WEFT_SWITCH_PASSWORD"
 
 
@@ -82,6 +83,7 @@ class Api:
         ca: PEM file, which is read again if it has changed; None: the system's authorities.
         file: the credentials', if they are in one.
         timeout: seconds for a whole answer.
+        media: type of requests' bodies.
     """
 
     def __init__(
@@ -92,9 +94,10 @@ class Api:
         ca: str | None,
         file: str | None = None,
         timeout: float = ANSWER_SECONDS,
+        media: str = JSON,
     ) -> None:
         self._switch, self.url, self._timeout = switch, url.rstrip("/"), timeout
-        self._credentials, self._ca, self._file = credentials, ca, file
+        self._credentials, self._ca, self._file, self._media = credentials, ca, file, media
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
         self._stamps: Stamps = ()
@@ -125,7 +128,7 @@ class Api:
         """One request. `path` is quoted already."""
         try:
             content = None if body is None else json.dumps(body).encode()
-            headers = {} if body is None else {"Content-Type": "application/json"}
+            headers = {} if body is None else {"Content-Type": self._media}
             end = time.monotonic() + self._timeout
             with self._opened().stream(method, path, content=content, headers=headers) as answer:
                 read = read_body(answer, MAX_ANSWER, end)

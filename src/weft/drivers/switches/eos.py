@@ -17,7 +17,8 @@ from typing import Any
 from weft.drivers.switches.access import Api, UnheardError
 from weft.drivers.switches.eosqos import eos_qos
 from weft.drivers.switches.limits import Limits
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Session, UndoneError
+from weft.drivers.switches.parts import UndoneError
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.planning.fabric.qos import SwitchQos

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from weft.drivers.switches.cabling import switch_of
 from weft.drivers.switches.looks import SettingsSeen, Silent
@@ -115,57 +115,66 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
     return Check(tuple(problems), looked, unlike)
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A port whose settings for RoCE matter: a member's, or a link's.
+
+    Attributes:
+        id: switch/port; `name`: for people.
+        nodes: the member's.
+    """
+
+    id: str
+    name: str
+    nodes: tuple[str, ...]
+    fabric: str
+
+    def problem(self, kind: ProblemKind, **detail: str) -> Problem:
+        return Problem(kind, self.name, self.fabric, id=self.id, nodes=self.nodes, detail=detail)
+
+    def unread(self, what: str) -> Problem:
+        return self.problem(ProblemKind.UNREAD, why=f"{self.name}: {what}")
+
+    def unlike(self, wanted: Qos, settings: SwitchQos) -> Iterator[Problem]:
+        """What differs at the port, and at what its settings are inherited from."""
+        port = self.id.partition("/")[2]
+        for where, one in settings.of(port).items():
+            place = self.id if where == port else f"{self.id} ({where})"
+            for why in one.unsure:
+                yield self.unread(f"settings for RoCE of {place} are not all known: {why}")
+            for d in differences(wanted, one):
+                detail = {"port": place, "field": d.field, "observed": d.observed, "wanted": d.wanted}
+                yield self.problem(ProblemKind.SETTING, **detail)
+
+
 def _settings(
     segment: SegmentSpec, seen: EthernetSnapshot, wanted: Qos, told: SettingsSeen
 ) -> tuple[int, tuple[Problem, ...]]:
     """How many ports say their settings for RoCE, and what differs: members', and those of links between them."""
     found: list[Problem] = []
     looked = 0
-    links = {end for ends in seen.cabling.spread(segment.ports).values() for end in ends}
-    for end in sorted({e for m in segment.members for e in seen.cabling.ends(m.port)} | links):
-        switch, _, port = end.partition("/")
-        name, node = (
-            seen.named(seen.cabling.member.get(end, end)) if end not in links else (f"link {end}", "")
-        )
-        nodes, settings = ((node,) if node else ()), told.get(switch)
+    for end in _ends(segment, seen):
+        switch, _, port = end.id.partition("/")
+        settings = told.get(switch)
         if isinstance(settings, Silent) and settings.passing and wanted.policy == "warn":
             # A note that comes and goes with a switch's answers would be news each time.
             if settings.last is None:
                 continue
             settings = settings.last
-        if not isinstance(settings, SwitchQos) or not settings.of(port):
+        if isinstance(settings, SwitchQos) and settings.of(port):
+            looked += 1
+            found += end.unlike(wanted, settings)
+        else:
             why = settings.why if isinstance(settings, Silent) else "the switch says nothing of this port"
-            said = f"{name}: settings for RoCE of {end} are not known: {why}"
-            found.append(
-                Problem(ProblemKind.UNREAD, name, seen.fabric, id=end, nodes=nodes, detail={"why": said})
-            )
-            continue
-        looked += 1
-        for where, one in settings.of(port).items():
-            place = end if where == port else f"{end} ({where})"
-            found += [
-                Problem(
-                    ProblemKind.UNREAD,
-                    name,
-                    seen.fabric,
-                    id=end,
-                    nodes=nodes,
-                    detail={"why": f"{name}: settings for RoCE of {place} are not all known: {why}"},
-                )
-                for why in one.unsure
-            ]
-            found += [
-                Problem(
-                    ProblemKind.SETTING,
-                    name,
-                    seen.fabric,
-                    id=end,
-                    nodes=nodes,
-                    detail={"port": place, "field": d.field, "observed": d.observed, "wanted": d.wanted},
-                )
-                for d in differences(wanted, one)
-            ]
+            found.append(end.unread(f"settings for RoCE of {end.id} are not known: {why}"))
     return looked, tuple(found)
+
+
+def _ends(segment: SegmentSpec, seen: EthernetSnapshot) -> Iterator[_End]:
+    links = {end for ends in seen.cabling.spread(segment.ports).values() for end in ends}
+    for end in sorted({e for m in segment.members for e in seen.cabling.ends(m.port)} | links):
+        name, node = (f"link {end}", "") if end in links else seen.named(seen.cabling.member.get(end, end))
+        yield _End(end, name, (node,) if node else (), seen.fabric)
 
 
 UNTRIED = "frames: not tested, since no adapter's node has a probe agent"

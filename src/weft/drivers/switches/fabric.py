@@ -10,6 +10,7 @@ from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.hostports import port_troubles
+from weft.drivers.switches.interface import Switch
 from weft.drivers.switches.looks import Heard, QosReading, listen, qos_sentences, silent_sentences
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.own import Own
@@ -17,7 +18,6 @@ from weft.drivers.switches.ownevidence import check_own, clean_own, observe_own
 from weft.drivers.switches.ownsegments import OwnSegments, own_of
 from weft.drivers.switches.sessions import Edits, Sessions
 from weft.drivers.switches.snapshot import EthernetSnapshot
-from weft.drivers.switches.switch import Switch
 from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.drivers.switches.wanted import Order, edit_for, refusal, removal_for
 from weft.model.errors import PermanentError, UnknownError
@@ -28,12 +28,12 @@ from weft.model.fabric import (
     FabricStatus,
     ManagerState,
     ManagerStatus,
-    ObservedFabric,
     Snapshot,
     Usage,
 )
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
+from weft.model.observedfabric import ObservedFabric
 from weft.model.resources import Kind, Marked, Observed, Outcome, Resource, SegmentSpec
 from weft.model.site import Site
 from weft.ports.existing import Existing

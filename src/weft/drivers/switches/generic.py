@@ -4,8 +4,9 @@ None of them reads a switch's configuration back. So weft says of such a switch 
 the switch has accepted it; a plan, an audit and a receipt say that nothing of it was read, and no receipt that rests on
 it is clean.
 
-A change is sent whole, whatever was sent before, in one session, which ends with saving the configuration: what another
-worker has sent isn't known here. What a worker was sending when it was killed may be left until the VLAN's next change.
+A change is sent whole, whatever was sent before, and with those of other VLANs that wait: one session, which ends with
+saving the configuration. What another worker has sent isn't known here. What a worker was sending when it was killed
+may be left until the VLAN's next change.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Protocol
 from weft.drivers.switches.access import Credentials
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.genericdevice import GenericDevice
+from weft.drivers.switches.interface import Asked
 from weft.drivers.switches.limits import Limits
-from weft.drivers.switches.switch import Edit
+from weft.drivers.switches.parts import Part, Together
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
@@ -61,7 +63,23 @@ class _Sent:
     at: float
 
 
-class Generic:
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a VLAN's change comes to.
+
+    Attributes:
+        name: that it gets; empty: none.
+        into: ports that it must be on; `gone`: those that it may have been on by weft's doing, and as what.
+    """
+
+    number: int
+    name: str
+    batch: Batch
+    into: Mapping[str, PortEdit]
+    gone: Ports
+
+
+class Generic(Together):
     """One switch: `Switch` without reading back. Thread-safe; processes of one host take turns, too.
 
     Args:
@@ -82,7 +100,8 @@ class Generic:
         credentials: Callable[[], Credentials],
         known_hosts: str | None,
     ) -> None:
-        self.name, self._limits, self._cabling = access.name, limits, cabling
+        super().__init__(access.name, time.monotonic)
+        self._limits, self._cabling = limits, cabling
         self._wanted, self._ever = wanted, ever
         bonds = self._mine(frozenset(cabling.bundles or ()))
         self._device = GenericDevice(access, limits.parking, bonds, credentials, known_hosts)
@@ -123,48 +142,55 @@ class Generic:
                 state = _with(state, number, {})
         return state
 
-    def change(
-        self,
-        edit: Edit,
-        about: SegmentSpec | None = None,
-        own: Sequence[SegmentSpec] = (),
-        *,
-        recent: bool = False,
-        save: bool = False,
-    ) -> SwitchState:
-        """Send all that a VLAN must have here, and take it off every port that weft had put it on.
-
-        Raises `UnknownError` if the switch doesn't accept it.
-        """
-        if about is None:
-            return self.read()
-        number = about.number
+    def _together(self, parts: Sequence[Part]) -> None:
+        """All that each VLAN must have here, and off every port that weft had put it on."""
         with turn(self._changing, self.name):
-            add = edit(self._empty())
-            name = add.define.get(number, "")
-            away = self._former(about, name)
-            remove = edit(_with(self._empty(), number, away)) if away else Batch()
-            gone = {p: e for p, e in remove.ports.items() if p not in add.ports}
-            batch = Batch(add.define, frozenset() if add.define else remove.forget, {**gone, **add.ports})
-            self._limits.check(batch, self.name)
-            if batch:
-                self._made(batch, number, name, add.ports, {p: away[p] for p in gone})
-        return self.read()
+            changes: dict[int, _Change] = {}
+            for part in (p for p in parts if p.asked.about is not None):
+                try:
+                    change = self._change(part.asked)
+                except Exception as error:  # the others have nothing to do with it
+                    part.error = error
+                    continue
+                if change.batch and change.number in changes:
+                    part.apart = True  # it must know what the one before has put where
+                elif change.batch:
+                    part.batch, changes[change.number] = change.batch, change
+            try:
+                self._made(tuple(changes.values()))
+            except Exception as error:
+                for part in (p for p in parts if p.batch):
+                    part.fail(error, apart=len(changes) > 1)
 
-    def _made(self, batch: Batch, number: int, name: str, into: Mapping[str, PortEdit], gone: Ports) -> None:
-        """Send it, and note what was accepted."""
-        inside = {(number, port) for port in into}
+    def _change(self, asked: Asked) -> _Change:
+        assert asked.about is not None
+        number, add = asked.about.number, asked.edit(self._empty())
+        name = add.define.get(number, "")
+        away = self._former(asked.about, name)
+        remove = asked.edit(_with(self._empty(), number, away)) if away else Batch()
+        gone = {p: e for p, e in remove.ports.items() if p not in add.ports}
+        batch = Batch(add.define, frozenset() if add.define else remove.forget, {**gone, **add.ports})
+        self._limits.check(batch, self.name)
+        return _Change(number, name, batch, add.ports, {p: away[p] for p in gone})
+
+    def _made(self, changes: Sequence[_Change]) -> None:
+        """Send them, and note what was accepted."""
+        if not changes:
+            return
         with self._lock:
-            self._sent[number] = _Sent(name, None, time.monotonic())  # until it is accepted
-            for one in inside:
-                self._out.pop(one, None)
-            self._owed |= {(number, p): vlans for p, vlans in gone.items()}
-        self._device.send(batch, number)
+            for one in changes:
+                self._sent[one.number] = _Sent(one.name, None, time.monotonic())  # until it is accepted
+                for port in one.into:
+                    self._out.pop((one.number, port), None)
+                self._owed |= {(one.number, p): vlans for p, vlans in one.gone.items()}
+        self._device.send([(one.number, one.batch) for one in changes])
         now = time.monotonic()
         with self._lock:
-            self._sent[number] = _Sent(name, {p: e.on(PortVlans()) for p, e in into.items()}, now)
-            self._out |= {(number, p): now for p in gone if (number, p) not in inside}
-            self._owed = {(n, p): vlans for (n, p), vlans in self._owed.items() if n != number}
+            for one in changes:
+                into = {p: e.on(PortVlans()) for p, e in one.into.items()}
+                self._sent[one.number] = _Sent(one.name, into, now)
+                self._out |= {(one.number, p): now for p in one.gone if p not in into}
+                self._owed = {(n, p): vlans for (n, p), vlans in self._owed.items() if n != one.number}
 
     def _former(self, about: SegmentSpec, name: str) -> dict[str, PortVlans]:
         """Ports of this switch that a VLAN may be on by weft's doing. Those that are another VLAN's access ports by now

@@ -47,15 +47,29 @@ class GenericDevice:
         self.name, self._access, self._parking, self._bonds = access.name, access, parking, bonds
         self._credentials, self._known_hosts = credentials, known_hosts
 
-    def send(self, batch: Batch, number: int) -> None:
-        """One session. Raises `UnknownError` for whatever goes wrong: part of it may have been done."""
+    def send(self, changes: Sequence[tuple[int, Batch]]) -> None:
+        """VLANs with what is to change of each, in one session. Raises `UnknownError` for whatever goes wrong: part of
+        it may have been done.
+        """
         device, errors = self._made()
         gathered = _Gathered()
         try:
             device.batch_cmds = gathered
+            self._gather(device, changes)
+            device.batch_cmds = None
+            output = device.send_commands_to_device(gathered.commands) or ""
+            device.check_output(output, "change VLANs")
+        except errors as error:
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[-LAST_WORDS:]}"
+            raise UnknownError("change VLANs", f"switch {self.name}", said) from None
+
+    def _gather(self, device: Any, changes: Sequence[tuple[int, Batch]]) -> None:
+        """Ports are taken out of every VLAN before they are put into any."""
+        for number, batch in changes:
             for port, edit in batch.ports.items():
                 if edit.untagged == PARK or edit.remove:
                     self._take_off(device, port, edit, number)
+        for number, batch in changes:
             if batch.define:
                 device.add_network(number, _network(number))
             for port, edit in batch.ports.items():
@@ -63,12 +77,6 @@ class GenericDevice:
                     self._put_on(device, port, edit, number)
             if batch.forget:
                 device.del_network(number, _network(number))
-            device.batch_cmds = None
-            output = device.send_commands_to_device(gathered.commands) or ""
-            device.check_output(output, "change VLANs")
-        except errors as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())[-LAST_WORDS:]}"
-            raise UnknownError("change VLANs", f"switch {self.name}", said) from None
 
     def _put_on(self, device: Any, port: str, edit: PortEdit, number: int) -> None:
         if edit.add:

@@ -9,9 +9,9 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 
 from weft.drivers.switches.cabling import Cabling
-from weft.drivers.switches.switch import Switch
+from weft.drivers.switches.interface import Switch
 from weft.model.errors import OutsideError
-from weft.model.fabric import FabricDifference
+from weft.model.observedfabric import FabricDifference
 from weft.model.site import Site
 from weft.planning.fabric.qos import SwitchQos, differences
 from weft.planning.site.livecables import live_differences

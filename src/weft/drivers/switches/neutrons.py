@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from weft.drivers.segments import segment_of
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
+from weft.drivers.switches.interface import Switch
 from weft.drivers.switches.names import read_name, vlan_name
-from weft.drivers.switches.switch import Switch
 from weft.model.errors import PermanentError
 from weft.model.fabric import Usage
 from weft.model.resources import Kind, Marked, Resource

@@ -23,9 +23,10 @@ from networking_generic_switch import exceptions as ngs
 from oslo_log import log as logging
 from pydantic import ValidationError
 
+from weft.drivers.switches.interface import Edit
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.opened import session_of
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Edit
+from weft.drivers.switches.switch import CONFIRM_SECONDS
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import EVERY, PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.drivers.switches.wanted import DEFAULT

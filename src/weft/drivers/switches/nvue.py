@@ -14,7 +14,8 @@ from urllib.parse import quote
 from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.nvueqos import nvue_qos
-from weft.drivers.switches.switch import CONFIRM_SECONDS, DOUBT_SECONDS, PAUSE, Session, UndoneError
+from weft.drivers.switches.parts import UndoneError
+from weft.drivers.switches.switch import CONFIRM_SECONDS, DOUBT_SECONDS, PAUSE, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges
 from weft.model.errors import PermanentError, UnknownError
 from weft.planning.fabric.qos import SwitchQos

@@ -10,13 +10,14 @@ from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.eos import Eos
 from weft.drivers.switches.fabric import EthernetFabric
 from weft.drivers.switches.generic import Generic
+from weft.drivers.switches.interface import Switch
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.neutrons import NeutronsFabric
 from weft.drivers.switches.nvue import Nvue
 from weft.drivers.switches.ovs import Ovs, OvsDatabase
 from weft.drivers.switches.sonic import Sonic
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Session, Switch
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.model.errors import PermanentError
 from weft.model.resources import SegmentSpec
 from weft.model.site import Site, SwitchAccess
@@ -80,5 +81,7 @@ def session_of(
     if access.interface == "ovs":
         database = ({} if databases is None else databases).setdefault(access.url, OvsDatabase(access.url))
         return Ovs(access.name, database, limits, confirm)
-    api = Api(access.name, access.url, lambda: credentials_for(access.name, credentials), ca, credentials)
-    return BY_INTERFACE[access.interface](access.name, api, limits, confirm)
+    kind = BY_INTERFACE[access.interface]
+    own = partial(credentials_for, access.name, credentials)
+    api = Api(access.name, access.url, own, ca, credentials, media=kind.media)
+    return kind(access.name, api, limits, confirm)

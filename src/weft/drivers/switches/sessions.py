@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from weft.drivers.switches.switch import Switch
+from weft.drivers.switches.interface import Asked, Switch
+from weft.drivers.switches.line import Line
 from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.errors import OutsideError, PermanentError, WeftError
 from weft.model.resources import SegmentSpec
@@ -21,7 +23,7 @@ class Sessions:
     """Thread-safe; opens no connection yet.
 
     Attributes:
-        by_name: each switch's session.
+        by_name: each switch's session; `lines`: the changes that wait for it.
         readers: threads for readings; changes may take as long as a slow switch does, and have others.
     """
 
@@ -29,6 +31,7 @@ class Sessions:
         self.by_name: Mapping[str, Switch] = {s.name: s for s in switches}
         self.readers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"readings-{fabric}")
         self._changers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
+        self.lines = {s.name: Line(s, self._changers) for s in switches}
 
     def close(self) -> None:
         for pool in (self._changers, self.readers):
@@ -58,31 +61,20 @@ class Sessions:
         recent: bool = False,
         save: Collection[str] = (),
     ) -> None:
-        """Change some switches, all at once. One without an answer makes the outcome unknown; a refusal is reported
-        first, and before it whatever the fence said.
+        """Change some switches, all at once; on each, together with others' changes that wait for it. One without an
+        answer makes the outcome unknown; a refusal is reported first, and before it whatever the fence said.
 
         Args:
             only: the switches; names that the fabric doesn't have are nobody's.
-            about, own: as `Switch.change`.
-            recent: what was read of the switches a moment ago will do to begin with.
+            about, own, recent: as `Asked`.
             save: switches that save even if nothing is to be changed there.
         """
-
-        def one(session: Switch) -> Exception | None:
-            try:
-                session.change(
-                    lambda state: edits(session.name, state),
-                    about,
-                    own,
-                    recent=recent,
-                    save=session.name in save,
-                )
-            except Exception as error:  # raised below, once none of the others is under way any more
-                return error
-            return None
-
-        asked = [self.by_name[s] for s in sorted(self.by_name.keys() & set(only))]
-        errors = [e for e in self._changers.map(one, asked) if e is not None]
+        asked = {
+            name: Asked(partial(edits, name), about, own, recent, name in save)
+            for name in sorted(self.by_name.keys() & set(only))
+        }
+        changes = [self.lines[name].ask(one) for name, one in asked.items()]
+        errors = [e for change in changes if (e := change.exception()) is not None]
         if errors:
             first = min(errors, key=lambda e: (isinstance(e, WeftError), not isinstance(e, PermanentError)))
             if isinstance(first, OutsideError):

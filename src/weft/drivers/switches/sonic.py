@@ -2,7 +2,7 @@
 
 There is no candidate configuration: each request is a transaction. So members are removed first (a port has one
 untagged VLAN at a time), one PATCH adds everything, and VLANs are removed last; a failure in between is rolled back.
-Sources: sonic-mgmt-framework (REST server, `sonic-vlan.yang`, rpc `sonic-config-mgmt:copy`), RFC 8040 section 7.1.
+Sources: `sonicmodels`; sonic-mgmt-framework, rpc `sonic-config-mgmt:copy`; RFC 8040 section 7.1.
 """
 
 from __future__ import annotations
@@ -13,30 +13,44 @@ from urllib.parse import quote
 
 from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.parts import UndoneError
+from weft.drivers.switches.sonicmodels import (
+    MEDIA,
+    Leaf,
+    is_busy,
+    is_empty,
+    is_refused,
+    member,
+    member_leaf,
+    own_name,
+)
 from weft.drivers.switches.sonicqos import TABLES as TABLES_OF_QOS
 from weft.drivers.switches.sonicqos import sonic_qos
-from weft.drivers.switches.switch import CONFIRM_SECONDS, Session, UndoneError
+from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import PARK, Batch, PortVlans, SwitchState, inverse
-from weft.model.errors import OutsideError, PermanentError
+from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour, neighbour
 
 DATA = "/restconf/data"
 TREE = f"{DATA}/sonic-vlan:sonic-vlan"
 MEMBERS = f"{TREE}/VLAN_MEMBER/VLAN_MEMBER_LIST"
-TABLES = (
-    ("sonic-port:sonic-port", "PORT", "PORT_LIST", "ifname"),
-    ("sonic-portchannel:sonic-portchannel", "PORTCHANNEL", "PORTCHANNEL_LIST", "name"),
-)
+TABLES = (("sonic-port:sonic-port", "PORT"), ("sonic-portchannel:sonic-portchannel", "PORTCHANNEL"))
+COPY = "/restconf/operations/sonic-config-mgmt:copy"
 PORTS_SECONDS = 60.0
 """How long it is known which ports there are: a member of a VLAN is a port in any case, and SONiC refuses others."""
 Row = tuple[int, str]
+
+
+class NotServedError(UnknownError):
+    """The switch's RESTCONF doesn't know what was asked for: whether there is any of it, nobody knows."""
 
 
 class Sonic(Session):
     """One switch. CONFIG_DB has no VLAN names; who owns one is in weft's own records."""
 
     keeps_names = False
+    media = MEDIA
 
     def _replaces(self, batch: Batch, state: SwitchState) -> bool:
         """Each member is a row of its own."""
@@ -46,6 +60,7 @@ class Sonic(Session):
         super().__init__(name, limits, api.url, confirm)
         self._api = api
         self._there: tuple[tuple[str, ...], float] | None = None
+        self._leaf: Leaf = "port"
 
     def close(self) -> None:
         self._api.close()
@@ -61,10 +76,11 @@ class Sonic(Session):
     def _ports(self) -> tuple[str, ...]:
         there: list[str] = []
         try:
-            for model, table, rows, key in TABLES:
+            for model, table in TABLES:
                 body = self._get(f"{DATA}/{model}/{table}").body
-                found = _inside(body, f"{model.partition(':')[0]}:{table}").get(rows, [])
-                there += [str(row[key]) for row in found]
+                for row in _inside(body, f"{model.partition(':')[0]}:{table}").get(f"{table}_LIST", []):
+                    there.append(own_name(row))
+                    self._leaf = member_leaf(row) if table == "PORT" else self._leaf
         except (KeyError, TypeError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         if not there:  # 404 or nothing to everything: not one that is set up, or not a SONiC switch
@@ -78,24 +94,30 @@ class Sonic(Session):
             tree = _inside(reply.body, "sonic-vlan:sonic-vlan")
             vlans = {int(row["vlanid"]): "" for row in tree.get("VLAN", {}).get("VLAN_LIST", [])}
             for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
-                port, number = str(row["ifname"]), int(str(row["name"]).removeprefix("Vlan"))
+                port, number = member(row), int(str(row["name"]).removeprefix("Vlan"))
+                self._leaf = member_leaf(row)
                 ports[port] = _joined(ports.get(port, PortVlans()), number, str(row["tagging_mode"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         return SwitchState(vlans, ports, reply.date)
 
-    def qos(self) -> SwitchQos:
+    def qos(self) -> SwitchQos | str:
         tables: dict[str, list[Any]] = {}
         try:
             for table, model in TABLES_OF_QOS.items():
                 body = self._get(f"{DATA}/{model}/{table}").body
                 tables[table] = _inside(body, f"{model.partition(':')[0]}:{table}").get(f"{table}_LIST", [])
             return sonic_qos(tables)
+        except NotServedError as error:
+            return error.answer
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the settings for RoCE", f"its answer can't be read: {error!r}") from None
 
-    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour]:
-        body = self._get(f"{DATA}/openconfig-lldp:lldp/interfaces").body or {}
+    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
+        try:
+            body = self._get(f"{DATA}/openconfig-lldp:lldp/interfaces").body or {}
+        except NotServedError as error:
+            return error.answer
         found: list[Neighbour] = []
         try:
             for row in body.get("openconfig-lldp:interfaces", {}).get("interface", ()):
@@ -109,35 +131,40 @@ class Sonic(Session):
 
     def _get(self, path: str) -> Reply:
         reply = self._api.ask("GET", path)
-        if reply.status == 404:  # the table is empty
+        if is_empty(reply.status, reply.body):
             return Reply(reply.status, None, reply.date)
+        if reply.status == 404:
+            said = f"its RESTCONF has no {path.removeprefix(f'{DATA}/')}"
+            raise NotServedError("read the configuration", f"switch {self.name}", said)
         if reply.status != 200:
             raise self.unknown("read the configuration", _said(reply))
         return reply
 
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
-        try:
-            return self._steps(batch, before, after)
-        except PermanentError as error:
-            back = inverse(batch, before)
+        date, made = 0.0, False
+        for request in self._requests(batch, before, after):
             try:
-                now = self._fresh()
-                self._steps(_only_different(back, now), now, before)
-            except OutsideError as worse:
-                said = f"{error.answer}; and what was done before it can't be taken back: {worse.answer}"
-                raise self.unknown("change VLANs", said) from error
-            raise
-
-    def _steps(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
-        date, first = 0.0, True
-        for method, path, body in self._requests(batch, before, after):
-            try:
-                date, first = self._change(method, path, body), False
+                date, made = self._change(*request), True
             except UnheardError as error:
-                if first:
-                    raise UndoneError.of_error(error) from error
+                if made:
+                    raise
+                raise UndoneError.of_error(error) from error
+            except (PermanentError, UndoneError) as error:
+                if made:
+                    self._take_back(batch, before, error)
                 raise
         return date
+
+    def _take_back(self, batch: Batch, before: SwitchState, error: OutsideError) -> None:
+        """What was done of a batch before the part that failed."""
+        back = inverse(batch, before)
+        try:
+            now = self._fresh()
+            for request in self._requests(_only_different(back, now), now, before):
+                self._change(*request)
+        except OutsideError as worse:
+            said = f"{error.answer}; and what was done before it can't be taken back: {worse.answer}"
+            raise self.unknown("change VLANs", said) from error
 
     def _requests(
         self, batch: Batch, before: SwitchState, after: SwitchState
@@ -148,7 +175,7 @@ class Sonic(Session):
         for number, port in sorted(away):
             yield "DELETE", f"{MEMBERS}=Vlan{number},{quote(port, safe='')}", None
         members = [
-            {"name": f"Vlan{n}", "ifname": p, "tagging_mode": mode}
+            {"name": f"Vlan{n}", self._leaf: p, "tagging_mode": mode}
             for (n, p), mode in sorted(then.items())
             if was.get((n, p)) != mode
         ]
@@ -173,16 +200,21 @@ class Sonic(Session):
 
     def _change(self, method: str, path: str, body: object) -> float:
         reply = self._api.ask(method, path, body, "change VLANs")
-        if reply.status in (200, 201, 204) or (method == "DELETE" and reply.status == 404):
+        if reply.status in (200, 201, 204) or (method == "DELETE" and is_empty(reply.status, reply.body)):
             return reply.date
-        if reply.status in (400, 404, 405, 409):
+        if is_busy(reply.status, reply.body):
+            raise UndoneError("change VLANs", f"switch {self.name}", _said(reply))
+        if is_refused(reply.status, reply.body):
             raise self.refused(_said(reply))
         raise self.unknown("change VLANs", _said(reply))
 
     def _keep(self) -> None:
         body = {"source": "running-configuration", "destination": "startup-configuration"}
-        path, asked = "/restconf/operations/sonic-config-mgmt:copy", "save the configuration"
-        reply = self._api.ask("POST", path, {"sonic-config-mgmt:input": body}, asked)
+        asked = "save the configuration"
+        reply = self._api.ask("POST", COPY, {"sonic-config-mgmt:input": body}, asked)
+        if reply.status in (404, 405):
+            said, then = f"its RESTCONF has no {COPY}", "use an image that has it, or interface: generic"
+            raise PermanentError(asked, f"switch {self.name}", said, then)
         try:
             output = _inside(reply.body, "sonic-config-mgmt:output") if reply.status < 300 else {}
             good, said = output.get("status", 0) == 0, str(output.get("status-detail") or _said(reply))

@@ -8,8 +8,8 @@ neither without a map. Sources: sonic-buildimage, `sonic-port-qos-map.yang`, `so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from weft.drivers.switches.sonicmodels import Row, member, own_name
 from weft.planning.fabric.qos import PortQos, SwitchQos, numbers
 
 MTU = 9100
@@ -28,7 +28,6 @@ TABLES = {
     "WRED_PROFILE": "sonic-wred-profile:sonic-wred-profile",
 }
 """Table -> the model that it is in."""
-Row = Mapping[str, Any]
 
 
 def sonic_qos(tables: Mapping[str, Iterable[Row]]) -> SwitchQos:
@@ -43,7 +42,7 @@ def sonic_qos(tables: Mapping[str, Iterable[Row]]) -> SwitchQos:
             marked.setdefault(str(row["ifname"]), set()).update(numbers(str(row["qindex"])))
     ports: dict[str, PortQos] = {}
     for row in tables["PORT"]:
-        name = str(row["ifname"])
+        name = own_name(row)
         own = {**maps.get(GLOBAL, {}), **maps.get(name, {})}
         queue = queues.get(str(own.get("tc_to_queue_map", "")), {n: n for n in range(8)})
         ports[name] = PortQos(
@@ -56,7 +55,7 @@ def sonic_qos(tables: Mapping[str, Iterable[Row]]) -> SwitchQos:
     members: dict[str, tuple[str, ...]] = {}
     for row in tables["PORTCHANNEL_MEMBER"]:
         lag = str(row["name"])
-        members[lag] = (*members.get(lag, ()), str(row["ifname"]))
+        members[lag] = (*members.get(lag, ()), member(row))
     for row in tables["PORTCHANNEL"]:
         ports[str(row["name"])] = PortQos(mtu=int(row.get("mtu", MTU)))
         members.setdefault(str(row["name"]), ())

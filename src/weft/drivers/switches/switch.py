@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
 
+from weft.drivers.switches.access import JSON, UnheardError
+from weft.drivers.switches.doubts import Doubts
+from weft.drivers.switches.interface import Asked, Edit
 from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.parts import Part, Together, UndoneError, composed
 from weft.drivers.switches.turn import turn
-from weft.drivers.switches.vlans import Batch, SwitchState, inverse, joined
+from weft.drivers.switches.vlans import Batch, SwitchState, inverse, joined, within
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
-from weft.model.resources import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour
-
-Edit = Callable[[SwitchState], Batch]
-"""From what a switch is to what is to change; called while nobody else of this process changes the switch, and once
-more if it was better read again."""
 
 CONFIRM_SECONDS = 10.0
 """How long a change may take until it is read back."""
@@ -38,64 +36,7 @@ FLOOR_SECONDS = 600.0
 """How long a switch's own time is remembered: its clock may be set back."""
 
 
-class UndoneError(UnknownError):
-    """A change failed, and is known not to have been applied or to have been rolled back; it may work the next time."""
-
-    @classmethod
-    def of_error(cls, error: UnknownError, more: str = "") -> UndoneError:
-        return cls(error.asked, error.of, error.answer + more, alarming=error.alarming)
-
-
-class Switch(Protocol):
-    """What the fabric's driver needs from a switch. Every call may raise `UnknownError` or `PermanentError`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def keeps_names(self) -> bool:
-        """Whether the switch stores a VLAN's name."""
-        ...
-
-    def read(self, since: float | None = None) -> SwitchState:
-        """A reading that began after the call.
-
-        Args:
-            since: one that others have begun will do if it began after this moment, in monotonic seconds.
-        """
-        ...
-
-    def change(
-        self,
-        edit: Edit,
-        about: SegmentSpec | None = None,
-        own: Sequence[SegmentSpec] = (),
-        *,
-        recent: bool = False,
-        save: bool = False,
-    ) -> SwitchState:
-        """Make what `edit` says, read it back and save it; an empty batch changes nothing.
-
-        Args:
-            about: the segment that it is about, for switches that can't be read back.
-            own: segments of the site's own, whose VLANs and ports may be changed besides those for pods.
-            recent: a reading of the last `RECENT_SECONDS` will do to begin with.
-            save: also if nothing is to be changed: what was changed may be another process's, which never saved it.
-        """
-        ...
-
-    def qos(self) -> SwitchQos | str:
-        """Its ports' settings for RoCE; text: why it can't say them."""
-        ...
-
-    def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
-        """What it hears by LLDP on these ports; text: why it can't say it."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class Session(ABC):
+class Session(Together):
     """What all vendors' switches have in common. Thread-safe.
 
     Args:
@@ -105,6 +46,8 @@ class Session(ABC):
     """
 
     keeps_names = True
+    media = JSON
+    """Type of requests' bodies, where they have any."""
     lands_seconds = DOUBT_SECONDS
     """How long a change may still land of which nobody knows what became; other processes hear of it by the error."""
 
@@ -117,12 +60,13 @@ class Session(ABC):
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.name, self.limits, self._address = name, limits, address
-        self._confirm_seconds, self._monotonic, self._sleep = confirm, monotonic, sleep
+        super().__init__(name, monotonic)
+        self.limits, self._address = limits, address
+        self._confirm_seconds, self._sleep = confirm, sleep
         self._changing = threading.Lock()
         self._lock = threading.Lock()
         self._floor: tuple[float, float] = (float("-inf"), float("-inf"))
-        self._doubts: list[tuple[Batch, float]] = []
+        self._doubts = Doubts(monotonic)
         self._latest: tuple[SwitchState, float] | None = None
         self._changes = 0
         self._unsaved = self._kept = False
@@ -185,39 +129,57 @@ class Session(ABC):
                 self._latest = (state, began if since is None else min(began, since))
         return replace(state, unsaved=self._unsaved, coming=coming)
 
-    def change(
-        self,
-        edit: Edit,
-        about: SegmentSpec | None = None,
-        own: Sequence[SegmentSpec] = (),
-        *,
-        recent: bool = False,
-        save: bool = False,
-    ) -> SwitchState:
+    def change(self, edit: Edit, *, recent: bool = False, save: bool = False) -> SwitchState:
+        """One change alone, as `Asked`. Raises its error; returns what was read last."""
+        part = Part(Asked(edit, recent=recent, save=save))
+        state = self._together([part])
+        if part.error is not None:
+            raise part.error
+        return state
+
+    def _together(self, parts: Sequence[Part]) -> SwitchState:
         with turn(self._changing, self.name, self._address) as mine:
-            known = self._recent(mine.changed) if recent else None
+            known = self._recent(mine.changed) if all(p.asked.recent for p in parts) else None
             before = known or self._fresh()
-            batch = self._edited(edit, before)
+            batch = self._composed(parts, before)
             if known is not None and self._replaces(batch, known):
                 before = self._fresh()
-                batch = self._edited(edit, before)
+                batch = self._composed(parts, before)
             if batch:
-                self.limits.check(batch, self.name, own)
                 self._outdate()
                 mine.begins()
                 try:
-                    before = self._made(batch, before)
+                    before = self._made(batch, before, [p.batch for p in parts if p.batch])
+                except Exception as error:
+                    self._fail(parts, error)
                 finally:
                     mine.ends()
                     self._outdate()  # also what was read meanwhile
-            if batch or save:
-                self._save()
-            elif self._unsaved or not self._kept:
-                # Another process may have changed it, and have ended before it was saved. A reading says that it
-                # isn't; whoever has nothing to change here doesn't depend on it.
-                with suppress(OutsideError):
-                    self._save()
+            self._end(parts)
             return before
+
+    def _fail(self, parts: Sequence[Part], error: Exception) -> None:
+        """Of several, each is tried alone: at once if nothing was made; else when they ask again."""
+        undone = isinstance(error, OutsideError) and not error.lands
+        heard = not isinstance(error.__cause__, UnheardError)
+        for part in parts:
+            part.fail(error, apart=undone and heard and len(parts) > 1)
+        self._apart = not undone and len(parts) > 1
+
+    def _end(self, parts: Sequence[Part]) -> None:
+        """Save what was changed."""
+        mine = [p for p in parts if p.error is None and (p.batch or p.asked.save)]
+        if mine:
+            try:
+                self._save()
+            except Exception as error:
+                for part in mine:
+                    part.fail(error)
+        elif (self._unsaved or not self._kept) and any(p.error is None for p in parts):
+            # Another process may have changed it, and have ended before it was saved. A reading says that it
+            # isn't; whoever has nothing to change here doesn't depend on it.
+            with suppress(OutsideError):
+                self._save()
 
     def _save(self) -> None:
         try:
@@ -227,23 +189,36 @@ class Session(ABC):
             raise
         self._unsaved, self._kept = False, True
 
-    def _edited(self, edit: Edit, state: SwitchState) -> Batch:
-        """What an edit comes to, also if a change lands yet of which nobody knows what became."""
-        batch = edit(state)
-        for doubted in self._doubted(state):
-            if doubted.ports.keys() <= state.ports.keys():
-                batch = joined(edit(doubted.on(state)), batch)
-        return batch
+    def _composed(self, parts: Sequence[Part], state: SwitchState) -> Batch:
+        """What all parts come to, also if a change lands yet of which nobody knows what became."""
+        doubted = [b for b in self._doubted(state) if b.ports.keys() <= state.ports.keys()]
+
+        def batch_of(asked: Asked, before: Batch) -> Batch:
+            batch = asked.edit(self._shown(before, state))
+            for doubt in doubted:
+                batch = joined(asked.edit(self._shown(before, doubt.on(state))), batch)
+            self.limits.check(batch, self.name, asked.own)
+            return batch
+
+        return composed(parts, batch_of, state)
+
+    def _shown(self, batch: Batch, state: SwitchState) -> SwitchState:
+        """What a reading would show after a batch."""
+        after = batch.on(state)
+        if self.keeps_names:
+            return after
+        return replace(after, vlans={**after.vlans, **dict.fromkeys(batch.define, "")})
 
     def _doubted(self, state: SwitchState) -> list[Batch]:
         """Changes of which nobody knows what became, and which a reading doesn't show."""
-        now = self._monotonic()
-        with self._lock:
-            self._doubts = [(b, until) for b, until in self._doubts if now < until and not b.done(state)]
-            return [b for b, _ in self._doubts]
+        return self._doubts.left(state)
 
-    def _made(self, batch: Batch, before: SwitchState) -> SwitchState:
-        """Send it and wait until it is read back."""
+    def _made(self, batch: Batch, before: SwitchState, parts: Sequence[Batch]) -> SwitchState:
+        """Send it and wait until it is read back.
+
+        Args:
+            parts: what it is made of; each is doubted by itself.
+        """
         wanted, unsure = batch.on(before), True
         try:
             try:
@@ -253,9 +228,7 @@ class Session(ABC):
                 raise
             if (seen := self._await(batch)) is not None:
                 unsure = False
-                with self._lock:
-                    # What was sent before it has landed by now, or never will, where it says something else itself.
-                    self._doubts = [(b, until) for b, until in self._doubts if not batch.overrides(b)]
+                self._doubts.override(batch)
                 return seen
             try:
                 self._undo(batch, before)
@@ -271,8 +244,7 @@ class Session(ABC):
         finally:
             if unsure:
                 self._unsaved = True
-                with self._lock:
-                    self._doubts.append((batch, self._monotonic() + DOUBT_SECONDS))
+                self._doubts.add((within(batch, p) for p in parts), DOUBT_SECONDS)
 
     def _await(self, batch: Batch) -> SwitchState | None:
         end = self._monotonic() + self._confirm_seconds

@@ -171,6 +171,18 @@ def joined(first: Batch, second: Batch) -> Batch:
     return Batch({**define, **second.define}, forget, ports)
 
 
+def within(whole: Batch, part: Batch) -> Batch:
+    """What is left of a batch in another one that it is a part of."""
+    ports: dict[str, PortEdit] = {}
+    for port, edit in part.ports.items():
+        all_, about = whole.ports[port], edit.add | edit.remove
+        untagged = KEEP if edit.untagged == KEEP else all_.untagged
+        ports[port] = PortEdit(untagged, all_.add & about, all_.remove & about, all_.trunk)
+    numbers = {*part.define, *part.forget}
+    define = {n: name for n, name in whole.define.items() if n in numbers}
+    return Batch(define, whole.forget & numbers, ports)
+
+
 def inverse(batch: Batch, before: SwitchState) -> Batch:
     """The batch that undoes this one; it removes only VLANs that weren't there before."""
     ports: dict[str, PortEdit] = {}

@@ -38,7 +38,6 @@ from weft.model.fabric import (
     FabricStatus,
     ManagerState,
     ManagerStatus,
-    ObservedFabric,
     Snapshot,
     Usage,
 )
@@ -46,6 +45,7 @@ from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid, format_pkey, parse_pkey
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
+from weft.model.observedfabric import ObservedFabric
 from weft.model.resources import Kind, Marked, Observed, Resource, SegmentSpec, Status
 from weft.model.site import Site
 from weft.planning.fabric.check import check_paths, probe_pairs

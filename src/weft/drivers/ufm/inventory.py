@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from weft.drivers.ufm.rest import Rest
 from weft.model.errors import UnknownError
-from weft.model.fabric import End, ObservedFabric, ObservedNode
 from weft.model.ids import parse_guid
+from weft.model.observedfabric import End, ObservedFabric, ObservedNode
 
 PAGE = 2000
 MOST_PAGES = 500

@@ -34,7 +34,7 @@ from weft.model.agentapi import (
     other_protocol,
 )
 from weft.model.errors import ConflictError, PermanentError, UnknownError, WeftError
-from weft.model.fabric import ObservedFabric
+from weft.model.observedfabric import ObservedFabric
 from weft.model.site import FabricAgent, FabricManager
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 60.0

@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.fabric import FabricDifference, FabricStatus
+from weft.model.fabric import FabricStatus
+from weft.model.observedfabric import FabricDifference
 from weft.model.pod import PodState
 from weft.model.views.pods import ResourceView
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from weft.model.fabric import End, FabricDifference, ObservedFabric, ObservedNode
 from weft.model.ids import format_guid
+from weft.model.observedfabric import End, FabricDifference, ObservedFabric, ObservedNode
 from weft.model.site import Link, Site
 from weft.planning.fabric.topology import natural
 from weft.planning.site.check import canonical_links

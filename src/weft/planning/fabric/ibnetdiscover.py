@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.model.errors import InputError
-from weft.model.fabric import End, ObservedFabric, ObservedNode
+from weft.model.observedfabric import End, ObservedFabric, ObservedNode
 
 _ATTRIBUTE = re.compile(r"(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x[0-9a-f]+")
 _BEGINS = re.compile(

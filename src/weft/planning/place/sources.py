@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from weft.model.errors import InputError
-from weft.model.fabric import ObservedFabric
+from weft.model.observedfabric import ObservedFabric
 from weft.planning.fabric.ibnetdiscover import Ends
 from weft.planning.fabric.rails import Domains
 from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology, natural

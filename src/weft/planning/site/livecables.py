@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.model.fabric import FabricDifference
+from weft.model.observedfabric import FabricDifference
 from weft.model.site import Site
 from weft.planning.fabric.topology import natural
 from weft.planning.site.neighbours import Names, Neighbour, Plug, different, same

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from weft.model.fabric import FabricDifference
+from weft.model.observedfabric import FabricDifference
 from weft.model.site import Site, port_names
 from weft.planning.fabric.topology import natural
 

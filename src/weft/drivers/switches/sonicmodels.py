@@ -1,0 +1,61 @@
+"""SONiC's YANG models as its RESTCONF server has them, of whichever age; and what its errors mean. Pure.
+
+The models of 2019, which vendors' images still have, call a port `ifname` wherever it is. Since the management
+framework takes sonic-buildimage's, it is `name` in its own row and `port` in one that refers to it; the tables of QoS
+settings kept `ifname`.
+
+Sources: sonic-mgmt-framework, `models/yang/sonic/sonic-vlan.yang` (2e204e2), `rest/server/error.go` (3c3384c),
+`router.go` (54f4e2a); sonic-mgmt-common, `models/yang/sonic/import.mk` (0b51536); sonic-buildimage, `sonic-vlan.yang`
+(0bd5a1b), `sonic-portchannel.yang` (02ab327).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+MEDIA = "application/yang-data+json"
+"""What a body must be called: anything else is answered with 415."""
+
+Leaf = Literal["ifname", "port"]
+"""What a row of VLAN_MEMBER calls its port."""
+Row = Mapping[str, Any]
+
+
+def own_name(row: Row) -> str:
+    """Of a port, by its row. Raises KeyError, TypeError."""
+    return str(row["ifname"] if "ifname" in row else row["name"])
+
+
+def member_leaf(row: Row) -> Leaf:
+    """By a row that has a port: its own, or one that refers to it."""
+    return "ifname" if "ifname" in row else "port"
+
+
+def member(row: Row) -> str:
+    """The port that a row refers to. Raises KeyError, TypeError."""
+    return str(row[member_leaf(row)])
+
+
+def error_of(body: Any) -> tuple[str, str]:
+    """Type and tag of the first error in an answer; empty: it has none."""
+    try:
+        first = body["ietf-restconf:errors"]["error"][0]
+        return str(first["error-type"]), str(first["error-tag"])
+    except (KeyError, TypeError, IndexError):
+        return "", ""
+
+
+def is_empty(status: int, body: Any) -> bool:
+    """Whether an answer says that there is nothing of a kind that the server knows."""
+    return status == 404 and error_of(body)[0] == "application"
+
+
+def is_busy(status: int, body: Any) -> bool:
+    """Whether another transaction was in the way of this one."""
+    return status == 409 and error_of(body)[1] == "in-use"
+
+
+def is_refused(status: int, body: Any) -> bool:
+    """Whether a request was understood, and made nothing: also by the models' constraints, which are a status 500."""
+    return status in (400, 404, 405, 409, 415) or (status == 500 and error_of(body)[1] == "invalid-value")

@@ -1,0 +1,98 @@
+"""Changes without an answer: nobody knows what became of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.drivers.switches.onefront import MAKES, OTHER, VLAN, One, ordered, results
+from tests.drivers.switches.rigs import scope
+from weft.drivers.switches import switch
+from weft.drivers.switches.parts import UndoneError
+from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans, SwitchState
+from weft.drivers.switches.wanted import removal_for
+from weft.model.errors import UnknownError
+from weftlab.switches.front import PASSWORD
+
+TAKES = {
+    "eos": ("switchport access vlan 4000", "no vlan 257"),
+    "nvue": ('"257": null', '"br_default": null'),
+    "sonic": ("VLAN_MEMBER_LIST=Vlan257,Ethernet0", "VLAN_LIST=Vlan257"),
+}
+"""With what a VLAN is taken off a port, and off the switch."""
+
+
+def test_what_may_land_yet_is_taken_away_though_it_does_not_show(one: One) -> None:
+    """Nobody knows what became of a change: whoever takes it away says so to the switch."""
+    spec, wanted = ordered(one, 0)
+    speaks = one.front.plan.speaks
+    one.front.faults.late = MAKES[speaks]
+    with pytest.raises(UnknownError) as told:
+        one.fabric.create(scope(), [wanted], {})
+    assert told.value.lands == one.session.lands_seconds >= switch.DOUBT_SECONDS
+    with pytest.raises(UnknownError, match="may not show"):
+        one.session.read()
+    one.front.requests.clear()
+    assert one.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    sent = "\n".join(r.line for r in one.front.requests if r.method != "GET")
+    assert all(text in sent for text in TAKES[speaks]), sent
+    assert results(one.fabric, spec) == {"clean"}
+
+
+def test_a_tag_that_may_land_yet_is_taken_away_though_it_does_not_show(one: One) -> None:
+    """The port stays what it is, for other pods."""
+    port, speaks = one.ports[0], one.front.plan.speaks
+
+    def tag(number: int) -> Batch:
+        return Batch({number: "weft-name"}, frozenset(), {port: PortEdit(add=frozenset({number}))})
+
+    one.session.change(lambda _: tag(OTHER))
+    one.front.faults.late = MAKES[speaks]
+    with pytest.raises(UnknownError):
+        one.session.change(lambda _: tag(VLAN))
+    one.front.requests.clear()
+    one.session.change(lambda state: removal_for("leaf1", state, VLAN, {"weft-name"}, one.fabric.cabling))
+    sent = "\n".join(r.line for r in one.front.requests if r.method != "GET")
+    said = {"eos": "allowed vlan remove 257", "nvue": '"vlan": {"4000": {}, "257": null', "sonic": "Vlan257,"}
+    assert said[speaks] in sent, sent
+    assert one.session.read().ports[port] == PortVlans(None, frozenset({OTHER}), True)
+
+
+def test_another_change_takes_no_doubt_away(one: One) -> None:
+    """It says nothing of the port that an earlier one may change yet."""
+    one.front.faults.late = MAKES[one.front.plan.speaks]
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    one.put(1, OTHER)
+    with pytest.raises(UnknownError, match="may not show"):
+        one.session.read()
+
+
+def test_a_change_that_cannot_have_been_made_leaves_no_doubt(one: One) -> None:
+    """Refused at the door: the switch is read as it is."""
+    right, before = one.fronts.credentials.read_text(), one.session.read()
+
+    def edit(state: SwitchState) -> Batch:
+        one.fronts.credentials.write_text(right.replace(PASSWORD, "another"))
+        return Batch({VLAN: "weft-name"}, frozenset(), {one.ports[0]: PortEdit(VLAN)})
+
+    with pytest.raises(UndoneError, match="access denied") as told:
+        one.session.change(edit)
+    assert told.value.lands == 0.0
+    one.fronts.credentials.write_text(right)
+    assert one.session.read().ports == before.ports
+
+
+def test_a_lost_commit_is_unknown_and_made_again(one: One) -> None:
+    one.front.faults.lose_commit = True
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    one.put(0, VLAN)
+    assert one.untagged(0) == VLAN
+
+
+def test_a_lost_answer_is_unknown_and_the_change_is_found(one: One) -> None:
+    one.front.faults.lose_answer = True
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    one.put(0, VLAN)
+    assert one.untagged(0) == VLAN and not one.session.read().unsaved

@@ -1,0 +1,195 @@
+"""Arista's switches: modes of ports, VLANs that are suspended, sessions that are left; and Arista's own client."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pyeapi
+import pytest
+
+from tests.drivers.switches.onefront import OTHER, VLAN, One, one_of, ordered, results
+from tests.drivers.switches.rigs import scope
+from weft.drivers.switches import access
+from weft.drivers.switches import eos as driver
+from weft.drivers.switches.vlans import EVERY, PARK, Batch, PortEdit, PortVlans
+from weft.model.errors import UnknownError
+from weft.model.fabrictypes import Mode
+from weft.model.problem import ProblemKind
+from weft.model.resources import Status
+from weftlab.switches.eapi import Eapi, Port
+from weftlab.switches.front import PARKING, PASSWORD, USER
+from weftlab.switches.plan import Speaks
+
+
+def eapi(one: One) -> Eapi:
+    assert isinstance(one.front, Eapi)
+    return one.front
+
+
+def test_aristas_own_client_sees_what_weft_did(eos: One) -> None:
+    """pyeapi's parsers of VLANs and switchports read weft's change; its change is read by weft."""
+    trunk = {eos.ports[1]: PortEdit(PARK, frozenset({VLAN, OTHER}))}
+    eos.put(0, VLAN)
+    eos.session.change(lambda state: Batch({OTHER: "weft-other"}, frozenset(), trunk))
+    url = eos.fronts.urls["leaf1"]
+    host, port = url.removeprefix("https://").split(":")
+    context = ssl.create_default_context(cafile=str(eos.fronts.ca))
+    connection = pyeapi.connect(
+        transport="https", host=host, port=int(port), username=USER, password=PASSWORD, context=context
+    )
+    node = pyeapi.client.Node(connection)
+    assert node.api("vlans").get(str(VLAN))["name"] == "weft-name"
+    access = node.api("switchports").get(eos.ports[0])
+    assert (access["mode"], access["access_vlan"]) == ("access", str(VLAN))
+    tagged = node.api("switchports").get(eos.ports[1])
+    assert (tagged["mode"], tagged["trunk_allowed_vlans"]) == ("trunk", f"{VLAN}-{OTHER}")
+    with pytest.raises(pyeapi.eapilib.CommandError) as refused:
+        node.config(["interface Ethernet99", "switchport access vlan 5"])
+    assert refused.value.error_code == 1002
+    assert node.api("switchports").set_access_vlan(eos.ports[2], str(OTHER))
+    assert eos.untagged(2) == OTHER
+
+
+def test_a_suspended_vlan_carries_nothing_and_is_made_active(eos: One) -> None:
+    """It is defined, and its members are in it: still no frame passes."""
+    spec, wanted = ordered(eos, 0, 1)
+    eos.fabric.create(scope(), [wanted], {})
+    assert eos.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    eapi(eos).running.vlans[VLAN].state = "suspend"
+    assert eos.fabric.find(scope(), [wanted], {})["partition"].status is Status.PENDING
+    problems = eos.fabric.check(spec, eos.fabric.snapshot()).problems
+    assert {p.kind for p in problems} == {ProblemKind.NOT_MEMBER} and "suspended" in str(problems[0])
+    assert eos.fabric.update(scope(), [wanted], {})["partition"].error is None
+    assert eapi(eos).running.vlans[VLAN].state == "active"
+    assert eos.fabric.check(spec, eos.fabric.snapshot()).problems == ()
+    assert eos.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+
+
+def test_a_parking_vlan_that_forwards_isolates_nobody(eos: One) -> None:
+    """Made by hand, or made active again: parked hosts reach each other, and former members are among them."""
+    eapi(eos).running.vlans[PARKING].state = "active"
+    [told] = [
+        p for m in eos.fabric.status().managers if m.name == "leaf1" for p in m.problems if "Ethernet1 " in p
+    ]
+    assert "is in the parking VLAN, and reaches others in it" in told
+    spec, wanted = ordered(eos, 0)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    assert eapi(eos).running.vlans[PARKING].state == "suspend", "each change suspends it"
+    assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    assert results(eos.fabric, spec) == {"clean"}
+    eapi(eos).running.vlans[PARKING].state = "active"
+    left = [i for i in eos.fabric.clean(spec, eos.fabric.snapshot()).items if i.result != "clean"]
+    assert [i.plane for i in left] == ["switch port"] and "reaches others" in left[0].seen
+    del eapi(eos).running.vlans[PARKING]
+    assert results(eos.fabric, spec) == {"clean"}, "it isn't defined"
+
+
+@pytest.mark.parametrize("mode", ["tap", "tool", "dot1q-tunnel"])
+def test_a_port_in_another_mode_does_not_hide_the_switch(eos: One, mode: str) -> None:
+    """Whether the site names it or not: of all others everything is known."""
+    stranger = Port(access=VLAN, mode=mode)
+    eapi(eos).running.ports["Ethernet60"] = stranger
+    state = eos.session.read()
+    assert state.ports["Ethernet60"].numbers == {VLAN}, "as if it were in it"
+    eapi(eos).running.ports[eos.ports[2]].mode = mode
+    spec, wanted = ordered(eos, 0)
+    del eapi(eos).running.ports["Ethernet60"]
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    assert eos.fabric.check(spec, eos.fabric.snapshot()).problems == ()
+    seen = eos.fabric.snapshot().ports[f"leaf1/{eos.ports[2]}"]
+    if mode == "dot1q-tunnel":
+        assert seen.unread == ""
+        return
+    assert f"in switchport mode {mode}" in seen.unread
+    spec, wanted = ordered(eos, 0, 2)
+    error = eos.fabric.update(scope(), [wanted], {})["partition"].error
+    assert f"it has port {eos.ports[2]} in switchport mode {mode}" in str(error)
+
+
+def test_a_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:
+    spec, wanted = ordered(eos, 0, 1)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    eapi(eos).running.ports[eos.ports[1]].routed = True
+    error = eos.fabric.update(scope(), [wanted], {})["partition"].error
+    assert f"it has port {eos.ports[1]} as a routed one" in str(error)
+    assert any(
+        f"leaf1 has port {eos.ports[1]} as a routed one" in p for p in eos.fabric.live_check().problems
+    )
+    assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    assert results(eos.fabric, spec) == {"clean"}
+
+
+def test_a_port_as_it_comes_from_the_factory_is_parked_after_its_first_pod(eos: One) -> None:
+    """Also if it was a trunk meanwhile: its untagged frames reached every port that nobody has set."""
+    name = eos.ports[0]
+    eapi(eos).running.ports[name] = Port(access=1)
+    _, wanted = ordered(eos, 0, mode=Mode.TRUNK)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    assert eos.session.read().ports[name] == PortVlans(None, frozenset({VLAN}), True)
+    assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    assert eos.session.read().ports[name] == PortVlans()
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["every VLAN", "a list"])
+@pytest.mark.parametrize("speaks", ["eos", "nvue"])
+def test_a_trunk_in_the_factorys_vlan_is_taken_out_of_it(
+    tmp_path: Path, speaks: Speaks, listed: bool
+) -> None:
+    """`switchport mode trunk`, or a port that is put into the bridge, and no more: its untagged frames reach all such
+    ports. After its last pod it is parked."""
+    with one_of(tmp_path, speaks) as one:
+        name = one.ports[0]
+        if isinstance(one.front, Eapi):
+            one.front.running.ports[name] = Port("trunk", 1, 1, frozenset({1, OTHER}) if listed else EVERY)
+        else:
+            mine = {"vlan": {str(OTHER): {}}} if listed else {}
+            one.front.running["bridge"]["domain"]["br_default"]["vlan"][str(OTHER)] = {}
+            one.front.running["interface"][name]["bridge"] = {"domain": {"br_default": mine}}
+        assert one.untagged(0) == 1
+        _, wanted = ordered(one, 0, mode=Mode.TRUNK)
+        left = frozenset({OTHER}) if listed else frozenset[int]()
+        assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
+        assert one.session.read().ports[name] == PortVlans(None, frozenset({VLAN}) | left, True)
+        assert one.fabric.delete(scope(), [wanted], {})["partition"].error is None
+        assert one.session.read().ports[name] == PortVlans(None, left, listed)
+
+
+def test_the_factorys_vlan_goes_with_the_last_tag(eos: One) -> None:
+    """Somebody has set it while a pod was there."""
+    name = eos.ports[0]
+    _, wanted = ordered(eos, 0, mode=Mode.TRUNK)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+    eapi(eos).running.ports[name] = Port("trunk", 1, 1, frozenset({1, VLAN}))
+    assert eos.fabric.delete(scope(), [wanted], {})["partition"].error is None
+    assert eos.session.read().ports[name] == PortVlans()
+
+
+def test_sessions_that_no_abort_has_reached_are_aborted_later(
+    eos: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link fails after a command that failed; EOS takes five sessions, and then none. Others' stay."""
+    ask = access.Api.ask
+
+    def cut(self: access.Api, method: str, path: str, body: object = None, *rest: object) -> access.Reply:
+        if "abort" in str(body):
+            raise UnknownError("abort a session", "switch leaf1", "no answer")
+        return ask(self, method, path, body, *rest)  # type: ignore[arg-type]
+
+    sessions = eapi(eos)._sessions  # pyright: ignore[reportPrivateUsage]
+    sessions["operators"] = []
+    for _ in range(4):
+        eos.front.faults.fail_after = 4
+        with monkeypatch.context() as patched:
+            patched.setattr(access.Api, "ask", cut)
+            with pytest.raises(UnknownError, match="internal error"):
+                eos.put(0, VLAN)
+    with pytest.raises(UnknownError, match="Maximum number of pending sessions"):
+        eos.put(0, VLAN)
+    assert len(sessions) == 5, "they may be another worker's, under way"
+    monkeypatch.setattr(driver, "LEFT_SECONDS", -1.0)
+    with pytest.raises(UnknownError, match="Maximum number of pending sessions"):
+        eos.put(0, VLAN)
+    assert list(sessions) == ["operators"]
+    eos.put(0, VLAN)
+    assert eos.untagged(0) == VLAN

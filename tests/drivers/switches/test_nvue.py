@@ -1,0 +1,163 @@
+"""NVIDIA's switches: revisions that take their time, and NVIDIA's own schema."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from nvueschema.models import v5_9
+
+from tests.drivers.switches.onefront import OTHER, VLAN, One, ordered, results
+from tests.drivers.switches.rigs import scope
+from weft.drivers.switches import access, switch
+from weft.drivers.switches.nvue import Nvue as NvueSession
+from weft.drivers.switches.parts import UndoneError
+from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
+from weft.model.errors import UnknownError
+from weftlab.switches.nvue import Nvue, schema_check
+
+
+def applied(nvue: One) -> None:
+    """What is being applied has taken as long as it does."""
+    assert isinstance(nvue.front, Nvue)
+    nvue.front.finish()
+
+
+def test_an_nvue_revision_without_an_answer_before_it_is_applied_leaves_no_doubt(nvue: One) -> None:
+    for request in ("POST /nvue_v1/revision", r"PATCH /nvue_v1/\?rev="):
+        nvue.front.faults.mute = request
+        with pytest.raises(UndoneError):
+            nvue.put(0, VLAN)
+        assert nvue.untagged(0) is None
+
+
+def test_an_nvue_revision_whose_application_had_no_answer_is_followed(
+    nvue: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may take longer than the change is doubted."""
+    monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
+    nvue.front.faults.slow_commit = 3600.0
+    nvue.front.faults.mute = r"PATCH /nvue_v1/revision/\d+ "
+    with pytest.raises(UnknownError):
+        nvue.put(0, VLAN)
+    with pytest.raises(UnknownError, match="still being applied"):
+        nvue.session.read()
+    applied(nvue)
+    assert nvue.untagged(0) == VLAN
+
+
+def test_an_nvue_revision_that_is_to_be_applied_late_is_followed(nvue: One) -> None:
+    """It was seen pending, and the request came after that."""
+    nvue.front.faults.slow_commit = 3600.0
+    nvue.front.faults.late = r"PATCH /nvue_v1/revision/\d+ "
+    with pytest.raises(UnknownError):
+        nvue.put(0, VLAN)
+    with pytest.raises(UnknownError, match="may not show"):
+        nvue.session.read()
+    nvue.front.arrive()
+    with pytest.raises(UnknownError, match="still being applied"):
+        nvue.session.read()
+    applied(nvue)
+    assert nvue.untagged(0) == VLAN
+
+
+def test_a_revision_of_another_process_that_is_being_applied_is_not_clean(nvue: One) -> None:
+    """Its worker has ended since, and another one releases the pod."""
+    spec, wanted = ordered(nvue, 0)
+    nvue.front.faults.slow_commit = 3600.0
+    nvue.front.faults.mute = r"PATCH /nvue_v1/revision/\d+ "
+    with pytest.raises(UnknownError):
+        nvue.fabric.create(scope(), [wanted], {})
+    other = nvue.another()
+    assert other.delete(scope(), [wanted], {})["partition"].error is None
+    [item] = [i for i in other.clean(spec, other.snapshot()).items if i.result != "clean"]
+    assert "a change that is under way on leaf1 has it" in item.seen
+    applied(nvue)
+    nvue.front.faults.slow_commit = 0.0
+    assert "not clean" in results(other, spec)
+    assert other.delete(scope(), [wanted], {})["partition"].error is None
+    assert results(other, spec) == {"clean"}
+
+
+def test_a_revision_that_takes_longer_is_waited_for(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVUE goes on applying it: until it has ended nobody knows what the switch has, whoever asks."""
+    monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
+    assert isinstance(nvue.session, NvueSession)
+    nvue.session._apply_seconds = 0.2  # pyright: ignore[reportPrivateUsage]
+    nvue.front.faults.slow_commit = 1.0
+    with pytest.raises(UnknownError, match="still apply"):
+        nvue.put(0, VLAN)
+    with pytest.raises(UnknownError, match="still being applied"):
+        nvue.session.read()
+    with pytest.raises(UnknownError, match="still being applied"):
+        nvue.session.change(lambda state: Batch())
+    nvue.front.faults.slow_commit = 0.0
+    time.sleep(1.0)
+    assert nvue.untagged(0) == VLAN
+
+
+def test_a_port_that_nvue_does_not_have_is_none(nvue: One) -> None:
+    """One without configuration isn't in the applied revision, like one with another name."""
+    assert nvue.untagged(2) is None
+    limits = nvue.session.limits
+    nvue.session.limits = type(limits)(limits.vlans, limits.ports | {"swp99"}, limits.parking)
+    assert "swp99" not in nvue.session.read().ports
+    assert nvue.session.read().lacks("swp99") == "has no port swp99"
+
+
+def test_a_save_of_nvue_is_followed_to_its_end(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is accepted before it is made."""
+    ask = access.Api.ask
+    states = ["save", "save", "save_error"]
+
+    def slow(self: access.Api, method: str, path: str, *rest: object) -> access.Reply:
+        reply = ask(self, method, path, *rest)  # type: ignore[arg-type]
+        if path.endswith("/revision/applied"):
+            return access.Reply(200, {"state": states.pop(0)}, reply.date)
+        return reply
+
+    monkeypatch.setattr(access.Api, "ask", slow)
+    with pytest.raises(UnknownError, match="save_error"):
+        nvue.put(0, VLAN)
+    assert nvue.session.read().unsaved and not states
+    states += ["save", "applied_and_saved"]
+    nvue.session.change(lambda state: Batch())
+    assert not nvue.session.read().unsaved and not states
+
+
+def test_nvue_is_sent_nothing_that_its_schema_does_not_know() -> None:
+    """The check itself finds what NVIDIA's models would ignore."""
+    check = schema_check("5.9")
+    assert v5_9.NvueConfig.model_fields
+    assert check({"interface": {"swp1": {"bridge": {"domain": {"br_default": {"access": 11}}}}}}) == ""
+    assert "no such field" in check(
+        {"interface": {"swp1": {"bridge": {"domain": {"br_default": {"acess": 11}}}}}}
+    )
+    assert check({"interface": {"swp1": {"bridge": {"domain": {"br_default": {"access": 5000}}}}}}) != ""
+
+
+AT_NIGHT = pytest.mark.nightly(
+    reason="each version's schema takes seconds to import; the oldest, 5.9 and the newest by day"
+)
+
+BY_DAY = (0, 9, 18)
+
+
+@pytest.mark.parametrize(
+    "minor", [n if n in BY_DAY else pytest.param(n, marks=AT_NIGHT) for n in range(19)], ids="5.{}".format
+)
+def test_every_version_of_nvue_takes_what_weft_sends(minor: int, nvue: One) -> None:
+    """A port put into a VLAN, made a trunk, parked; VLANs made and forgotten: nothing that one version doesn't know."""
+    assert isinstance(nvue.front, Nvue)
+    nvue.front.claim(f"5.{minor}")
+    misspelt = {"interface": {"swp1": {"bridge": {"domain": {"br_default": {"acess": 11}}}}}}
+    assert "no such field" in schema_check(f"5.{minor}")(misspelt), "the version's schema is there"
+    first, second = nvue.ports[0], nvue.ports[1]
+    batches = (
+        Batch({VLAN: "", OTHER: ""}, frozenset(), {first: PortEdit(VLAN), second: PortEdit(OTHER)}),
+        Batch({}, frozenset(), {second: PortEdit(PARK, frozenset({VLAN, OTHER}), trunk=True)}),
+        Batch({}, frozenset({OTHER}), {second: PortEdit(KEEP, remove=frozenset({VLAN, OTHER}), trunk=True)}),
+        Batch({}, frozenset({VLAN}), {first: PortEdit(PARK)}),
+    )
+    for batch in batches:
+        assert batch.done(nvue.session.change(lambda state, batch=batch: batch))

@@ -1,0 +1,159 @@
+"""What a switch says is believed if it can be read, and if it is young enough."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from tests.drivers.switches.onefront import OTHER, VLAN, One, session_of
+from weft.drivers.switches import access, switch, turn
+from weft.drivers.switches.vlans import PARK, Batch, PortEdit, PortVlans, SwitchState
+from weft.drivers.switches.wanted import removal_for
+from weft.model.errors import OutsideError, UnknownError
+
+ELSEWHERE = [
+    ["a list"],
+    {"result": [3, 3, 3]},
+    {"interface": 3},
+    {"interface": {}},
+    {"system": {}},
+    "text",
+    7,
+    {},
+    [],
+]
+
+
+def test_an_answer_that_is_too_large_is_unknown(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MAX_ANSWER", 10)
+    with pytest.raises(UnknownError, match="larger than 10 bytes"):
+        one.session.read()
+
+
+def test_an_old_answer_is_not_believed(one: One) -> None:
+    """A cache answers with what was before weft's change: neither made nor not made."""
+    one.session.read()
+    one.front.freeze()
+    with pytest.raises(UnknownError):
+        one.put(0, VLAN)
+    with pytest.raises(UnknownError):
+        one.session.read()
+    one.front.thaw()
+
+
+@pytest.mark.parametrize("wrong", ELSEWHERE)
+def test_an_answer_of_another_shape_is_unknown(
+    one: One, monkeypatch: pytest.MonkeyPatch, wrong: object
+) -> None:
+    monkeypatch.setattr(access.Api, "_json", lambda *_: wrong)
+    with pytest.raises(UnknownError):
+        one.session.read()
+
+
+def test_a_switch_that_knows_nothing_of_what_is_asked_is_unknown(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """404 to everything: another server is at the address, or this one isn't set up. It is no switch without VLANs."""
+    monkeypatch.setattr(access.Api, "ask", lambda *_: access.Reply(404, {"error": "not found"}, 0.0))
+    with pytest.raises(OutsideError):
+        one.session.read()
+
+
+def test_a_change_begins_with_a_reading_of_a_moment_ago(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fabric's driver has read every switch before it changes any; but never with one that this process's own change
+    has made old, whether it ended before the reading, during it or after it."""
+    read: list[str] = []
+    real = one.session._read  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(one.session, "_read", lambda: (read.append("once"), real())[1])
+
+    def untagged(state: SwitchState) -> Batch:
+        seen.append(state.ports[one.ports[0]].untagged)
+        return Batch()
+
+    seen: list[int | None] = []
+    one.session.read()
+    one.session.change(untagged, recent=True)
+    assert (seen, len(read)) == ([None], 1), "it was read once"
+    one.session.change(untagged)
+    assert len(read) == 2, "whoever doesn't say so gets a new one"
+    one.put(0, VLAN)
+    one.session.change(untagged, recent=True)
+    assert seen[-1] == VLAN
+
+    def slowly() -> SwitchState:
+        old = real()
+        monkeypatch.setattr(one.session, "_read", real)
+        one.put(0, OTHER)
+        return old
+
+    monkeypatch.setattr(one.session, "_read", slowly)
+    with contextlib.suppress(UnknownError):  # whoever has a clock of its own says that it is old
+        one.session.read()
+    one.session.change(untagged, recent=True)
+    assert seen[-1] == OTHER, "what was read before the change isn't recent, though it came after it"
+    one.session.read()
+    clock = one.session._monotonic  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(one.session, "_monotonic", lambda: clock() + switch.RECENT_SECONDS)
+    monkeypatch.setattr(one.session, "_read", lambda: (read.append("again"), real())[1])
+    one.session.change(untagged, recent=True)
+    assert read[-1] == "again"
+
+
+def test_a_port_that_becomes_a_trunk_is_read_just_before(one: One) -> None:
+    """Its list is set as a whole: another process that has set it meanwhile keeps its VLAN."""
+    session = session_of(one.another())
+
+    def tagged(number: int) -> Batch:
+        edit = PortEdit(PARK, frozenset({number}), trunk=True)
+        return Batch({number: "weft-name"}, frozenset(), {one.ports[0]: edit})
+
+    one.session.read()
+    session.change(lambda state: tagged(OTHER))
+    one.session.change(lambda state: tagged(VLAN), recent=True)
+    assert one.session.read().ports[one.ports[0]].tagged == {VLAN, OTHER}
+
+
+def test_what_another_process_has_changed_since_is_read_again(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last VLAN of a shared host's port goes, by a reading from before another worker has put its own there: the
+    port is not parked."""
+    monkeypatch.setattr(switch, "RECENT_SECONDS", 60.0)
+    port, worker, cabling = one.ports[0], session_of(one.another()), one.fabric.cabling
+
+    def come(number: int) -> Batch:
+        return Batch({number: "weft-name"}, frozenset(), {port: PortEdit(add=frozenset({number}))})
+
+    one.session.change(lambda _: come(VLAN))
+    one.session.read()
+    worker.change(lambda _: come(OTHER))
+    one.session.change(lambda state: removal_for("leaf1", state, VLAN, {"weft-name"}, cabling), recent=True)
+    assert one.session.read().ports[port] == PortVlans(None, frozenset({OTHER}), True)
+
+
+def test_what_a_process_that_was_killed_has_sent_makes_readings_old(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It left no moment at which its change ended."""
+    monkeypatch.setattr(switch, "RECENT_SECONDS", 60.0)
+    port, session = one.ports[0], session_of(one.another())
+    real = session._send  # pyright: ignore[reportPrivateUsage]
+
+    def killed(*given: object) -> float:
+        real(*given)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "_send", killed)
+    monkeypatch.setattr(turn.Turn, "ends", lambda _: None)
+    seen: list[frozenset[int]] = []
+
+    def look(state: SwitchState) -> Batch:
+        seen.append(state.ports[port].numbers)
+        return Batch()
+
+    one.session.read()
+    with pytest.raises(KeyboardInterrupt):
+        session.change(lambda _: Batch({VLAN: "weft-name"}, frozenset(), {port: PortEdit(VLAN)}))
+    one.session.change(look, recent=True)
+    assert seen == [frozenset({VLAN})]

@@ -1,0 +1,163 @@
+"""SONiC by its public models, of 2019 and of today: what is sent and answered, empty tables, errors."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.drivers.switches.onefront import OTHER, VLAN, One
+from tests.drivers.switches.sonicyang import wrong
+from weft.drivers.switches import access
+from weft.drivers.switches.parts import UndoneError
+from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
+from weft.model.errors import PermanentError, UnknownError
+from weftlab.switches.restconf import Restconf
+
+
+def restconf(one: One) -> Restconf:
+    assert isinstance(one.front, Restconf)
+    return one.front
+
+
+@pytest.mark.parametrize("modern", [True, False], ids=["today", "2019"])
+def test_what_is_sent_and_answered_is_in_the_models(
+    sonic: One, monkeypatch: pytest.MonkeyPatch, modern: bool
+) -> None:
+    """A port put into a VLAN, made a trunk, parked; VLANs made and forgotten; a LAG would be the same."""
+    restconf(sonic).modern = modern
+    told: list[tuple[str, str, Any]] = []
+    ask = access.Api.ask
+
+    def noted(self: access.Api, method: str, path: str, body: object = None, *rest: str) -> access.Reply:
+        reply = ask(self, method, path, body, *rest)
+        told.append((method, path, reply.body if method == "GET" and reply.status == 200 else body))
+        return reply
+
+    monkeypatch.setattr(access.Api, "ask", noted)
+    first, second = sonic.ports[0], sonic.ports[1]
+    batches = (
+        Batch({VLAN: "", OTHER: ""}, frozenset(), {first: PortEdit(VLAN), second: PortEdit(OTHER)}),
+        Batch({}, frozenset(), {second: PortEdit(PARK, frozenset({VLAN, OTHER}), trunk=True)}),
+        Batch({}, frozenset({OTHER}), {second: PortEdit(KEEP, remove=frozenset({VLAN, OTHER}), trunk=True)}),
+        Batch({}, frozenset({VLAN}), {first: PortEdit(PARK)}),
+    )
+    for batch in batches:
+        assert batch.done(sonic.session.change(lambda state, batch=batch: batch))
+    data = [one for one in told if one[1].startswith("/restconf/data/")]
+    assert {method for method, _, _ in data} == {"GET", "PATCH", "DELETE"}
+    assert [w for method, path, body in data for w in wrong(modern, method, path, body)] == []
+    assert any(w for method, path, body in data for w in wrong(not modern, method, path, body))
+
+
+def test_a_switch_that_is_upgraded_is_spoken_to_by_its_new_models(sonic: One) -> None:
+    """Its models say what a port is called in a member's row."""
+    restconf(sonic).modern = False
+    sonic.put(0, VLAN)
+    restconf(sonic).modern = True
+    sonic.put(1, OTHER)
+    assert [sonic.untagged(n) for n in (0, 1)] == [VLAN, OTHER]
+
+
+def test_a_constraint_that_does_not_hold_is_a_refusal(sonic: One) -> None:
+    """The framework's status for it is 500; nothing was made, and what was made before it is taken back."""
+    sonic.put(0, OTHER)
+    sonic.put(1, OTHER)
+    before = sonic.session.read()
+    edits = {sonic.ports[0]: PortEdit(VLAN)}
+    with pytest.raises(PermanentError, match="Dependent data exists"):
+        sonic.session.change(lambda _: Batch({VLAN: ""}, frozenset({OTHER}), edits))
+    after = sonic.session.read()
+    assert (after.vlans, after.ports) == (before.vlans, before.ports)
+
+
+def test_another_transaction_in_the_way_is_no_refusal(sonic: One) -> None:
+    """ "Please try again": nothing was made."""
+    sonic.front.faults.fail_after = 0
+    with pytest.raises(UndoneError, match="try again") as told:
+        sonic.put(0, VLAN)
+    assert told.value.lands == 0.0
+    sonic.put(0, VLAN)
+    assert sonic.untagged(0) == VLAN
+
+
+@pytest.mark.parametrize(("status", "kind"), [(404, "protocol"), (404, ""), (503, "")])
+def test_a_server_without_the_model_has_no_empty_table(
+    sonic: One, monkeypatch: pytest.MonkeyPatch, status: int, kind: str
+) -> None:
+    """An image without it, or a proxy's own answer: what the switch has, nobody knows."""
+    sonic.put(0, VLAN)
+    body = (
+        {"ietf-restconf:errors": {"error": [{"error-type": kind, "error-tag": "invalid-value"}]}}
+        if kind
+        else None
+    )
+    ask = access.Api.ask
+
+    def cut(self: access.Api, method: str, path: str, *rest: Any) -> access.Reply:
+        gone = access.Reply(status, body, 0.0)
+        return gone if "sonic-vlan" in path else ask(self, method, path, *rest)
+
+    monkeypatch.setattr(access.Api, "ask", cut)
+    with pytest.raises(UnknownError):
+        sonic.session.read()
+
+
+def test_what_an_image_does_not_have_is_said(sonic: One) -> None:
+    """Settings and neighbours that nobody can read aren't none; a change that can't be saved needs somebody."""
+    front = restconf(sonic)
+    front.missing = frozenset({"sonic-port-qos-map", "openconfig-lldp", "sonic-config-mgmt"})
+    assert sonic.session.qos() == "its RESTCONF has no sonic-port-qos-map:sonic-port-qos-map/PORT_QOS_MAP"
+    assert sonic.session.neighbours(sonic.ports) == "its RESTCONF has no openconfig-lldp:lldp/interfaces"
+    with pytest.raises(PermanentError, match="sonic-config-mgmt:copy"):
+        sonic.put(0, VLAN)
+
+
+def test_a_body_of_another_type_is_not_taken(sonic: One) -> None:
+    """The framework's operations take `application/yang-data+json`, and nothing else."""
+    own = partial(access.credentials_for, "leaf1", str(sonic.fronts.credentials))
+    api = access.Api("leaf1", sonic.fronts.urls["leaf1"], own, str(sonic.fronts.ca))
+    tree = {"sonic-vlan:sonic-vlan": {"VLAN": {"VLAN_LIST": [{"name": f"Vlan{VLAN}", "vlanid": VLAN}]}}}
+    reply = api.ask("PATCH", "/restconf/data/sonic-vlan:sonic-vlan", tree)
+    api.close()
+    assert reply.status == 415 and VLAN not in sonic.session.read().vlans
+
+
+def test_ports_of_a_sonic_that_are_no_table_are_unknown(sonic: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rows in ({"PORT_LIST": [{"alias": "no name"}]}, {"PORT_LIST": 7}, {"PORT_LIST": ["Ethernet0"]}, []):
+        monkeypatch.setattr(access.Api, "_json", lambda *_, rows=rows: {"sonic-port:PORT": rows})
+        with pytest.raises(UnknownError):
+            sonic.session.read()
+
+
+def test_a_sonic_without_any_vlan_must_name_its_ports(sonic: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """404 means that a table is empty; from whoever says so to everything it means nothing, also a moment later."""
+    sonic.put(0, VLAN)
+    sonic.session.read()
+    empty = {"ietf-restconf:errors": {"error": [{"error-type": "application", "error-tag": "invalid-value"}]}}
+    monkeypatch.setattr(access.Api, "ask", lambda *_: access.Reply(404, empty, 0.0))
+    with pytest.raises(UnknownError, match="names no port"):
+        sonic.session.read()
+
+
+def test_a_change_of_a_sonic_reads_its_ports_not_twice(sonic: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each table is a request; which ports there are doesn't change with a VLAN. A new one is looked for."""
+    asked: list[str] = []
+    ask = access.Api.ask
+
+    def counted(self: access.Api, method: str, path: str, *rest: object) -> access.Reply:
+        asked.append(f"{method} {path.rpartition('/')[2]}")
+        return ask(self, method, path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(access.Api, "ask", counted)
+    sonic.session.read()
+    asked.clear()
+    sonic.put(0, VLAN)
+    tree = "sonic-vlan:sonic-vlan"
+    assert asked == [f"GET {tree}", f"PATCH {tree}", f"GET {tree}", "POST sonic-config-mgmt:copy"]
+    limits = sonic.session.limits
+    sonic.session.limits = type(limits)(limits.vlans, limits.ports | {"Ethernet800"}, limits.parking)
+    asked.clear()
+    sonic.put(0, OTHER)
+    assert "GET PORT" in asked

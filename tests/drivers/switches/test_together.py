@@ -1,0 +1,259 @@
+"""Changes of several pods that wait for one switch are one session; each pod has its own answer."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.drivers.switches.onefront import MAKES, OTHER, SAVES, VLAN, One, ordered, results, session_of
+from tests.drivers.switches.rigs import scope
+from weft.drivers.switches import parts, turn
+from weft.drivers.switches.interface import Asked
+from weft.drivers.switches.names import vlan_name
+from weft.drivers.switches.vlans import PARK, Batch, PortEdit, PortVlans, SwitchState, joined, within
+from weft.drivers.switches.wanted import removal_for
+from weft.model.errors import OutsideError, PermanentError, UnknownError
+from weft.model.resources import Resource, Status
+from weft.ports.resources import Scope
+
+THIRD = 0x103
+LONG = 30.0
+
+
+def sent(one: One, pattern: dict[str, str]) -> int:
+    """How many requests of a sort the switch has had since they were last forgotten."""
+    lines = [r.line for r in one.front.requests]
+    return sum(bool(re.search(pattern[one.front.plan.speaks], line)) for line in lines)
+
+
+def into(one: One, port: int, number: int, name: str = "weft-name") -> Asked:
+    batch = Batch({number: name}, frozenset(), {one.ports[port]: PortEdit(number)})
+    return Asked(lambda state: Batch() if batch.done(state) else batch)
+
+
+def out(one: One, number: int) -> Asked:
+    return Asked(lambda state: removal_for("leaf1", state, number, {"weft-name"}, one.fabric.cabling))
+
+
+def fails(error: Exception) -> Asked:
+    def edit(state: SwitchState) -> Batch:
+        raise error
+
+    return Asked(edit)
+
+
+def lands(errors: Sequence[Exception | None]) -> list[float]:
+    assert all(isinstance(e, UnknownError) for e in errors), errors
+    return [e.lands for e in errors if isinstance(e, OutsideError)]
+
+
+def held_up(
+    one: One, pods: Sequence[tuple[Scope, Resource]], change: Callable[[Scope, Resource], object]
+) -> None:
+    """The first one's change is under way until all others wait."""
+    holds, others = threading.Event(), len(pods) - 1
+
+    def fence() -> None:
+        began.set()
+        assert holds.wait(LONG)
+
+    began = threading.Event()
+    (first, resource), *rest = pods
+    first = Scope(first.site, first.owner, first.name, first.project_id, fence)
+    with ThreadPoolExecutor(len(pods)) as pool:
+        changes = [pool.submit(change, first, resource)]
+        assert began.wait(LONG)
+        changes += [pool.submit(change, *pod) for pod in rest]
+        end = time.monotonic() + LONG
+        while one.waiting() < others:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        holds.set()
+        for done in changes:
+            done.result(LONG)
+
+
+def test_what_waits_for_a_switch_is_one_session_and_one_save(one: One) -> None:
+    """Many pods are ordered at once, and released: each is read back by itself."""
+    numbers = (VLAN, OTHER, THIRD)
+    segments = [ordered(one, n, number=number) for n, number in enumerate(numbers)]
+    pods = [(scope(n + 1), wanted) for n, (_, wanted) in enumerate(segments)]
+
+    def made(mine: Scope, wanted: Resource) -> None:
+        assert one.fabric.create(mine, [wanted], {})["partition"].error is None
+
+    def gone(mine: Scope, wanted: Resource) -> None:
+        assert one.fabric.delete(mine, [wanted], {})["partition"].error is None
+
+    one.front.requests.clear()
+    held_up(one, pods, made)
+    assert (sent(one, MAKES), sent(one, SAVES)) == (2, 2), "the first, and all others"
+    assert [one.untagged(n) for n in range(3)] == [*numbers]
+    for (spec, wanted), (mine, _) in zip(segments, pods, strict=True):
+        assert one.fabric.find(mine, [wanted], {})["partition"].status is Status.SETTLED
+        assert one.fabric.check(spec, one.fabric.snapshot()).problems == ()
+    one.front.requests.clear()
+    held_up(one, pods, gone)
+    assert (sent(one, MAKES), sent(one, SAVES)) in ((2, 2), (0, 2)), "SONiC's members are deleted one by one"
+    assert all(results(one.fabric, spec) == {"clean"} for spec, _ in segments)
+
+
+def test_who_is_refused_or_has_lost_its_pod_keeps_nobody_else(one: One) -> None:
+    lost, taken = (
+        UnknownError("go on", "pod p", "it is another worker's"),
+        PermanentError("set", "x", "y", "z"),
+    )
+    errors = one.session.change_all([into(one, 0, VLAN), fails(lost), fails(taken), into(one, 1, OTHER)])
+    assert isinstance(errors[1], UnknownError) and isinstance(errors[2], PermanentError)
+    assert errors[0] is None and errors[3] is None
+    assert sent(one, MAKES) == 1 and (one.untagged(0), one.untagged(1)) == (VLAN, OTHER)
+
+
+def test_what_is_outside_of_weft_is_one_pods_error(one: One) -> None:
+    wrong = Asked(lambda state: Batch({}, frozenset(), {one.ports[1]: PortEdit(50)}))
+    nowhere = Asked(lambda state: Batch({}, frozenset(), {"Ethernet999": PortEdit(VLAN)}))
+    first, second, third = one.session.change_all([wrong, nowhere, into(one, 0, VLAN)])
+    assert "isn't weft's to change" in str(first) and second is not None and third is None
+    assert one.untagged(0) == VLAN
+
+
+def test_a_refusal_of_all_is_no_ones_until_it_is_alone(one: One) -> None:
+    """The switch takes none of it; nobody knows because of whom."""
+    one.front.faults.fail_after = 4 if one.front.plan.speaks == "eos" else 0
+    assert one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]) == [None, None]
+    assert (one.untagged(0), one.untagged(1)) == (VLAN, OTHER)
+
+
+def test_what_was_not_made_is_tried_one_by_one(one: One) -> None:
+    """Answered as done, and not read back."""
+    one.front.faults.lose_commit = True
+    assert one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]) == [None, None]
+    assert (one.untagged(0), one.untagged(1)) == (VLAN, OTHER)
+
+
+def test_a_lost_answer_is_a_doubt_of_each(one: One) -> None:
+    """Nobody is told that it failed because of another; who has nothing to do with it need not wait for it to land."""
+    one.session.change_all([into(one, 2, THIRD)])
+    one.front.requests.clear()
+    one.front.faults.late = MAKES[one.front.plan.speaks]
+    errors = one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER), into(one, 2, THIRD)])
+    doubted = one.session.lands_seconds
+    assert lands(errors) == [doubted, doubted, 0.0] and len(set(map(id, errors))) == 3
+    assert one.session.change_all([out(one, VLAN)]) == [None]
+    with pytest.raises(UnknownError, match="may not show"):
+        one.session.read()
+    assert one.session.change_all([out(one, OTHER)]) == [None]
+    assert one.session.read().vlans.keys() & {VLAN, OTHER, THIRD} == {THIRD}
+
+
+def test_after_a_lost_answer_those_that_come_next_are_one_by_one(one: One) -> None:
+    """One pod's change may be what the switch gives no answer to."""
+    one.front.faults.mute = MAKES[one.front.plan.speaks]
+    lands(one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]))
+    one.front.requests.clear()
+    assert one.session.change_all([out(one, VLAN), out(one, OTHER)]) == [None, None]
+    assert sent(one, SAVES) == 2
+    one.front.requests.clear()
+    assert one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]) == [None, None]
+    assert (sent(one, MAKES), sent(one, SAVES)) == (1, 1)
+
+
+def test_a_save_that_fails_is_told_to_whoever_has_changed_something(one: One) -> None:
+    one.session.change_all([into(one, 0, VLAN)])
+    one.front.faults.refuse_save = True
+    made, same, gone = one.session.change_all(
+        [into(one, 1, OTHER), into(one, 0, VLAN), Asked(lambda state: Batch(), save=True)]
+    )
+    assert isinstance(made, UnknownError) and same is None and isinstance(gone, UnknownError)
+
+
+def test_a_switch_that_is_silent_is_asked_once_for_all(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    one.front.faults.down = True
+    reads: list[float] = []
+    real = one.session._read  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(one.session, "_read", lambda: (reads.append(0.0), real())[1])
+    assert lands(one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)])) == [0.0, 0.0]
+    assert len(reads) == 1
+
+
+def test_one_by_one_has_an_end(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them may take a minute, and others wait."""
+    monkeypatch.setattr(parts, "TURN_SECONDS", 0.0)
+    one.front.faults.lose_commit = True
+    told = one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)])
+    assert lands(told) == [0.0, 0.0] and "taken back" in str(told[0])
+
+
+def test_a_port_that_one_pod_leaves_and_another_takes(one: One) -> None:
+    """In this order, in one change; and a trunk of both."""
+    one.session.change_all([into(one, 0, VLAN)])
+    one.front.requests.clear()
+    assert one.session.change_all([out(one, VLAN), into(one, 0, OTHER)]) == [None, None]
+    state = one.session.read()
+    assert state.ports[one.ports[0]] == PortVlans(OTHER) and VLAN not in state.vlans
+    tags = [
+        Asked(lambda _, n=n: Batch({n: "weft-name"}, ports={one.ports[1]: PortEdit(add=frozenset({n}))}))
+        for n in (VLAN, THIRD)
+    ]
+    assert one.session.change_all(tags) == [None, None]
+    assert one.session.read().ports[one.ports[1]] == PortVlans(None, frozenset({VLAN, THIRD}), True)
+    assert one.session.change_all([out(one, VLAN), out(one, THIRD)]) == [None, None]
+    assert one.session.read().ports[one.ports[1]] == PortVlans()
+
+
+def test_what_is_there_is_not_made_again_beside_another(one: One) -> None:
+    """A switch without names is thought to have none, whatever those before it are called in weft."""
+    _, wanted = ordered(one, 0)
+    assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
+    other = ordered(one, 1, number=OTHER)[1]
+    held_up(one, [(scope(2), other), (scope(1), wanted)], lambda s, r: one.fabric.update(s, [r], {}))
+    text = "\n".join(r.line for r in one.front.requests if r.method in ("PATCH", "POST"))
+    assert (
+        text.count(f'"{VLAN}": {{}}') + text.count(f'Vlan{VLAN}", "vlanid') + text.count(f'"vlan {VLAN}"')
+        == 1
+    )
+
+
+def test_a_worker_that_dies_in_a_batch_leaves_nobody_behind(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The switch has it, nobody has noted it: another worker sees all of it, and takes all of it away."""
+    pods = [(scope(1), *ordered(one, 0)), (scope(2), *ordered(one, 1, number=OTHER))]
+    first, second = (vlan_name(mine.mark(wanted.key)) for mine, _, wanted in pods)
+    dying = session_of(one.another())
+    real = dying._send  # pyright: ignore[reportPrivateUsage]
+
+    def killed(*given: object) -> float:
+        real(*given)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dying, "_send", killed)
+    monkeypatch.setattr(turn.Turn, "ends", lambda _: None)
+    one.session.read()
+    with pytest.raises(KeyboardInterrupt):
+        dying.change_all([into(one, 0, VLAN, first), into(one, 1, OTHER, second)])
+    for mine, spec, wanted in pods:
+        assert "not clean" in results(one.fabric, spec)
+        assert one.fabric.delete(mine, [wanted], {})["partition"].error is None
+        assert results(one.fabric, spec) == {"clean"}
+
+
+def _tagged(number: int, port: str = "p1") -> Batch:
+    return Batch({number: "n"}, frozenset(), {port: PortEdit(add=frozenset({number}))})
+
+
+def test_a_part_of_a_batch_is_what_it_says_itself() -> None:
+    """Two tags of one port; a port that the next one takes."""
+    first, second = _tagged(VLAN), _tagged(OTHER)
+    whole = joined(first, second)
+    assert (within(whole, first), within(whole, second)) == (first, second)
+    leaves = Batch({}, frozenset({VLAN}), {"p1": PortEdit(PARK)})
+    takes = Batch({OTHER: "n"}, frozenset(), {"p1": PortEdit(OTHER)})
+    whole = joined(leaves, takes)
+    assert within(whole, leaves) == Batch({}, frozenset({VLAN}), {"p1": PortEdit(OTHER)})
+    assert within(whole, takes) == takes
