@@ -11,7 +11,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.test_metal import house as house
 from weft.engine.cleanings import CleaningsOf
-from weft.engine.machinekeeper import EVERY, WATCHING, MachineKeeper
+from weft.engine.machinekeeper import BRIEFLY, EVERY, SOONEST, WATCHING, MachineKeeper
 from weft.planning.watching import GAP
 from weft.ports.cleanings import Watched
 from weft.ports.occupants import SeenMachine
@@ -76,20 +76,22 @@ def test_a_cleaning_is_watched_without_any_pod_to_its_end(one: Cleaned) -> None:
     assert CleaningsOf(one.house.database, "elsewhere").watched(one.machine) is None
 
 
-def test_a_machine_that_is_cleaned_is_looked_at_more_often(one: Cleaned) -> None:
+def test_a_machine_that_is_cleaned_is_listed_more_often(one: Cleaned) -> None:
     """The agent's steps may take a moment, and are shown for the five seconds between two of its heartbeats."""
     one.keeper = MachineKeeper(one.house.database, lambda: one.house.world, lambda: one.house.site)
+
+    def listed_after() -> float:
+        """For all workers: seconds from the next look until the next listing."""
+        with one.house.database.statement() as tx:
+            row = tx._connection.execute("SELECT list_at - until AS later FROM machine_look").fetchone()
+            tx._connection.execute("UPDATE machine_look SET until = now(), list_at = now()")
+        assert row is not None
+        return row["later"].total_seconds()
+
     one.look("available")
-    assert one.keeper._look() == EVERY
-    with one.house.database.statement() as tx:
-        tx._connection.execute("UPDATE machine_look SET until = now()")
+    assert listed_after() == pytest.approx((EVERY - BRIEFLY) * SOONEST)
     one.look("clean wait", agent="")
-    assert one.keeper._look() == WATCHING
-    with one.house.database.statement() as tx:
-        row = tx._connection.execute(
-            "SELECT until < now() + interval '2 s' AS soon FROM machine_look"
-        ).fetchone()
-    assert row is not None and row["soon"], "for all workers"
+    assert listed_after() == pytest.approx((WATCHING - BRIEFLY) * SOONEST)
 
 
 def test_another_worker_goes_on_watching(one: Cleaned) -> None:

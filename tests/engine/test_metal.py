@@ -412,6 +412,30 @@ def test_a_pod_is_looked_at_at_once_when_its_machine_is_deployed_again(house: Ho
     assert not due, "it is known by now"
 
 
+def test_between_two_listings_it_is_asked_which_machines_changed_last(house: House) -> None:
+    """A listing of thousands takes its time; what is deployed again must be out before it has booted."""
+
+    def look(times: int) -> tuple[int, int]:
+        """How often all were listed, and asked which changed."""
+        before = [house.cloud.calls[verb] for verb in ("occupants", "changes")]
+        for _ in range(times):
+            keeper.look()
+        listed, asked = (
+            house.cloud.calls[v] - n for v, n in zip(("occupants", "changes"), before, strict=True)
+        )
+        return listed, asked
+
+    keeper = MachineKeeper(house.database, lambda: house.world, lambda: house.site, every=3600.0, briefly=0.0)
+    assert look(3) == (1, 0), "nothing can happen to anybody"
+    pod = house.ready(ORDER)
+    assert look(1) == (0, 1) and not house.worker.run_once()
+    house.cloud.plant(Fault.UNREACHABLE, verb="changes", times=1)
+    house.cloud.offers.busy[house.site.node_by_name[pod.nodes[0]].machine or ""] = "Ironic has it deploying"
+    assert look(1) == (0, 1) and not house.worker.run_once()
+    assert look(1) == (0, 1) and house.worker.run_once()
+    assert members(house, pod) == ports(house, pod.nodes[1:])
+
+
 @pytest.mark.parametrize("how", ["refuses", "hangs"])
 def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(
     house: House, monkeypatch: pytest.MonkeyPatch, how: str
@@ -453,6 +477,20 @@ def test_a_machine_deployed_again_while_ironic_does_not_answer_stays_as_it_was(h
     house.cloud.offers.unreadable.add(house.site.node_by_name[pod.nodes[0]].machine or "")
     pod = visit(house, pod, 2)
     assert pod.state is PodState.DEGRADED and members(house, pod) == ports(house, pod.nodes)
+
+
+def test_a_machine_deployed_again_while_nova_does_not_answer_is_out(house: House) -> None:
+    """An operator has it rescued during an upgrade of Nova: Ironic's word alone says that the pod's server is off."""
+    pod = house.ready(ORDER)
+    machine = house.site.node_by_name[pod.nodes[0]].machine or ""
+    house.cloud.offers.unreadable.add(machine)
+    house.cloud.offers.busy[machine] = "Ironic has it in state rescuing"
+    pod = visit(house, pod, 2)
+    assert pod.state is PodState.DEGRADED and members(house, pod) == ports(house, pod.nodes[1:])
+    house.cloud.offers.unreadable.clear()
+    house.cloud.offers.busy.clear()
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == ports(house, pod.nodes)
 
 
 def test_who_has_a_machine_next_is_no_remains_of_who_had_it(

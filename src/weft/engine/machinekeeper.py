@@ -1,9 +1,12 @@
-"""Looks every few seconds at what is done with machines, and with which steps they are cleaned.
+"""Looks every second at what is done with machines, and every few with which steps they are cleaned.
 
 A tenant's rebuild of its server deploys the machine again, an operator may have it cleaned or rescued: for as long what
-runs on it isn't the pod's server, and its adapters must be out of the pod's segment. Its pod is looked at at once, and
-not only when its turn comes; what is to be done, that look decides. The same listing shows the steps of cleanings while
-they run, which Ironic's history doesn't have (`weft.planning.watching`). Of all workers one asks, as of what boots
+runs on it isn't the pod's server, and its adapters must be out of the pod's segment, before the machine has booted
+something else. Its pod is looked at at once, and not only when its turn comes; what is to be done, that look decides.
+
+All machines are listed every few seconds: nothing is missed, and the steps of cleanings are seen while they run, which
+Ironic's history doesn't have (`weft.planning.watching`). In between, while pods use machines, one short answer a second
+names those whose state changed last, however many there are. Of all workers one asks, as of what boots
 (`weft.engine.bootkeeper`); each cloud for itself, since one whose Ironic hangs keeps no other's tenants apart.
 """
 
@@ -21,13 +24,16 @@ from weft.engine.pulse import Pulse
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.site import Site
+from weft.planning.kept import kept
 from weft.planning.watching import CLEANING
 from weft.ports.occupants import Occupants, SeenMachine
 
 log = logging.getLogger(__name__)
 
+BRIEFLY = 1.0
+"""Seconds between looks. Ironic switches a machine off first, and it takes longer than this to boot."""
 EVERY = 5.0
-"""Seconds between looks: one listing of each cloud. A machine takes longer to boot."""
+"""Seconds between listings of all machines of a cloud."""
 WATCHING = 2.0
 """The same while a machine is cleaned. Steps of a moment are shown for five seconds: an agent's heartbeats, with which
 they begin and end, are no less apart (ironic-python-agent 11, `min_heartbeat_interval`)."""
@@ -49,59 +55,68 @@ class MachineKeeper(Periodic):
         site: Callable[[], Site],
         pulse: Pulse | None = None,
         every: float = EVERY,
+        briefly: float = BRIEFLY,
     ) -> None:
-        self._database, self._world, self._site, self._every = database, world, site, every
+        self._database, self._world, self._site = database, world, site
+        self._every, self._briefly = every, min(every, briefly)
         self._asking = Asking("machines")
-        self._cleaned: set[str] = set()
         super().__init__("machines", self._look, pulse or Pulse(), LIMIT, again=every)
 
     def _look(self) -> float:
         self.look()
-        return self._until_next(*self._cleaned)
-
-    def _until_next(self, *clouds: str) -> float:
-        """Until the next look at these clouds: sooner if a machine of any was being cleaned at the last one."""
-        return min(self._every, WATCHING) if self._cleaned.intersection(clouds) else self._every
+        return self._briefly
 
     def look(self) -> None:
         """One look at every cloud with machines, if nobody else looks and the last answer isn't awaited."""
         world = self._world()
-        free = self._asking.free(world.clouds)
-        machines = {n.machine: n for n in self._site().nodes if n.machine and n.cloud in free}
-        if not machines:
+        names = _machines(self._site())
+        clouds = [cloud for cloud in self._asking.free(world.clouds) if cloud in names]
+        if not clouds:
             return
-        names = {machine: node.name for machine, node in machines.items()}
-        clouds = sorted({str(node.cloud) for node in machines.values()})
         with self._database.statement() as tx:
             rows = tx.rows("take_machine_looks", clouds=clouds, answer=ANSWER)
         self._asking.ask(
-            {row["cloud"]: partial(self._ask, world.clouds[row["cloud"]], row, names) for row in rows}
+            {c: partial(self._ask, world.clouds[c], row, names[c]) for row in rows for c in [row["cloud"]]}
         )
 
     def _ask(self, facts: Occupants, row: Row, names: Mapping[str, str]) -> None:
-        """Args: names: machine -> its node's name."""
-        cloud = row["cloud"]
+        """Args: names: machine -> its node's name, of this cloud."""
+        cloud, listing = row["cloud"], row["listing"]
         try:
-            seen = self._seen(facts, cloud)
+            seen = self._listed(facts, cloud) if listing else self._changed(facts, cloud, names)
             self._wake({names[m]: one.use for m, one in seen.items() if one.use and m in names})
-            being = any(one.automated and one.state in CLEANING for one in seen.values())
-            (self._cleaned.add if being else self._cleaned.discard)(cloud)
+            every = None
+            if listing:
+                being = any(one.automated and one.state in CLEANING for one in seen.values())
+                every = (min(self._every, WATCHING) if being else self._every) * SOONEST
+            values = {"asked": row["at"], "answer": ANSWER, "again": self._briefly * SOONEST, "every": every}
             with self._database.transaction() as tx:
-                values = {"asked": row["at"], "answer": ANSWER, "every": self._until_next(cloud) * SOONEST}
                 ended = tx.row("end_machine_look", cloud=cloud, **values)
-                if ended is not None:  # else others have looked since
+                if ended is not None and listing:  # else others have looked since
                     write_down(tx, cloud, seen, row["at"], ended["at"])
         except WeftError as error:
             log.warning("cloud %s: what is done with its machines can't be written down: %s", cloud, error)
         except Exception:
             log.exception("cloud %s: defect in weft", cloud)
 
-    def _seen(self, facts: Occupants, cloud: str) -> Mapping[str, SeenMachine]:
+    def _listed(self, facts: Occupants, cloud: str) -> Mapping[str, SeenMachine]:
         """One that can't be asked is no reason to call weft unwell: pods' own visits say what isn't known of them."""
         try:
             return facts.seen_machines()
         except WeftError as error:
             log.warning("cloud %s: the state of its machines is unknown: %s", cloud, error)
+            return {}
+
+    def _changed(self, facts: Occupants, cloud: str, names: Mapping[str, str]) -> Mapping[str, SeenMachine]:
+        """Nothing is asked if no pod can lose anything by it."""
+        with self._database.statement() as tx:
+            used = tx.row("machines_in_use", nodes=sorted(names.values()))
+        if used is None or not used["used"]:
+            return {}
+        try:
+            return facts.changed_machines()
+        except WeftError as error:
+            log.debug("cloud %s: which machines changed is unknown: %s", cloud, error)  # a listing tells it
             return {}
 
     def _wake(self, busy: dict[str, str]) -> None:
@@ -111,3 +126,13 @@ class MachineKeeper(Periodic):
             rows = tx.rows("wake_busy", nodes=sorted(busy))
         for row in rows:
             log.info("pod %s: machine %s: %s", row["id"], row["node"], busy[row["node"]])
+
+
+@kept
+def _machines(site: Site) -> Mapping[str, Mapping[str, str]]:
+    """Cloud -> machine -> its node's name."""
+    found: dict[str, dict[str, str]] = {}
+    for node in site.nodes:
+        if node.machine:
+            found.setdefault(str(node.cloud), {})[node.machine] = node.name
+    return found

@@ -142,13 +142,13 @@ def _judge(
     others = [o for o in seen.occupants if not any(o.id in ids for ids in own)]
     if others:
         return OTHERS, ", ".join(o.text() for o in others)
-    if seen.unknown or not servers:  # a spare has no server and no adapters in
+    if not servers:  # a spare has no server and no adapters in
         return "", ""
     if any(c and s.state is not RowState.SETTLED for s, c in zip(servers, coming, strict=True)):
         return "", ""
-    if seen.busy:
+    if seen.busy:  # known, whatever else is not
         return AGAIN, seen.busy
-    if any(o.runs for o in seen.occupants):
+    if seen.unknown or any(o.runs for o in seen.occupants):
         return "", ""
     return (
         AWAY,

@@ -705,15 +705,26 @@ WITH it AS MATERIALIZED (
 SELECT id, node, pg_notify('weft_event', id::text) FROM it;
 
 -- name: take_machine_looks
--- Of these clouds with machines, those that nobody is asking, or has just asked: the caller asks them. And the time now.
+-- Of these clouds with machines, those that nobody is asking, or has just asked: the caller asks them, for all machines
+-- (`listing`) or for those that changed last. And the time now.
 INSERT INTO machine_look AS l (cloud, until)
 SELECT cloud, now() + %(answer)s * interval '1 second' FROM unnest(%(clouds)s::text[]) AS c (cloud) ORDER BY 1
-ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE l.until <= now() RETURNING l.cloud, now() AS at;
+ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE l.until <= now()
+RETURNING l.cloud, now() AS at, l.list_at <= now() AS listing;
+
+-- name: machines_in_use
+-- Whether a machine of these nodes is a pod's that is in use, and a member (as `wake_busy` has it).
+SELECT EXISTS (
+    SELECT FROM node_hold h JOIN pod o ON o.id = h.pod_id
+    WHERE h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
+        AND o.wanted = 'present' AND o.state IN ('READY', 'DEGRADED', 'VERIFYING', 'FAILED')
+) AS used;
 
 -- name: end_machine_look
--- The next one may ask that long after this one did, unless another one is asking by now (`answer`: as it was taken): then
--- what the caller saw may be old. And the time now.
-UPDATE machine_look SET until = %(asked)s::timestamptz + %(every)s * interval '1 second'
+-- The next one may ask that long after this one did, and list them all that long after it (null: this one listed none),
+-- unless another one is asking by now (`answer`: as it was taken): then what the caller saw may be old. And the time now.
+UPDATE machine_look SET until = %(asked)s::timestamptz + %(again)s * interval '1 second',
+    list_at = coalesce(%(asked)s::timestamptz + %(every)s::float8 * interval '1 second', list_at)
 WHERE cloud = %(cloud)s AND until = %(asked)s::timestamptz + %(answer)s * interval '1 second' RETURNING now() AS at;
 
 -- name: cleanings_watched

@@ -48,8 +48,8 @@ class OnHost:
         occupants: what was seen on it, sorted by id.
         unknown: why the list may be incomplete; empty: it is complete.
         down: why its nova-compute is considered down; empty: it is up.
-        busy: bare metal: what is done with the machine, so that something other than its server runs on it; empty:
-            nothing is.
+        busy: bare metal: what is done with the machine, or was deployed on it, so that something other than what weft
+            has checked runs on it; empty: nothing.
         by: services that were asked, for receipts.
     """
 
@@ -131,6 +131,13 @@ class Occupants(Protocol):
         """Each of the site's bare-metal machines in the cloud -> what Ironic shows of it now.
 
         One question about all. Raises `UnknownError`.
+        """
+        ...
+
+    def changed_machines(self) -> Mapping[str, SeenMachine]:
+        """Those of them with servers whose state changed last, some dozens -> their use and state now, and no more.
+
+        A short answer, however many machines there are. Raises `UnknownError`.
         """
         ...
 

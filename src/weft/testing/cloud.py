@@ -305,6 +305,10 @@ class FakeCloud(FakeServers, FakeStorage):
         busy = {machine: SeenMachine(use=use) for machine, use in self.offers.busy.items()}
         return {**busy, **self.offers.machines}
 
+    def changed_machines(self) -> Mapping[str, SeenMachine]:
+        self._call("changes", None)
+        return {machine: SeenMachine(use=use) for machine, use in self.offers.busy.items()}
+
     def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
         try:
             self._call("endings", None)
@@ -328,7 +332,8 @@ class FakeCloud(FakeServers, FakeStorage):
     def _on_host(self, host: str) -> OnHost:
         state = self.offers.hosts.get(host)
         if state is None or host in self.offers.unreadable:
-            return OnHost(unknown=f"Nova lists no hypervisor of host {host}")
+            busy = self.offers.busy.get(host, "")
+            return OnHost(unknown=f"Nova lists no hypervisor of host {host}", busy=busy)
         servers = {t.id: Occupant(t.id, t.name, True, True) for t in self.servers if host_of(t) == host}
         claims = {c: Occupant(c, placement=True) for c in self.offers.claims.get(host, ())}
         both = {**claims, **servers}

@@ -1,7 +1,7 @@
 """What Ironic's agent says and answers, without one: the real one erases the disks of the machine that it runs on.
 
 Sources: ironic 39, `api.controllers.v1.ramdisk` and `drivers.modules.agent_client`; ironic-python-agent 11, `api.app`,
-`extensions.base` (commands that are waited for, and those that run on), `extensions.clean`.
+`extensions.base` (commands that are waited for, and those that run on), `extensions` (`clean`, `deploy`, `standby`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ class Agent:
 
     Attributes:
         commands: that Ironic gave it, the last one running until `finish`.
+        partitions: what it tells of the partitions that it has made.
     """
 
     def __init__(self, ironic: str, node: str, url: str, steps: Sequence[dict[str, Any]]) -> None:
         self._ironic, self._node, self._url, self._steps = ironic, node, url, list(steps)
         self.commands: list[dict[str, Any]] = []
+        self.partitions: dict[str, str] = {}
         answer = requests.get(f"{ironic}/v1/lookup", params={"node_uuid": node}, headers=HEADERS, timeout=60)
         assert answer.ok, answer.text
         self.token = answer.json()["config"]["agent_token"]
@@ -56,7 +58,8 @@ class Agent:
         if error:
             last |= {"command_status": "FAILED", "command_error": {"type": "CleaningError", "message": error}}
             return
-        done = {"clean_step": last["command_params"]["step"], "clean_result": None}
+        kind = last["command_name"].split("_")[1]
+        done = {f"{kind}_step": last["command_params"]["step"], f"{kind}_result": None}
         last |= {"command_status": "SUCCEEDED", "command_result": done}
 
     def take(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -68,12 +71,15 @@ class Agent:
             "command_error": None,
             "command_result": None,
         }
-        if name == "clean.get_clean_steps":
+        if name in ("clean.get_clean_steps", "deploy.get_deploy_steps"):
             told = {"GenericHardwareManager": self._steps}
             version = {"generic_hardware_manager": "1.2"}
-            command["command_result"] = {"clean_steps": told, "hardware_manager_version": version}
-        elif name == "clean.execute_clean_step":
+            kind = name.partition(".")[0]
+            command["command_result"] = {f"{kind}_steps": told, "hardware_manager_version": version}
+        elif name in ("clean.execute_clean_step", "deploy.execute_deploy_step"):
             command["command_status"] = "RUNNING"
+        elif name == "standby.get_partition_uuids":
+            command["command_result"] = self.partitions
         self.commands.append(command)
         return command
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.drivers.openstack.agentstand import Agent, Stand, agent_stand
+from tests.drivers.openstack.fakehardware import clouds_file, enrolled, hardware
 from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, real_ironic
 from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
@@ -24,17 +25,7 @@ from weft.ports.resources import Scope
 pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
 CONFIG = {
-    "DEFAULT": {
-        "enabled_hardware_types": "fake-hardware",
-        "enabled_deploy_interfaces": "direct",
-        "enabled_boot_interfaces": "fake",
-        "enabled_power_interfaces": "fake",
-        "enabled_management_interfaces": "fake",
-        **{
-            f"enabled_{kind}_interfaces": f"no-{kind}"
-            for kind in ("bios", "console", "firmware", "inspect", "raid", "rescue", "vendor")
-        },
-    },
+    **hardware("direct"),
     "agent": {"require_tls": False},
     "service_catalog": {"auth_type": "none", "endpoint_override": "http://127.0.0.1"},
 }
@@ -126,9 +117,7 @@ class Rig:
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("ironic")
     with real_ironic(folder, CONFIG) as ironic, tiny_cloud() as (_, text):
-        file = folder / "clouds.yaml"
-        own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
-        file.write_text("\n".join([*own, f"    baremetal_endpoint_override: {ironic.url}"]) + "\n")
+        file = clouds_file(folder, text, ironic)
         watching = Watching()
         seeing, unseeing = Sessions("weft", [file], cleanings=watching), Sessions("weft", [file])
         driver = OpenStackDriver("lab", seeing, machines=True)
@@ -136,10 +125,8 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         spec = MachineSpec(machine=ironic.node)
         machine = Resource(key="machine/bm01", name="weft-00000000-machine-bm01", where="lab", spec=spec)
         facts = OpenStackFacts(seeing, machines=[ironic.node], site="lab")
-        ironic.ask("POST", "nodes", {"uuid": ironic.node, "name": "bm01", "driver": "fake-hardware"})
-        ironic.ask("PUT", f"nodes/{ironic.node}/states/power", {"target": "power off"})
         with agent_stand(ironic.url, ironic.node) as stand:
-            ironic.provision("manage", "manageable")
+            enrolled(ironic)
             yield Rig(ironic, stand, facts, watching, driver, blind, machine)
         for each in (driver, blind, seeing, unseeing):
             each.close()

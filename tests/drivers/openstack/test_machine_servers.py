@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from tests.drivers.openstack.tinyironic import NODE
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
-from weft.model.errors import NotYetError, UnknownError
+from weft.model.errors import NotYetError, PermanentError, UnknownError
 from weft.model.owner import Owner
 from weft.model.resources import Outcome, Resource, ServerSpec
-from weft.ports.occupants import Ended
+from weft.ports.occupants import Ended, OnHost
 from weft.ports.resources import Scope
 
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
@@ -21,10 +22,14 @@ OFFER = f"GET /placement/resource_providers/{NODE}/inventories"
 FREE = {"total": 1, "reserved": 0}
 OTHER = "00000000-0000-4000-8000-000000000001"
 SERVER = "ac89efa9-a34e-4260-b101-29e9e3b49c3d"
+IMAGE = "11111111-2222-3333-4444-555555555555"
+AT = f"GET /baremetal/v1/nodes/{NODE}"
+HYPERVISOR = {"id": "hyper-1", "hypervisor_hostname": NODE, "hypervisor_type": "ironic", "state": "up"}
+HYPERVISOR |= {"service": {"host": "metal1"}, "servers": [{"uuid": SERVER, "name": "one"}]}
 
 
-def server(bare_metal: bool) -> Resource:
-    spec = ServerSpec(host=NODE, bare_metal=bare_metal, flavor="metal8", image="tiny", ports=())
+def server(bare_metal: bool, image: str = "tiny") -> Resource:
+    spec = ServerSpec(host=NODE, bare_metal=bare_metal, flavor="metal8", image=image, ports=())
     return Resource(key="server/bm01", name="weft-00000000-server-bm01", where="lab", spec=spec)
 
 
@@ -34,8 +39,23 @@ class Rig:
     driver: OpenStackDriver
     facts: OpenStackFacts
 
-    def create(self, bare_metal: bool = True) -> Outcome:
-        return self.driver.create(SCOPE, [server(bare_metal)], {})["server/bm01"]
+    def create(self, bare_metal: bool = True, image: str = "tiny") -> Outcome:
+        return self.driver.create(SCOPE, [server(bare_metal, image)], {})["server/bm01"]
+
+    def deployed(self, *lies: tuple[str, Reply], **node: Any) -> OnHost:
+        """What is on the machine, with a server of Nova's that has been deployed."""
+        told = {"uuid": NODE, "provision_state": "active", "instance_uuid": SERVER, **node}
+        self.cloud.lies = [
+            *lies,
+            ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": [HYPERVISOR]})),
+            ("GET /compute/os-hypervisors/hyper-1", Reply(200, {"hypervisor": HYPERVISOR})),
+            (
+                "GET /placement/resource_providers/hyper-1/allocations",
+                Reply(200, {"allocations": {SERVER: {}}}),
+            ),
+            (AT, Reply(200, told)),
+        ]
+        return self.facts.on_hosts([NODE])[NODE]
 
     def asked_for(self) -> bool:
         return "POST /compute/servers" in self.cloud.asked
@@ -48,7 +68,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         file.write_text(text)
         sessions = Sessions("weft", [file])
         driver = OpenStackDriver("lab", sessions, machines=True)
-        yield Rig(cloud, driver, OpenStackFacts(sessions))
+        yield Rig(cloud, driver, OpenStackFacts(sessions, machines=[NODE]))
         driver.close()
         sessions.close()
 
@@ -59,7 +79,12 @@ def rig(house: Rig) -> Rig:
     house.cloud.things["images"] = [{"id": "image-1", "name": "tiny", "status": "active"}]
     house.cloud.things["flavors"] = [{"id": "flavor-1", "name": "metal8"}]
     made = ("POST /compute/servers", Reply(202, {"server": {"id": SERVER}}))
-    house.cloud.lies = [made, (OFFER, Reply(200, {"inventories": {"CUSTOM_METAL": FREE}}))]
+    free = {"uuid": NODE, "provision_state": "available", "deploy_interface": "direct"}
+    house.cloud.lies = [
+        (AT, Reply(200, free)),
+        made,
+        (OFFER, Reply(200, {"inventories": {"CUSTOM_METAL": FREE}})),
+    ]
     return house
 
 
@@ -159,16 +184,101 @@ def test_a_machine_whose_use_ironic_does_not_tell_is_unknown(rig: Rig, lie: Repl
 
     Ironic answers 404 for what a user may not see, too, as when its rights were taken away by mistake.
     """
-    row = {"id": "hyper-1", "hypervisor_hostname": NODE, "hypervisor_type": "ironic", "state": "up"}
-    row |= {"service": {"host": "metal1"}, "servers": [{"uuid": SERVER, "name": "one"}]}
-    rig.cloud.lies = [
-        ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": [row]})),
-        ("GET /compute/os-hypervisors/hyper-1", Reply(200, {"hypervisor": row})),
-        ("GET /placement/resource_providers/hyper-1/allocations", Reply(200, {"allocations": {SERVER: {}}})),
-        (f"GET /baremetal/v1/nodes/{NODE}", lie),
-    ]
-    seen = rig.facts.on_hosts([NODE])[NODE]
+    seen = rig.deployed((AT, lie))
     assert [o.id for o in seen.occupants] == [SERVER] and why in seen.unknown and not seen.busy
+
+
+DOWN = [
+    "GET /compute/os-hypervisors/detail",
+    "GET /compute/os-hypervisors/hyper-1",
+    "GET /placement/resource_providers/hyper-1/allocations",
+]
+
+
+@pytest.mark.parametrize("down", DOWN)
+@pytest.mark.parametrize("known", [True, False])
+def test_what_is_done_with_a_machine_is_known_while_nova_does_not_answer(
+    rig: Rig, down: str, known: bool
+) -> None:
+    rig.facts._ids = {NODE: ("hyper-1",)} if known else {}
+    seen = rig.deployed((down, Reply(503, {})), provision_state="rescuing")
+    assert seen.busy == "Ironic has it in state rescuing"
+    assert bool(seen.unknown) is not (known and down == DOWN[0]), "else it isn't asked for"
+    quiet = rig.deployed((down, Reply(503, {})), (AT, Reply(503, {})), provision_state="rescuing")
+    assert quiet.unknown and not quiet.busy
+
+
+GOING_BY_PROPERTIES = ["ramdisk", "site-ramdisk", "anaconda", "autodetect"]
+
+
+@pytest.mark.parametrize("interface", GOING_BY_PROPERTIES)
+def test_nova_is_asked_for_no_image_whose_tenant_may_say_meanwhile_what_the_machine_boots(
+    rig: Rig, interface: str
+) -> None:
+    """Nova's driver gives Ironic an image's id, and Ironic reads its kernel_id with the rights of Nova's user."""
+    image = {
+        "id": IMAGE,
+        "name": f"mine-{interface}",
+        "status": "active",
+        "visibility": "shared",
+        "owner": "p2",
+    }
+    settled = {**image, "name": f"all-{interface}", "visibility": "public"}
+    rig.cloud.things["images"] = [image, settled]
+    rig.cloud.lies[0] = (
+        AT,
+        Reply(200, {"uuid": NODE, "provision_state": "available", "deploy_interface": interface}),
+    )
+    error = rig.create(image=f"mine-{interface}").error
+    assert isinstance(error, PermanentError) and f"deploy interface {interface}" in str(error)
+    assert not rig.asked_for()
+    assert rig.create(image=f"all-{interface}").id == SERVER
+
+
+TENANT = "ffffffffffffffffffffffffffffffff"
+DEPLOYED: dict[str, tuple[dict[str, str], bool]] = {
+    "weft's own": ({"owner": PROJECT, "visibility": "private"}, True),
+    "public": ({"owner": "p2", "visibility": "public"}, True),
+    "public, and the tenant's own": ({"owner": TENANT, "visibility": "public"}, False),
+    "another's": ({"owner": "p2", "visibility": "community"}, False),
+    "nobody's": ({"visibility": "public"}, False),
+}
+
+
+@pytest.mark.parametrize(("image", "settled"), DEPLOYED.values(), ids=DEPLOYED.keys())
+@pytest.mark.parametrize("source", ["image_source", "original_image_source"])
+def test_it_is_seen_which_image_was_deployed_whoever_asked_for_it(
+    rig: Rig, image: dict[str, str], settled: bool, source: str
+) -> None:
+    """A tenant rebuilds its server with an image of its own: what it boots nobody has checked."""
+    rig.cloud.lies = []
+    read = (f"GET /image/images/{IMAGE}", Reply(200, {"id": IMAGE, "status": "active", **image}))
+    info = {source: IMAGE, "project_id": TENANT}
+    seen = rig.deployed(read, deploy_interface="ramdisk", instance_info=info)
+    said = f"Ironic deployed image {IMAGE} with ramdisk, by properties that its tenant may change"
+    assert (seen.busy, seen.unknown) == ("" if settled else said, "")
+    switched = {**info, "deploy_interface": "ramdisk"}
+    assert rig.deployed(read, deploy_interface="direct", instance_info=switched).busy == seen.busy
+    assert not rig.deployed(read, deploy_interface="direct", instance_info=info).busy, "its disk was written"
+
+
+def test_an_image_that_can_not_be_seen_any_more_is_not_settled(rig: Rig) -> None:
+    """Else its tenant would delete it once the machine has booted."""
+    gone = (f"GET /image/images/{IMAGE}", Reply(404, f"No image found with ID {IMAGE}"))
+    info = {"original_image_source": IMAGE, "project_id": TENANT}
+    seen = rig.deployed(gone, deploy_interface="ramdisk", instance_info=info)
+    assert IMAGE in seen.busy and not seen.unknown
+    assert rig.deployed(deploy_interface="ramdisk", instance_info={}).busy, "nor one that Ironic doesn't tell"
+
+
+@pytest.mark.parametrize(
+    "lie", [Reply(503, {}), Reply(200, {"id": "another"}), Reply(404, "<html>", own=False)]
+)
+def test_without_glances_word_the_machine_is_unknown(rig: Rig, lie: Reply) -> None:
+    info = {"original_image_source": IMAGE, "project_id": TENANT}
+    read = (f"GET /image/images/{IMAGE}", lie)
+    seen = rig.deployed(read, deploy_interface="ramdisk", instance_info=info)
+    assert seen.unknown and not seen.busy
 
 
 def test_an_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:

@@ -591,10 +591,36 @@ def test_what_is_done_with_a_machine_is_told_of_it_and_of_all(rig: Rig, state: s
     assert rig.facts.seen_machines()[NODE].use == f"Ironic has it in state {state}"
 
 
+def test_of_many_machines_in_use_those_that_changed_last_are_seen_in_one_answer(rig: Rig) -> None:
+    """A rebuild of the machine that was enrolled last, and deployed first, of three hundred."""
+    rig.use()
+    ids = [f"{n:08x}-0000-4000-8000-000000000001" for n in range(300)]
+    for n, id_ in enumerate(ids):
+        changed = f"2026-11-01T00:{n // 60:02}:{n % 60:02}+00:00"
+        rig.ironic.nodes[id_] = {**rig.node, "uuid": id_, "provision_updated_at": changed}
+    free = {
+        **rig.node,
+        "uuid": "free",
+        "instance_uuid": None,
+        "provision_updated_at": "2026-11-23T00:00:00+00:00",
+    }
+    rig.ironic.nodes["free"] = free
+    facts = OpenStackFacts(rig.facts._sessions, machines=[NODE, *ids], site="lab")
+    assert not [seen for seen in facts.changed_machines().values() if seen.use]
+    again = rig.ironic.nodes[ids[7]]
+    again.update(provision_state="deploying", provision_updated_at="2026-11-23T00:00:00+00:00")
+    rig.ironic.asked.clear()
+    seen = facts.changed_machines()
+    assert rig.ironic.asked.count("GET /baremetal/v1/nodes") == 1 and len(seen) == 100
+    assert {i: one.use for i, one in seen.items() if one.use} == {ids[7]: "Ironic has it in state deploying"}
+
+
 def test_an_answer_without_nodes_says_nothing_of_what_is_done_with_them(rig: Rig) -> None:
     rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"error": "proxy"}))]
     with pytest.raises(UnknownError):
         rig.facts.seen_machines()
+    with pytest.raises(UnknownError):
+        rig.facts.changed_machines()
 
 
 def test_a_machine_that_is_not_listed_is_looked_at(rig: Rig) -> None:

@@ -131,6 +131,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 def rig(house: Rig) -> Rig:
     ironic = house.ironic
     ironic.reset()
+    house.forget_images()
     ironic.things["images"] = [{"id": "image-1", "name": "tiny", "status": "active"}]
     ironic.things["keypairs"] = [{"id": "weft-key", "public_key": "ssh-ed25519 AAAA weft"}]
     macs = {"port-1": "02:00:00:00:b0:01", "port-2": "00:02:c9:50:00:01"}
@@ -811,6 +812,59 @@ def test_a_console_is_ironics(rig: Rig, reply: dict[str, Any], url: str | None) 
             rig.facts.console(PROJECT, server, serial=True)
     else:
         assert rig.facts.console(PROJECT, server, serial=True).url == url
+
+
+NOT_ITS_OWN = [
+    "deploying",
+    "wait call-back",
+    "rescuing",
+    "rescue wait",
+    "servicing",
+    "clean wait",
+    "deploy failed",
+]
+
+
+@pytest.mark.parametrize("state", NOT_ITS_OWN)
+def test_while_something_else_runs_on_its_machine_a_tenant_has_neither_its_console_nor_its_power(
+    rig: Rig, state: str
+) -> None:
+    """Who types at the boot loader of Ironic's agent is root in the network in which all machines are deployed; who
+    switches a machine off while its firmware is written has broken it."""
+    server = rig.running()
+    rig.node["provision_state"] = state
+    rig.ironic.asked.clear()
+    for ask in (
+        lambda: rig.facts.console(PROJECT, server, serial=True),
+        lambda: rig.facts.act(PROJECT, server, Action.RESET),
+        lambda: rig.facts.act(PROJECT, server, Action.REBOOT),
+    ):
+        with pytest.raises(ConflictError, match=f"its machine is {state}"):
+            ask()
+    assert rig.changes() == [] and rig.node["console_enabled"] is False
+
+
+def test_a_console_that_was_opened_as_another_deployment_began_is_closed_and_not_shown(rig: Rig) -> None:
+    server = rig.running()
+    rig.ironic.asides = [
+        (f"PUT {AT}/states/console", lambda: rig.node.update(provision_state="wait call-back"))
+    ]
+    with pytest.raises(ConflictError, match="its machine is wait call-back"):
+        rig.facts.console(PROJECT, server, serial=True)
+    assert rig.node["console_enabled"] is False
+
+
+def test_a_rescue_begins_with_its_console_off_and_has_one_when_it_is_its_tenants(rig: Rig) -> None:
+    server = rig.running()
+    assert rig.facts.console(PROJECT, server, serial=True).url
+    with pytest.raises(ConflictError, match="console is being switched off: ask again"):
+        rig.facts.act(PROJECT, server, Action.RESCUE)
+    assert (rig.node["provision_state"], rig.node["console_enabled"]) == ("active", False)
+    rig.ironic.lies = [(STEPS["the deployment"], Reply(202))]
+    assert rig.facts.act(PROJECT, server, Action.RESCUE)
+    rig.node["provision_state"] = "rescue"
+    assert rig.facts.console(PROJECT, server, serial=True).url
+    assert rig.facts.act(PROJECT, server, Action.RESET) is None
 
 
 def test_a_console_is_off_before_its_server_is_deleted(rig: Rig) -> None:

@@ -3,74 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from tests.drivers.openstack.fakehardware import clouds_file, enrolled, hardware
 from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, real_ironic
-from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
-from weft.drivers.openstack import OpenStackDriver, Sessions
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
+from tests.drivers.openstack.tinyglance import Glance, in_ironic
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.model.errors import NotYetError
 from weft.model.owner import Owner
 from weft.model.resources import Observed, Resource, ServerSpec, Status
+from weft.ports.occupants import OnHost, SeenMachine
 from weft.ports.resources import Scope
 
 pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
-OWN, KERNEL, RAMDISK, ISO, STOLEN = (f"{n}1111111-2222-3333-4444-555555555555" for n in range(5))
-"""Images: the tenant's, its parts, and another tenant's, shared with weft's project."""
+OWN, KERNEL, RAMDISK, ISO, STOLEN, SETTLED = (f"{n}1111111-2222-3333-4444-555555555555" for n in range(6))
+"""Images: the tenant's, its parts, another tenant's, shared with weft's project, and weft's."""
 PARTS = (KERNEL, RAMDISK, ISO, STOLEN)
 LATE = {"kernel_id": STOLEN, "ramdisk_id": STOLEN, "boot_iso_id": STOLEN}
-CONFIG = {
-    "DEFAULT": {
-        "enabled_hardware_types": "fake-hardware",
-        "enabled_deploy_interfaces": "ramdisk",
-        "enabled_boot_interfaces": "pxe",
-        "enabled_power_interfaces": "fake",
-        "enabled_management_interfaces": "fake",
-        **{
-            f"enabled_{kind}_interfaces": f"no-{kind}"
-            for kind in ("bios", "console", "firmware", "inspect", "raid", "rescue", "vendor")
-        },
-    },
-    "conductor": {"automated_clean": False},
-}
-
-
-@dataclass(slots=True)
-class Glance(TinyCloud):
-    """Its images are also where Ironic looks for them.
-
-    Attributes:
-        fetched: ids of the images whose data was.
-    """
-
-    fetched: list[str] = field(default_factory=list[str])
-
-    def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
-        if path.startswith("/image/images/") and (part := path.split("/")[3]) in PARTS:
-            return Reply(200, {"id": part, "name": part, "status": "active"})
-        if not path.startswith("/glance"):
-            return TinyCloud.answer(self, method, path, query, seer, body)
-        if "images" not in path:
-            links = [{"rel": "self", "href": "v2/"}]
-            return Reply(300, {"versions": [{"id": "v2.9", "status": "CURRENT", "links": links}]})
-        _, _, wanted = path.partition("/images/")
-        image, _, data = wanted.partition("/")
-        if data:
-            self.fetched.append(image)
-            return Reply(200, image, "application/octet-stream")
-        found = [row for row in self.things["images"] if row["id"] == image]
-        return Reply(200, found[0]) if found else Reply(404, {})
+CONFIG = {**hardware("ramdisk", "pxe"), "conductor": {"automated_clean": False}}
+SERVER, TENANT = "ac89efa9-a34e-4260-b101-29e9e3b49c3d", "ffffffffffffffffffffffffffffffff"
 
 
 @dataclass(frozen=True)
 class Rig:
     ironic: RealIronic
     driver: OpenStackDriver
+    facts: OpenStackFacts
     cloud: Glance
     server: Resource
 
@@ -88,6 +53,31 @@ class Rig:
             time.sleep(0.3)
         return seen
 
+    def asked_by_nova(self, image: str, target: str, meanwhile: Callable[[], None]) -> None:
+        """As Nova's driver has a machine deployed, or rebuilt (`nova.virt.ironic.driver`), and no more of it.
+
+        Args:
+            meanwhile: between its two requests.
+        """
+        info = {"image_source": image, "project_id": TENANT}
+        changes = [{"op": "add", "path": f"/instance_info/{k}", "value": v} for k, v in info.items()]
+        changes += [{"op": "add", "path": "/instance_uuid", "value": SERVER}] if target == "active" else []
+        self.ironic.ask("PATCH", f"nodes/{self.ironic.node}", changes)
+        meanwhile()
+        self.ironic.provision(target, "active")
+
+    def on_machine(self) -> OnHost:
+        """What weft sees there, with a server of Nova's."""
+        row = {"id": "hyper-1", "hypervisor_hostname": self.ironic.node, "hypervisor_type": "ironic"}
+        row |= {"state": "up", "service": {"host": "metal1"}, "servers": [{"uuid": SERVER, "name": "one"}]}
+        allocations = "GET /placement/resource_providers/hyper-1/allocations"
+        self.cloud.lies = [
+            ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": [row]})),
+            ("GET /compute/os-hypervisors/hyper-1", Reply(200, {"hypervisor": row})),
+            (allocations, Reply(200, {"allocations": {SERVER: {}}})),
+        ]
+        return self.facts.on_hosts([self.ironic.node])[self.ironic.node]
+
     def leave(self, server: str) -> None:
         error = self.driver.delete(SCOPE, [self.server], {self.server.key: server})[self.server.key].error
         assert error is None or isinstance(error, NotYetError), error
@@ -101,33 +91,27 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with ExitStack() as stack:
         cloud, text = stack.enter_context(tiny_cloud(Glance))
         assert isinstance(cloud, Glance)
-        url = next(line.split()[-1] for line in text.splitlines() if "image_endpoint_override" in line)
-        glance: dict[str, object] = {
-            "auth_type": "none",
-            "endpoint_override": url.replace("/image", "/glance"),
-        }
-        names = ("tftp_root", "tftp_master_path", "instance_master_path", "images_path")
-        pxe: dict[str, object] = {name: folder / "pxe" / name for name in names}
-        ironic = stack.enter_context(real_ironic(folder, {**CONFIG, "glance": glance, "pxe": pxe}))
-        file = folder / "clouds.yaml"
-        own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
-        file.write_text("\n".join([*own, f"    baremetal_endpoint_override: {ironic.url}"]) + "\n")
-        sessions = Sessions("weft", [file])
+        ironic = stack.enter_context(real_ironic(folder, {**CONFIG, **in_ironic(text, folder)}))
+        sessions = Sessions("weft", [clouds_file(folder, text, ironic)])
         driver = OpenStackDriver("lab", sessions, machines=True)
-        node = {"uuid": ironic.node, "name": "bm01", "driver": "fake-hardware"}
-        mark = SCOPE.mark("machine/bm01").text()
-        ironic.ask("POST", "nodes", {**node, "extra": {"weft": mark}})
+        enrolled(ironic, extra={"weft": SCOPE.mark("machine/bm01").text()})
         ironic.ask("POST", "ports", {"node_uuid": ironic.node, "address": "02:00:00:00:b0:01"})
-        ironic.ask("PUT", f"nodes/{ironic.node}/states/power", {"target": "power off"})
-        ironic.provision("manage", "manageable")
         ironic.provision("provide", "available")
         spec = ServerSpec(
             host=ironic.node, bare_metal=True, by="ironic", flavor="metal8", image="tiny", ports=()
         )
         server = Resource(key="server/bm01", name="weft-00000000-server-bm01", where="lab", spec=spec)
-        yield Rig(ironic, driver, cloud, server)
+        yield Rig(ironic, driver, OpenStackFacts(sessions, machines=[ironic.node]), cloud, server)
         driver.close()
         sessions.close()
+
+
+def with_images(rig: Rig, name: str, **more: str) -> dict[str, object]:
+    """The tenant's, which this gives, with further properties, and all others."""
+    rig.cloud.things["images"], rig.cloud.fetched = [], []
+    for part in PARTS:
+        rig.cloud.image(part, part)
+    return rig.cloud.image(OWN, name, **more)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +124,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 def test_a_machine_boots_what_weft_has_checked_and_not_what_its_tenant_has_put_there_since(
     rig: Rig, name: str, properties: dict[str, str], booted: dict[str, str]
 ) -> None:
-    base = {"status": "active", "visibility": "public", "size": len(OWN), "disk_format": "raw"}
-    image: dict[str, object] = {"id": OWN, "name": name, **base, **properties}
-    others = [{"id": part, "name": part, **base} for part in PARTS]
-    rig.cloud.things["images"], rig.cloud.fetched = [image, *others], []
+    image = with_images(rig, name, **properties)
     asked = 0
 
     def tenant() -> None:
@@ -162,3 +143,25 @@ def test_a_machine_boots_what_weft_has_checked_and_not_what_its_tenant_has_put_t
     assert set(rig.cloud.fetched) == set(booted.values()), seen.reason
     assert (seen.status, seen.facts["image"]) == (Status.SETTLED, OWN), seen.reason
     assert {k: info[k] for k in ("image_source", "kernel", "ramdisk", "boot_iso") if k in info} == booted
+
+
+def test_what_nova_has_deployed_boots_what_its_tenant_put_there_meanwhile_and_weft_sees_which_image_it_is(
+    rig: Rig,
+) -> None:
+    """Nova's driver gives Ironic an image's id alone: Ironic reads the rest when it deploys, and once more later."""
+    image = with_images(
+        rig, "late", owner=TENANT, visibility="community", kernel_id=KERNEL, ramdisk_id=RAMDISK
+    )
+    rig.asked_by_nova(OWN, "active", lambda: image.update(LATE))
+    assert set(rig.cloud.fetched) == {STOLEN}
+    said = f"Ironic deployed image {OWN} with ramdisk, by properties that its tenant may change"
+    assert rig.on_machine().busy == said
+    assert rig.facts.changed_machines()[rig.ironic.node] == SeenMachine(state="active")
+    parts = {"kernel_id": KERNEL, "ramdisk_id": RAMDISK}
+    rig.cloud.image(SETTLED, "settled", owner=PROJECT, **parts)
+    rig.asked_by_nova(SETTLED, "rebuild", lambda: None)
+    assert (rig.info["kernel"], rig.info["ramdisk"]) == (KERNEL, RAMDISK)
+    assert rig.on_machine().busy == ""
+    rig.asked_by_nova(OWN, "rebuild", lambda: None)
+    assert rig.on_machine().busy == said, "its tenant has it rebuilt"
+    rig.ironic.provision("deleted", "available")

@@ -26,6 +26,8 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
     def content(self) -> bytes:
+        if isinstance(self.body, bytes):
+            return self.body
         return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
 
 

@@ -291,10 +291,15 @@ class TinyIronic(TinyCloud):
         """As Ironic pages: a full page has a next one, which may be empty."""
         state = query.get("provision_state", [None])[0]
         ids = [i for i, node in self.nodes.items() if state in (None, node.get("provision_state"))]
+        if query.get("associated") == ["true"]:
+            ids = [i for i in ids if self.nodes[i]["instance_uuid"]]
+        if key := query.get("sort_key"):
+            ids.sort(key=lambda i: self.nodes[i][key[0]], reverse=query["sort_dir"] == ["desc"])
+        limit = min(self.max_limit, int(query.get("limit", [self.max_limit])[0]))
         start = ids.index(query["marker"][0]) + 1 if "marker" in query else 0
-        shown = ids[start : start + self.max_limit]
+        shown = ids[start : start + limit]
         page: dict[str, Any] = {"nodes": [self.nodes[i] for i in shown]}
-        if len(shown) == self.max_limit:
-            after = f"limit={self.max_limit}&marker={shown[-1]}&detail=True"
+        if len(shown) == limit:
+            after = f"limit={limit}&marker={shown[-1]}&detail=True"
             page["next"] = f"http://ironic.internal:6385/v1/nodes?{after}"
         return page

@@ -15,7 +15,7 @@ from weft.drivers.openstack.lookups import Lookups
 from weft.drivers.openstack.machine import machine_states
 from weft.drivers.openstack.metalfacts import unfit_machines
 from weft.drivers.openstack.networks import OpenStackNetworks
-from weft.drivers.openstack.nodes import seen_machines
+from weft.drivers.openstack.nodes import changed_machines, seen_machines
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.drivers.openstack.servers import OpenStackServers
 from weft.drivers.openstack.service import Json, Service
@@ -76,7 +76,9 @@ class OpenStackFacts(
         site: str = "",
         by_ironic: bool = False,
     ) -> None:
-        OpenStackOccupants.__init__(self, sessions, by_ironic=machines if by_ironic else ())
+        OpenStackOccupants.__init__(
+            self, sessions, by_ironic=machines if by_ironic else (), machines=machines
+        )
         OpenStackNetworks.__init__(self, sessions)
         OpenStackTenantNetworks.__init__(self, sessions)
         OpenStackWitness.__init__(self, sessions)
@@ -84,7 +86,7 @@ class OpenStackFacts(
         OpenStackExisting.__init__(self, sessions)
         OpenStackStorage.__init__(self, sessions)
         self._external = external_network
-        self._machines, self._site = frozenset(machines), site
+        self._site = site
         self._lookups = Lookups()
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
@@ -200,6 +202,9 @@ class OpenStackFacts(
 
     def seen_machines(self) -> Mapping[str, SeenMachine]:
         return seen_machines(self._sessions.own(), self._machines) if self._machines else {}
+
+    def changed_machines(self) -> Mapping[str, SeenMachine]:
+        return changed_machines(self._sessions.own(), self._machines) if self._machines else {}
 
     def _check_ironics_image(self, tenant: Project, name: str, image: Json) -> None:
         """Ironic reads an image with the rights of who deploys, which is weft's own project: a tenant's private image

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from weft.drivers.openstack.base import Call
+from weft.drivers.openstack.changeable import READING, boots_ramdisk, is_changeable, not_settled
 from weft.drivers.openstack.lookups import UUID, Lookups
 from weft.drivers.openstack.networkdata import read_network_data
 from weft.drivers.openstack.service import Json
@@ -30,8 +31,6 @@ BOOTED = ("image_source", "kernel", "ramdisk", "boot_iso")
 _PROPERTIES = {"kernel": "kernel_id", "ramdisk": "ramdisk_id"}
 CHECKED = "weft_images"
 """The same: ids of the image and of its parts, as weft has checked them."""
-READING = frozenset({"anaconda", "autodetect"})
-"""Deploy interfaces with which Ironic goes by the image's properties, whatever it was given."""
 
 
 def instance_info(call: Call, resource: Resource, node: Json) -> Json:
@@ -48,7 +47,7 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
         raise PermanentError(
             asked, "the cloud", f"image {spec.image} has {why}", "correct it, or order again"
         )
-    booted = _booted(asked, call.own, image, node)
+    booted = _booted(asked, call, image, node)
     info: Json = {
         MARK: call.text(resource.key),
         NAME: resource.name,
@@ -69,18 +68,16 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
     return info
 
 
-def _booted(asked: str, own: Project, image: Json, node: Json) -> dict[str, str]:
+def _booted(asked: str, call: Call, image: Json, node: Json) -> dict[str, str]:
     """The image, or what of it a ramdisk is made of, in words of `instance_info` that Ironic prefers to properties.
 
     Local boot makes nothing of kernel and ramdisk, but Ironic would tell by them what kind of image it is.
     """
     interface, name = str(node.get("deploy_interface") or ""), image.get("name")
-    if interface in READING and image.get("owner") != own.image.signed_in_project():
-        said = f"its machine's deploy interface {interface} goes by the image's properties, which a tenant may change"
-        then = f"give the machine another, or order an image that weft's project owns instead of {name}"
-        raise PermanentError(asked, "Ironic", said, then)
+    if interface in READING and is_changeable(image, call.own, call.scope.project_id):
+        raise not_settled(asked, interface, name)
     parts = {part: str(image[key]) for part, key in _PROPERTIES.items() if image.get(key)}
-    if interface == "ramdisk" or interface.endswith("-ramdisk"):  # a site's own are named like this
+    if boots_ramdisk(interface):
         if iso := image.get("boot_iso_id"):
             return {"boot_iso": str(iso)}
         if len(parts) == len(_PROPERTIES):

@@ -11,20 +11,23 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from weft.drivers.openstack.console import REFUSED
+from weft.drivers.openstack.console import REFUSED, console_hindrance, console_off
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.given import NAME
 from weft.drivers.openstack.instances import info_of, instance_of, server_id
 from weft.drivers.openstack.nodes import GONE, ON_ITS_WAY, alive_conductor, read_node, use_of_node
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import ConflictError, OutsideError, TemporaryError
+from weft.model.errors import ConflictError, NotYetError, OutsideError, TemporaryError
 from weft.model.hostneeds import HostNeeds
 from weft.model.views import ConsoleView
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.servers import Action
 
 DEPLOYING = ("deploying", "wait call-back", "deploy hold")
+ITS_OWN = frozenset({"active", "rescue"})
+"""States in which a machine runs what its tenant wants there. In others its power is Ironic's, too: who switches it off
+while firmware is written has a machine that never boots again."""
 POWER = {Action.REBOOT: "soft rebooting", Action.RESET: "rebooting"}
 
 
@@ -125,29 +128,39 @@ def act_on_machine(own: Project, server: str, action: Action) -> str | None:
     """See `Servers.act`."""
     instance, _, machine = server.partition("@")
     asked, path = f"{action} server {instance}", f"/v1/nodes/{machine}/states"
-    _must_have(own, asked, machine, instance)
+    node = _must_have(own, asked, machine, instance)
     if action in POWER:
+        _must_be_its_own(asked, node)
         _change(own, asked, f"{path}/power", {"target": POWER[action]})
         return None
     if action is Action.UNRESCUE:
         _change(own, asked, f"{path}/provision", {"target": "unrescue"})
         return None
+    if console_hindrance(node):
+        raise ConflictError(f"the cloud refuses to {asked} now: {_without_console(own, asked, node)}")
     password = secrets.token_urlsafe(16)
     _change(own, asked, f"{path}/provision", {"target": "rescue", "rescue_password": password})
     return password
 
 
 def console_of_machine(own: Project, server: str) -> ConsoleView:
-    """Its console, if Ironic has one with a URL. Raises `ConflictError`, also while it is being started."""
+    """Its console, if Ironic has one with a URL. Raises `ConflictError`, also while it is being started.
+
+    Not while Ironic's agent, or what an operator has booted, runs on the machine: whoever types at its boot loader, or
+    logs in there, is in the network in which all machines are deployed.
+    """
     instance, _, machine = server.partition("@")
     asked, path = f"open a console of server {instance}", f"/v1/nodes/{machine}/states/console"
-    _must_have(own, asked, machine, instance)
+    _must_be_its_own(asked, _must_have(own, asked, machine, instance))
     found = _console(own, asked, path)
     if found is None:
-        _must_have(own, asked, machine, instance)
+        _must_be_its_own(asked, _must_have(own, asked, machine, instance))
         _change(own, asked, path, {"enabled": True})
         found = _console(own, asked, path)
-    _must_have(own, asked, machine, instance)  # it may be the next one's by now
+    node = _must_have(own, asked, machine, instance)  # it may be the next one's by now
+    if node["provision_state"] not in ITS_OWN:
+        _without_console(own, asked, node)
+    _must_be_its_own(asked, node)
     if found is None:
         raise ConflictError(f"the cloud refuses to {asked} now: Ironic is starting it: ask again")
     return found
@@ -165,13 +178,27 @@ def _console(own: Project, asked: str, path: str) -> ConsoleView | None:
     return ConsoleView(type=str(view.get("type") or "serial"), url=str(view["url"]))
 
 
-def _must_have(own: Project, asked: str, machine: str, instance: str) -> None:
-    """Whoever has the machine now, it is not theirs that is switched off."""
+def _must_have(own: Project, asked: str, machine: str, instance: str) -> Json:
+    """The node. Whoever has the machine now, it is not theirs that is switched off."""
     node = read_node(own, machine)
     if instance_of(node) != instance:
         raise ConflictError(
             f"the cloud refuses to {asked} now: its machine {machine} has another instance or none"
         )
+    return node
+
+
+def _must_be_its_own(asked: str, node: Json) -> None:
+    if node["provision_state"] not in ITS_OWN:
+        raise ConflictError(f"the cloud refuses to {asked} now: its machine is {node['provision_state']}")
+
+
+def _without_console(own: Project, asked: str, node: Json) -> str:
+    """Ask for its console to be switched off, and say what came of it."""
+    try:
+        return console_off(own, asked, node) or "its console is being switched off: ask again"
+    except NotYetError as error:
+        return error.answer
 
 
 def _change(own: Project, asked: str, path: str, body: Json) -> None:

@@ -111,16 +111,13 @@ def progress(row: Row) -> tuple[Status, str]:
     return Status.SETTLED, ""
 
 
-def use_of(own: Project, machine: str) -> str:
-    """What Ironic does with a machine, such as `deploying`: its server doesn't run on it then. Empty: nothing.
-
-    A tenant's rebuild of its server is a deployment, too, which Nova doesn't ask weft about. Raises `UnknownError`.
-    """
+def node_in_ironic(own: Project, machine: str) -> Json:
+    """The node, to see what is done with it. Raises `UnknownError`, also if Ironic doesn't have it."""
     node = read_node(own, machine)
     if node["provision_state"] == GONE:
         # As for a user that may not see it any more: nothing says that its server doesn't run.
         raise UnknownError(f"read what is done with machine {machine}", "Ironic", "it is not in Ironic")
-    return use_of_node(node)
+    return node
 
 
 def seen_machines(own: Project, machines: Collection[str]) -> Mapping[str, SeenMachine]:
@@ -128,6 +125,23 @@ def seen_machines(own: Project, machines: Collection[str]) -> Mapping[str, SeenM
     listed = own.baremetal.listing("list the state of machines", "/v1/nodes", "nodes", {"fields": _LOOK})
     found = {str(node.get("uuid")): node for node in listed}
     return {machine: _seen(found.get(machine)) for machine in machines}
+
+
+NEWEST = 100
+"""Machines whose state changed last, in one answer. If more change within a second, the listing of all shows them."""
+
+
+def changed_machines(own: Project, machines: Collection[str]) -> Mapping[str, SeenMachine]:
+    """See `Occupants.changed_machines`. Raises `UnknownError`.
+
+    Without an instance a machine runs nothing of a pod's, and may have changed never: those come first in PostgreSQL's
+    order, and last in MySQL's.
+    """
+    asked = "list the machines that changed last"
+    order = {"sort_key": "provision_updated_at", "sort_dir": "desc", "limit": str(NEWEST)}
+    params = {"associated": "true", "fields": "uuid,provision_state", **order}
+    nodes = own.baremetal.rows(asked, own.baremetal.ask(asked, "GET", "/v1/nodes", params=params), "nodes")
+    return {str(node["uuid"]): _seen(node) for node in nodes if node.get("uuid") in machines}
 
 
 _LOOK = "uuid,provision_state,target_provision_state,provision_updated_at,driver_internal_info"
@@ -150,6 +164,9 @@ def _seen(node: Json | None) -> SeenMachine:
 
 
 def use_of_node(node: Json) -> str:
-    """The same of a node that was read."""
+    """What Ironic does with a machine, such as `deploying`: its server doesn't run on it then. Empty: nothing.
+
+    A tenant's rebuild of its server is a deployment, too, which Nova doesn't ask weft about.
+    """
     state = node.get("provision_state")
     return "" if state in AT_REST else f"Ironic has it in state {state}"

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ours, outcomes_of
+from weft.drivers.openstack.changeable import goes_by_properties, is_changeable, not_settled
 from weft.drivers.openstack.machine import unoffered
+from weft.drivers.openstack.nodes import read_node
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.userdata import user_data
@@ -136,8 +138,8 @@ class Servers(KindDriver):
         def one(resource: Resource) -> str:
             asked = f"create server {resource.name}"
             body = {"server": self._body(call, resource)}
-            if _is_bare(resource) and (why := unoffered(call.own, body["server"]["hypervisor_hostname"])):
-                raise NotYetError(asked, "Nova", why)
+            if _is_bare(resource):
+                _check_machine(call, asked, resource)
             answer = call.project.compute.ask(asked, "POST", "/servers", json=body, ok=(400, 409))
             if answer.fine:
                 return str(call.project.compute.part(asked, answer, "server", reading=False)["id"])
@@ -261,6 +263,18 @@ class KeyPairs(KindDriver):
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         project.compute.ask(f"delete key pair {row.name}", "DELETE", f"/os-keypairs/{row.name}", ok=(404,))
+
+
+def _check_machine(call: Call, asked: str, resource: Resource) -> None:
+    """Raises `NotYetError`: Nova doesn't have the machine yet; `PermanentError`: it would boot what nobody checked."""
+    spec = resource.spec
+    assert isinstance(spec, ServerSpec)
+    if why := unoffered(call.own, spec.host):
+        raise NotYetError(asked, "Nova", why)
+    interface = goes_by_properties(read_node(call.own, spec.host))
+    image = call.lookups.image(call.project, spec.image) if interface else None
+    if image is not None and is_changeable(image, call.own, call.scope.project_id):
+        raise not_settled(asked, interface, spec.image)
 
 
 def _is_bare(resource: Resource) -> bool:

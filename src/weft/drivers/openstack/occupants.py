@@ -15,9 +15,10 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
+from weft.drivers.openstack.changeable import unsettled_boot
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION, place_of
 from weft.drivers.openstack.metalfacts import how_it_ended, on_machine, on_machines
-from weft.drivers.openstack.nodes import use_of
+from weft.drivers.openstack.nodes import node_in_ironic, use_of_node
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import OutsideError, UnknownError
@@ -47,10 +48,17 @@ class OpenStackOccupants:
 
     Args:
         by_ironic: machines of which Nova knows nothing (`weft.drivers.openstack.metalfacts`).
+        machines: these, and those that Nova deploys.
     """
 
-    def __init__(self, sessions: Sessions, requests: int = 8, by_ironic: Collection[str] = ()) -> None:
-        self._sessions, self._by_ironic = sessions, frozenset(by_ironic)
+    def __init__(
+        self,
+        sessions: Sessions,
+        requests: int = 8,
+        by_ironic: Collection[str] = (),
+        machines: Collection[str] = (),
+    ) -> None:
+        self._sessions, self._by_ironic, self._machines = sessions, frozenset(by_ironic), frozenset(machines)
         self._asking = ThreadPoolExecutor(requests, thread_name_prefix="occupants")
         self._renewal = threading.Lock()
         self._listed: tuple[float, Mapping[str, OnHost]] | None = None
@@ -83,7 +91,8 @@ class OpenStackOccupants:
             if not self._ids.keys() | self._by_ironic >= set(wanted):
                 self._list_ids()
         except UNREADABLE as error:
-            return dict.fromkeys(wanted, OnHost(unknown=_sentence(error)))
+            uses = zip(wanted, self._asking.map(self._use, wanted), strict=True)
+            return {host: OnHost(unknown=_sentence(error), busy=busy) for host, busy in uses}
         return dict(zip(wanted, self._asking.map(self._on_host, wanted), strict=True))
 
     def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
@@ -153,9 +162,8 @@ class OpenStackOccupants:
                 return OnHost(unknown=_sentence(error), by="Ironic")
         ids = self._ids.get(host)
         if not ids:
-            return OnHost(
-                unknown=f"Nova lists no hypervisor of host {host}: it has none, or its cell is down"
-            )
+            said = f"Nova lists no hypervisor of host {host}: it has none, or its cell is down"
+            return OnHost(unknown=said, busy=self._use(host))
         own, seen, down, busy = self._sessions.own(), dict[str, Occupant](), "", ""
         try:
             for provider in ids:
@@ -169,12 +177,23 @@ class OpenStackOccupants:
                         consumer, known.name if known else "", nova=known is not None, placement=True
                     )
                 if row.get("hypervisor_type") == "ironic":
-                    busy = use_of(own, host)
+                    node = node_in_ironic(own, host)
+                    busy = use_of_node(node) or unsettled_boot(own, node)
         except UNREADABLE as error:
             self._ids = {h: i for h, i in self._ids.items() if h != host}  # its id may have changed
             self._trees = {p: t for p, t in self._trees.items() if p not in ids}
-            return OnHost(tuple(seen[i] for i in sorted(seen)), unknown=_sentence(error), down=down)
+            occupants = tuple(seen[i] for i in sorted(seen))
+            return OnHost(occupants, unknown=_sentence(error), down=down, busy=self._use(host))
         return OnHost(tuple(seen[i] for i in sorted(seen)), down=down, busy=busy)
+
+    def _use(self, host: str) -> str:
+        """What Ironic does with a machine, also while Nova doesn't say what is on it; empty: nothing, or unknown."""
+        if host not in self._machines:
+            return ""
+        try:
+            return use_of_node(node_in_ironic(self._sessions.own(), host))
+        except UNREADABLE:
+            return ""
 
     def _consumers(self, own: Project, host: str, provider: str) -> list[str]:
         """Who has an allocation of a host, or of one of its devices alone: they may be providers of their own."""

@@ -1,0 +1,92 @@
+"""Images whose properties Ironic goes by when it deploys a machine, and who may change them meanwhile.
+
+Nova's driver gives Ironic no more than an image's id. With some deploy interfaces Ironic then reads from the image's
+properties which kernel, ramdisk or ISO the machine boots, with the rights of Nova's user: its tenant may have named
+another's private images there by then, and names what it likes with each rebuild of its server. So weft deploys only
+images there that no tenant can change, and looks which one it is, after each deployment and not only its own.
+
+Sources: nova 34 `virt.ironic.patcher`; ironic 39 `drivers.modules.ramdisk` (`_resolve_image_info_from_glance`),
+`common.pxe_utils.get_instance_image_info`, `conductor.deployments.start_deploy` (a rebuild reads them anew).
+"""
+
+from __future__ import annotations
+
+from weft.drivers.openstack.instances import info_of
+from weft.drivers.openstack.lookups import UUID
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
+from weft.model.errors import PermanentError, UnknownError
+
+READING = frozenset({"anaconda", "autodetect"})
+"""Deploy interfaces with which Ironic goes by the image's properties, whatever it was given."""
+
+
+def deploy_interface(node: Json) -> str:
+    """The one that Ironic uses: that of an instance comes before the node's own (`objects.node.get_interface`)."""
+    return str(info_of(node).get("deploy_interface") or node.get("deploy_interface") or "")
+
+
+def boots_ramdisk(interface: str) -> bool:
+    return interface == "ramdisk" or interface.endswith("-ramdisk")  # a site's own are named like this
+
+
+def goes_by_properties(node: Json) -> str:
+    """The deploy interface with which Nova's driver leaves it to an image's properties what is booted; empty: none."""
+    interface = deploy_interface(node)
+    return interface if interface in READING or boots_ramdisk(interface) else ""
+
+
+def is_changeable(image: Json, own: Project, tenant: str) -> bool:
+    """Whether somebody who isn't trusted may change an image's properties.
+
+    An image becomes public by an administrator alone (Glance's policy `publicize_image`); its project may change it all
+    the same.
+
+    Args:
+        own: weft's project.
+        tenant: id of the project that it is deployed for.
+    """
+    owner = image.get("owner")
+    if owner and owner == own.image.signed_in_project():
+        return False
+    return image.get("visibility") != "public" or not owner or owner == tenant
+
+
+def not_settled(asked: str, interface: str, name: object) -> PermanentError:
+    """Args: name: the image's."""
+    said = f"its machine's deploy interface {interface} goes by the image's properties, which a tenant may change"
+    then = "give the machine another, or order an image that weft's project owns, or another's that is public"
+    return PermanentError(asked, "Ironic", f"{said}: image {name}", then)
+
+
+def unsettled_boot(own: Project, node: Json) -> str:
+    """Why nobody can say that a deployed machine boots what may be booted there; empty: it does.
+
+    Args:
+        node: as it was read, with a server of Nova's on it.
+
+    Raises `UnknownError`.
+    """
+    interface = goes_by_properties(node)
+    if not interface or not node.get("instance_uuid"):
+        return ""
+    info = info_of(node)
+    source = info.get("original_image_source") or info.get("image_source")
+    told = f"Ironic deployed image {source} with {interface}, by properties that its tenant may change"
+    if not isinstance(source, str) or not UUID.fullmatch(source):
+        return told
+    image = _image(own, source)
+    return told if image is None or is_changeable(image, own, str(info.get("project_id") or "")) else ""
+
+
+def _image(own: Project, image: str) -> Json | None:
+    """None: weft's project can't read it, or it is gone."""
+    asked = f"read image {image}"
+    answer = own.image.ask(asked, "GET", f"/images/{image}", ok=(404,))
+    if answer.status == 404:
+        if image in answer.text and answer.request_id:
+            return None
+        raise own.image.error(asked, answer, reading=True)
+    if answer.body.get("id") != image:
+        raise UnknownError(asked, "Glance", f"an answer without this image: {answer.sentence()}"[:300])
+    return dict(answer.body)

@@ -1,0 +1,34 @@
+"""A real Ironic's one machine of its `fake-hardware`, and weft's sessions that find this Ironic in a tiny cloud."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.drivers.openstack.real_ironic import RealIronic
+from weftlab.config import Sections
+
+NOT_THERE = ("bios", "console", "firmware", "inspect", "raid", "rescue", "vendor")
+
+
+def hardware(deploy: str, boot: str = "fake", **more: str) -> Sections:
+    """Configuration for it: these interfaces, fake power and management, and no others."""
+    interfaces = {kind: f"no-{kind}" for kind in NOT_THERE}
+    interfaces |= {"deploy": deploy, "boot": boot, "power": "fake", "management": "fake", **more}
+    enabled = {f"enabled_{kind}_interfaces": name for kind, name in interfaces.items()}
+    return {"DEFAULT": {"enabled_hardware_types": "fake-hardware", **enabled}}
+
+
+def enrolled(ironic: RealIronic, **more: Any) -> None:
+    """Its node is `manageable` and off. Args: more: of the node."""
+    ironic.ask("POST", "nodes", {"uuid": ironic.node, "name": "bm01", "driver": "fake-hardware", **more})
+    ironic.ask("PUT", f"nodes/{ironic.node}/states/power", {"target": "power off"})
+    ironic.provision("manage", "manageable")
+
+
+def clouds_file(folder: Path, text: str, ironic: RealIronic) -> Path:
+    """Args: text: of a tiny cloud's clouds.yaml."""
+    file = folder / "clouds.yaml"
+    own = [line for line in text.splitlines() if "baremetal_endpoint" not in line]
+    file.write_text("\n".join([*own, f"    baremetal_endpoint_override: {ironic.url}"]) + "\n")
+    return file
