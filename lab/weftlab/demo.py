@@ -2,7 +2,7 @@
 
 `make demo DEMO=ipu` is the same for an order of IPUs (`weftlab.ipudemo`), `DEMO=roce` for pods on Ethernet switches
 (`weftlab.rocedemo`), `DEMO=metal` for bare-metal machines (`weftlab.metaldemo`), `DEMO=ironic` for the same without
-Nova, `DEMO=site` from a list of hardware to a site (`weftlab.sitedemo`).
+Nova, `DEMO=site` from lists of hardware to two sites (`weftlab.sitedemo`).
 
 Every line that begins with `$` is a command that you could type yourself.
 """

@@ -20,6 +20,10 @@ LINES = {
         "switch port",
         "content: clean",
         "VLAN 99: none",
+        "read back: database, flavor, link between switches, network, port, router, security_group, subnet, switch, "
+        "switch port",
+        "30 of 30 pings were answered",
+        "VLAN 24: none",
         "clean: nothing is missing, different, foreign, unknown or left over",
     }
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openstack.exceptions import ConflictException
 
 from tests.e2e.people import Answer, People, Person, connection, wait_for
 from tests.helpers.dhcpagent import dhcp_agent
@@ -82,7 +83,7 @@ def gpu_networks(project: str) -> dict[str, SiteNetwork]:
         "site-cleaning": network(23, "cleaning"),
         "site-bmc": network(24, "bmc"),
         "site-tenant": network(25, "tenant", gateway="10.225.0.1", nat=True),
-        "site-storage": network(26, "storage", SERVERS),
+        "site-storage": network(26, "storage", SERVERS, gateway="10.226.0.1"),
         "site-external": network(27, "external", gateway="10.227.0.1", dhcp=False),
     }
 
@@ -305,6 +306,7 @@ def test_a_gpu_site_and_a_pod_on_it(lab: Lab, people: People, operator: Person) 
     external = next(n for n in cloud.networks() if n.name == "site-external")
     assert external.is_router_external and not external.is_shared
     assert "Nothing to change" in good(operator.weft("site", "apply")).out
+    _gateways_are_kept(lab)
     person = people("team-a")
     good(person.order("gpu", 1, "--wait", more="storage: [{export: home, mount: /home}]\n"))
     storage = cloud.find_network("site-storage", ignore_missing=False).id
@@ -317,6 +319,27 @@ def test_a_gpu_site_and_a_pod_on_it(lab: Lab, people: People, operator: Person) 
     good(operator.weft("site", "destroy", "--wait"))
     assert operator.weft("site", "receipt", "--json").json["receipt"]["clean"] is True
     assert not [n for n in cloud.networks() if n.name.startswith("site-")]
+
+
+def _gateways_are_kept(lab: Lab) -> None:
+    """Neutron lets a member's router take the gateway's address on a network that is shared with its project; on the
+    site's it is taken: by weft's router, or by a port that keeps it."""
+    tenant, admin = connection(lab, "team-a"), connection(lab, "operator").network
+    router = tenant.network.create_router(name="theirs")
+    plain = admin.create_network(name="plain")
+    try:
+        subnet = admin.create_subnet(network_id=plain.id, ip_version=4, cidr="10.228.0.0/24")
+        shared = {"object_type": "network", "object_id": plain.id, "action": "access_as_shared"}
+        admin.create_rbac_policy(target_project_id=tenant.current_project_id, **shared)
+        tenant.network.add_interface_to_router(router, subnet_id=subnet.id)
+        tenant.network.remove_interface_from_router(router, subnet_id=subnet.id)
+        for network in (n for n in tenant.network.networks() if n.name in ("site-tenant", "site-storage")):
+            (subnet,) = tenant.network.subnets(network_id=network.id)
+            with pytest.raises(ConflictException, match=r"IpAddress|in use|already"):
+                tenant.network.add_interface_to_router(router, subnet_id=subnet.id)
+    finally:
+        tenant.network.delete_router(router)
+        admin.delete_network(plain)
 
 
 def exported(operator: Person, *words: str) -> tuple[Answer, Path]:

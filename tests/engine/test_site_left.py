@@ -136,6 +136,23 @@ def test_what_an_abandoned_owner_left_is_the_next_ones(house: SiteHouse) -> None
     assert trace.category == "late" and trace.repaired, trace
 
 
+@pytest.mark.parametrize("by", ["repair", "sweep"])
+def test_what_is_about_to_be_adopted_is_left_alone(house: SiteHouse, by: str) -> None:
+    """Applied, and not yet visited: neither a repair nor a sweep takes away what its next owner is to have."""
+    port = abandoned(house)
+    network = next(t for t in house.cloud.things(Kind.NETWORK))
+    house.ask(adopt=True)
+    house.cloud.lose(port)
+    if by == "repair":
+        report = house.service.audit(house.operator, repair=True)
+        assert not [f for f in report.findings if f.category == "orphan"], report.findings
+    else:
+        sweep(house)
+    assert network in house.cloud.things()
+    house.settle()
+    assert house.mine()["network/storage"] is network
+
+
 def test_what_has_a_live_owner_by_now_is_not_adopted(house: SiteHouse) -> None:
     """Proved where it is written down: another process may have applied the site since the plan was made."""
     live = house.applied().owner

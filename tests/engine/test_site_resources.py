@@ -11,7 +11,7 @@ from tests.engine.sitehouse import KEYS, SiteHouse
 from tests.engine.timehouse import make
 from weft.app.sitefile import checked
 from weft.engine.database import Database
-from weft.model.errors import ConflictError, ForbiddenError, NotFoundError
+from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, UnknownError
 from weft.model.mark import Mark
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -187,6 +187,60 @@ def test_a_strangers_port_on_a_privileged_network_is_found_by_the_audit(house: S
     )
     (found,) = house.service.audit(house.operator).findings
     assert found.id == port.id and "gateways" in found.what
+
+
+def test_a_strangers_router_on_a_privileged_network_is_found_by_the_audit(house: SiteHouse) -> None:
+    """Its port is Neutron's, of the router's project: an administrator attached it, or it was there before."""
+    house.applied()
+    network = house.mine()["network/gateways"].id
+    fields = {"address": "10.202.0.201", "dns_name": "", "device_owner": "network:router_interface"}
+    port = house.cloud.add(Kind.PORT, "", "team-b", None, network=network, **fields)
+    (found,) = house.service.audit(house.operator).findings
+    assert found.id == port.id and "a port of project team-b on network gateways" in found.what
+
+
+def test_a_gateways_address_is_kept_from_tenants(house: SiteHouse) -> None:
+    """Neutron would give it to any router of who shares the network, if no router of Neutron's has it."""
+    house.change(storage=_with_gateway(house, nat=False))
+    house.applied()
+    kept = house.mine()["gateway/storage/storage"]
+    assert (kept.fields["address"], kept.fields["mac"], kept.name) == (
+        "10.212.0.3",
+        None,
+        "storage-storage-gateway",
+    )
+    house.change(storage=_with_gateway(house, nat=True))
+    house.applied()
+    assert house.mine().keys() == KEYS, "the site's own router has it"
+    house.change(storage=_with_gateway(house, nat=False) | {"shared_with": []})
+    house.applied()
+    assert "gateway/storage/storage" not in house.mine(), "nobody else is there"
+
+
+def _with_gateway(house: SiteHouse, nat: bool) -> dict[str, object]:
+    now = house.site.networks["storage"].model_dump(mode="json")
+    return {"subnets": {"storage": {**now["subnets"]["storage"], "nat": nat}}, "shared_with": ["team-a"]}
+
+
+def test_who_has_the_gateways_address_is_found_by_the_audit(house: SiteHouse) -> None:
+    house.applied()
+    network = house.mine()["network/storage"].id
+    port = house.cloud.add(Kind.PORT, "", "team-b", None, network=network, address="10.212.0.3", dns_name="")
+    (found,) = house.service.audit(house.operator).findings
+    assert found.id == port.id and "has the gateway's address 10.212.0.3 on network storage" in found.what
+
+
+def test_a_listing_without_wefts_own_ports_proves_nothing_of_others(house: SiteHouse) -> None:
+    """Neither for the audit, nor for an end that a tenant's port would hold up halfway."""
+    house.applied()
+    network = house.mine()["network/storage"].id
+    house.cloud.add(Kind.PORT, "x", "team-a", None, network=network, address="10.212.0.101")
+    house.cloud.plant(Fault.EMPTY, times=None)
+    found = [f for f in house.service.audit(house.operator).findings if f.category == "unknown"]
+    assert len(found) == 1 and "none of the 3 of weft's own" in found[0].what
+    with pytest.raises(UnknownError, match="none of the 3 of weft's own"):
+        house.service.destroy_site(house.operator)
+    assert house.site_owner().wanted == "present" and house.mine().keys() == KEYS
 
 
 def test_a_project_that_nobody_knows_is_noted(house: SiteHouse) -> None:

@@ -94,6 +94,9 @@ def test_a_share_is_open_to_the_pods_ports_and_gone_before_the_receipt(house: Ho
     ports = {t.id for t in house.cloud.ports if t.fields["site_network"] == "storage"}
     assert len(ports) == 2 and {r.fields["port"] for r in rules} == ports
     assert {r.fields["share"] for r in rules} == {share.id}
+    # An address on the storage network is none of an adapter.
+    shown = house.service.show_pod(house.request(), str(pod.id))
+    assert [len(s.rdma_addresses) for s in shown.servers] == [2, 2]
     signed = receipt(house, pod)
     assert signed.clean
     told = [i.plane for i in signed.items if i.result == "clean"]

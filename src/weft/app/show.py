@@ -84,12 +84,13 @@ def _servers(resources: Sequence[ShownResource]) -> tuple[ServerView, ...]:
         address = floating.facts.get("address") if floating else None
         # A machine's ports are all adapters of its own; the first is the one for management.
         management = next((p for p in ports if p["vnic_type"] == "normal"), ports[0])
+        adapters = [p for p in ports if p is not management and p.get("site_network") is None]
         views.append(
             ServerView(
                 name=one.document["name"],
                 node=one.document["node"],
                 management_address=management["address"],
-                rdma_addresses=tuple(p["address"] for p in ports if p is not management),
+                rdma_addresses=tuple(p["address"] for p in adapters),
                 floating_ip=None if address is None else str(address),
             )
         )

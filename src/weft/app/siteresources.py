@@ -9,7 +9,7 @@ from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.database import Tx
-from weft.engine.othersports import listed, ports_on
+from weft.engine.othersports import listed, own_ports, ports_on
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import release_owner
 from weft.engine.records import ResourceRecord
@@ -155,8 +155,11 @@ class SiteResourceVerbs(Desk):
         world, found = self._keeper.world(), list[str]()
         for where in sorted({r.resource.where for r in networks.values()} & world.clouds.keys()):
             named = {id_: r.resource.name for id_, r in networks.items() if r.resource.where == where}
+            known = own_ports(r for r in records if r.resource.where == where)
             found += [
-                said for ports in ports_on(world, named, where, there.keys()).values() for said in ports
+                said
+                for ports in ports_on(world, named, where, there.keys(), known).values()
+                for said in ports
             ]
         if found:
             raise ConflictError(

@@ -43,6 +43,7 @@ from weft.engine.world import World
 from weft.model.errors import NotFoundError
 from weft.model.fabrictypes import FabricType
 from weft.model.site import Site
+from weft.planning.site.networks import closed_networks
 from weft.ports.cleanings import Cleanings
 from weft.ports.ledger import Ledger
 from weft.ports.podkeys import PodKeys
@@ -74,7 +75,14 @@ def build_world(
     fabrics = open_fabrics(site, records)
     bare = {name: machines_of(site, name) for name in site.clouds}
     clouds = {
-        name: OpenStackDriver(name, own, keys, machines=bool(bare[name]), storage=site.clouds[name].storage)
+        name: OpenStackDriver(
+            name,
+            own,
+            keys,
+            machines=bool(bare[name]),
+            storage=site.clouds[name].storage,
+            closed=closed_networks(site, name),
+        )
         for name, own in sessions.items()
     }
     machines = open_machines(site, keys)

@@ -6,28 +6,35 @@ Neutron lets any two ports have one name, and who may have ports on a shared net
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from weft.engine.findings import Findings, about
+from weft.engine.othersports import own_ports, seen_on
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import ResourceRecord
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.kinds import Kind
-from weft.model.specs import NetworkSpec, PortSpec
-from weft.ports.existing import THE_CLOUDS, NamedPort, host_name
+from weft.model.specs import NetworkSpec, PortSpec, SubnetSpec
+from weft.ports.existing import NamedPort, host_name
 
 
 def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: World, found: Findings) -> None:
     for cloud in sorted({r.resource.where for r in records} & world.clouds.keys()):
         mine = [r for r in records if r.resource.where == cloud and r.outside_id]
+        records_of = {r.key: r for r in mine}
         networks = {str(r.outside_id): r for r in mine if r.kind.row.network}
         specs = [(r, r.resource.spec) for r in mine]
         # On whichever of the site's networks: who is on two of them asks the name server of either.
         names = {spec.dns_name: r for r, spec in specs if isinstance(spec, PortSpec) and spec.dns_name}
         own = {r.outside_id for r in mine}
+        gateways = {
+            (records_of[spec.network].outside_id, spec.gateway_address)
+            for _, spec in specs
+            if isinstance(spec, SubnetSpec) and spec.network in records_of
+        }
         try:
-            ports = world.clouds[cloud].ports_on(list(networks))
+            ports = seen_on(world, cloud, list(networks), own_ports(mine))
         except WeftError as error:
             found.add("unknown", "port", cloud, owner.name, str(error), **about(owner.owner, owner.name))
             continue
@@ -36,7 +43,11 @@ def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: Wor
             if port.id in own:
                 continue
             network = networks[port.network]
-            what = _named(port, names.get(host_name(port.dns_name))) or _stranger(port, network)
+            what = (
+                _named(port, names.get(host_name(port.dns_name)))
+                or _gateway(port, network, gateways)
+                or _stranger(port, network)
+            )
             if what:
                 said = "nothing: it isn't weft's; ask its project, or remove it by hand"
                 whose = about(owner.owner, owner.name)
@@ -52,11 +63,24 @@ def _named(port: NamedPort, mine: ResourceRecord | None) -> str:
     )
 
 
+def _gateway(
+    port: NamedPort, network: ResourceRecord, gateways: Collection[tuple[str | None, str | None]]
+) -> str:
+    """Who shares a network can have its own router take the address of the subnet's."""
+    taken = sorted(a for a in port.addresses if (port.network, a) in gateways)
+    if port.own or not taken:
+        return ""
+    return (
+        f"project {port.project_id} has the gateway's address {taken[0]} on network {network.resource.name}: what is "
+        "sent to the gateway may reach its router instead"
+    )
+
+
 def _stranger(port: NamedPort, network: ResourceRecord) -> str:
-    """On a network that the site shares with nobody, or not with its project."""
+    """On a network that the site shares with nobody, or not with its project; a router's, too."""
     spec = network.resource.spec
     assert isinstance(spec, NetworkSpec)
-    if port.own or port.device_owner.startswith(THE_CLOUDS):
+    if port.own or not port.project_id:
         return ""
     if spec.external or port.project_id in spec.shared_with:
         return ""

@@ -55,12 +55,18 @@ class Owners:
     """Answers from one reading of the database; `read` must come after the things were listed."""
 
     def __init__(
-        self, rows: Iterable[Row], owners: Iterable[Row], held: Iterable[Row], listed_at: datetime
+        self,
+        rows: Iterable[Row],
+        owners: Iterable[Row],
+        held: Iterable[Row],
+        adopted: Iterable[Row],
+        listed_at: datetime,
     ) -> None:
         self._by_id: dict[tuple[str, str], list[Row]] = {}
         self._by_key: dict[tuple[Owner, str], Row] = {}
         self._owners = {_owner(o): o for o in owners}
         self._held = {(r["space"], r["number"]) for r in held}
+        self._adopted = {(r["place"], r["outside_id"]): r for r in adopted}
         self._listed_at = listed_at
         self._with_rows: set[Owner] = set()
         for row in rows:
@@ -73,10 +79,16 @@ class Owners:
     def read(cls, tx: Tx, things: Sequence[Marked], listed_at: datetime) -> Owners:
         """Args: listed_at: a moment before the listing began; what was released after it may have been in it."""
         named = sorted({i for t in things if t.owner and (i := _uuid(t.owner.id))}, key=str)
-        rows = tx.rows("owners_of", ids=sorted({t.id for t in things}), owners=named)
-        return cls(rows, tx.rows("known_owners", owners=named), tx.rows("number_holds"), listed_at)
+        ids = sorted({t.id for t in things})
+        rows = tx.rows("owners_of", ids=ids, owners=named)
+        owners, held = tx.rows("known_owners", owners=named), tx.rows("number_holds")
+        return cls(rows, owners, held, tx.rows("things_to_adopt", ids=ids), listed_at)
 
     def of(self, thing: Marked) -> Ownership:
+        if (row := self._adopted.get((thing.where, thing.id))) is not None:
+            # Whose mark it bears, and who had it before, is over; the first visit of its owner writes it down.
+            why = f"{_named(row)} adopts it as {row['key']}"
+            return Ownership(Claim.OWNED, _owner_of(row), row["name"], why)
         if thing.kind.row.home is Home.FABRIC:
             return self._of_segment(thing)
         if thing.kind.row.home is Home.MACHINES:

@@ -1518,6 +1518,13 @@ WHERE r.outside_id = ANY(%(ids)s) AND r.state <> 'absent' AND o.state <> 'RELEAS
 UNION SELECT a.value FROM site_desired d JOIN ONLY owner o ON o.id = d.owner_id, LATERAL jsonb_each_text(d.adopted) a
 WHERE o.state <> 'RELEASED' AND a.value = ANY(%(ids)s);
 
+-- name: things_to_adopt
+-- Which of these ids an owner has adopted, whether it has visited them yet or not.
+SELECT o.id AS owner_id, o.kind AS owner_kind, o.name, a.key, a.value AS outside_id, g.one ->> 'where' AS place
+FROM site_desired d JOIN ONLY owner o ON o.id = d.owner_id, LATERAL jsonb_each_text(d.adopted) a,
+    LATERAL jsonb_array_elements(d.graph -> 'resources') g (one)
+WHERE o.state <> 'RELEASED' AND o.wanted = 'present' AND a.value = ANY(%(ids)s) AND g.one ->> 'key' = a.key;
+
 -- name: pods_on_networks
 -- Live pods with ports, routers or floating IPs on networks of the site, by the networks' names or ids, as pods know
 -- them.

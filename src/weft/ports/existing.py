@@ -48,6 +48,7 @@ class NamedPort:
     Attributes:
         project_id: empty: it is the cloud's, as of a floating IP.
         own: it is in the project of weft's service user.
+        addresses: that it has there.
     """
 
     id: str
@@ -57,6 +58,7 @@ class NamedPort:
     own: bool
     device_owner: str = ""
     name: str = ""
+    addresses: frozenset[str] = frozenset()
 
     @property
     def holds(self) -> bool:

@@ -9,7 +9,7 @@ from weft.model.resources import Kind, NetworkSpec, PortSpec, Resource, SubnetSp
 from weft.ports.existing import Existing, NamedPort
 from weft.ports.resources import Scope
 from weft.testing.cloud_networks import FakeNetworks
-from weft.testing.cloud_state import Thing
+from weft.testing.cloud_state import Fault, Thing
 
 SERVICE_PROJECT = "service"
 """Project of what is the site's own."""
@@ -40,6 +40,8 @@ class FakeExisting(FakeNetworks):
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
         self._call("alike", None)
+        if self._planted(Fault.EMPTY):
+            return []
         return [
             NamedPort(
                 p.id,
@@ -47,7 +49,9 @@ class FakeExisting(FakeNetworks):
                 p.project_id,
                 str(p.fields.get("dns_name") or ""),
                 p.project_id == SERVICE_PROJECT,
-                name=p.name,
+                str(p.fields.get("device_owner") or ""),
+                p.name,
+                frozenset({str(p.fields["address"])} if p.fields.get("address") else ()),
             )
             for p in self.things(Kind.PORT)
             if p.fields.get("network") in networks
@@ -81,10 +85,10 @@ class FakeExisting(FakeNetworks):
                 elif IPv4Network(str(fields["cidr"])).overlaps(IPv4Network(spec.cidr)):
                     yield f"overlapping addresses ({fields['cidr']})", False
             case PortSpec() if fields.get("network") == ids.get(spec.network, ""):
-                if fields.get("mac") == spec.mac:
+                if spec.mac is not None and fields.get("mac") == spec.mac:
                     yield f"the MAC address {spec.mac}", True
                 elif fields.get("address") == spec.address:
-                    yield f"the address {spec.address}", False
+                    yield f"the address {spec.address}", spec.mac is None
                 elif spec.dns_name and fields.get("dns_name") == spec.dns_name:
                     yield f"the host name {spec.dns_name}", False
             case _ if mine and thing.name == resource.name and resource.kind in _BY_NAME:

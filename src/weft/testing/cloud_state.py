@@ -64,6 +64,8 @@ class Fault(StrEnum):
     """A deletion is accepted, and the thing stays."""
     SLOW = "slow"
     """The call takes `seconds` longer."""
+    EMPTY = "empty"
+    """`ports_on` is answered, and shows nothing."""
 
 
 @dataclass(slots=True)

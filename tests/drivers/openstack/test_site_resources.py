@@ -243,6 +243,27 @@ def test_a_network_of_the_site_that_was_made_again_is_looked_up_again(
     assert [body["port"]["network_id"] for _, _, body in SENT] == ["old", "old", "new"]
 
 
+@pytest.mark.parametrize("name", ["gateways", "net-9"], ids=["by name", "by id"])
+def test_no_tenants_port_is_made_on_a_network_that_tenants_must_never_reach(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], name: str
+) -> None:
+    """The site's own are, as a V-IPU controller's."""
+    tiny, plain, _ = cloud
+    pod = Scope("lab", Owner("pod", OWNER.id), "train", PROJECT)
+    spec = PortSpec(network="", subnet="", site_network=name, address="", vnic_type="normal", host="")
+    wanted = made("port/n1/storage", spec)
+    driver = OpenStackDriver("lab", plain._sessions, closed={"gateways"})  # pyright: ignore[reportPrivateUsage]
+    tiny.lies = [
+        ("GET .*/networks", Reply(200, {"networks": [{"id": "net-9", "name": "gateways"}]})),
+        ("POST .*/ports", Reply(201, {"port": raw(wanted, 1)})),
+    ]
+    theirs = wanted.model_copy(update={"owner": "tenant"})
+    error = driver.create(pod, [theirs], {})[wanted.key].error
+    assert isinstance(error, PermanentError) and "gateways, which tenants must never reach" in str(error)
+    assert SENT == []
+    assert driver.create(pod, [wanted], {})[wanted.key].id == "id-1"
+
+
 def test_what_is_alike_is_found_by_vlan_cidr_mac_and_name(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
@@ -300,6 +321,48 @@ def test_what_is_alike_is_found_by_vlan_cidr_mac_and_name(
         "port/m2-bmc": [("p2", "the address 10.1.0.2", True, False)],
     }
     assert facts.alike(wanted, {r.key: "known" for r in wanted}) == {}
+
+
+def test_what_keeps_an_address_is_known_by_it(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """It has a MAC address of Neutron's choice; a router's port there is in the way."""
+    tiny, _, facts = cloud
+    spec = PortSpec(
+        network="network/gw", subnet="subnet/gw/bmc", address="10.1.0.1", vnic_type="normal", host=""
+    )
+    wanted = made("gateway/gw/bmc", spec)
+    row = {
+        **{"id": "p1", "name": "", "description": "", "project_id": PROJECT, "network_id": "net-1"},
+        **{"mac_address": "fa:16:3e:00:00:01", "fixed_ips": [{"ip_address": "10.1.0.1"}]},
+        **{"device_owner": "", "device_id": ""},
+    }
+    for used, same in (({}, True), ({"device_owner": "network:router_interface", "device_id": "r1"}, False)):
+        tiny.things["ports"] = [{**row, **used}]
+        (found,) = facts.alike([wanted], {"network/gw": "net-1"})[wanted.key]
+        assert (found.id, found.same) == ("p1", same)
+        assert found.like.startswith("the address 10.1.0.1")
+    (port,) = facts.ports_on(["net-1"])
+    assert port.addresses == {"10.1.0.1"}
+
+
+@pytest.mark.parametrize("wrong", [{"fixed_ips": None}, {"device_owner": ...}, {"fixed_ips": [{}]}, None])
+def test_a_port_in_another_shape_is_unknown(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], wrong: dict[str, object] | None
+) -> None:
+    """Not an error of weft's, which would end the audit of everything."""
+    tiny, _, facts = cloud
+    row: dict[str, object] = {
+        **{"id": "p1", "name": "", "description": "", "project_id": PROJECT, "network_id": "net-1"},
+        **{"mac_address": "fa:16:3e:00:00:01", "fixed_ips": [], "device_owner": "", "device_id": ""},
+    }
+    rows = [None if wrong is None else {k: v for k, v in {**row, **wrong}.items() if v is not ...}]
+    tiny.lies = [("GET .*/ports", Reply(200, {"ports": rows}))]
+    with pytest.raises(UnknownError, match=r"malformed|no list"):
+        facts.ports_on(["net-1"])
+    tiny.lies = [("GET .*/ports", Reply(200, {"ports": [{**row, "mac_address": None}]}))]
+    with pytest.raises(UnknownError, match="malformed"):
+        facts.alike(PORTS, {"network/gw": "net-1"})
 
 
 def test_a_listing_that_is_none_is_no_answer(

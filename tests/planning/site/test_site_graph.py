@@ -95,6 +95,22 @@ def test_a_gpu_sites_networks() -> None:
     assert outside.external and outside.segment is None and one.gateway_address == "10.9.0.1"
 
 
+def test_a_gateway_that_neutron_has_no_router_for_is_kept_where_tenants_are() -> None:
+    """By a port with its address alone; a router of the site's own, or a network that nobody shares, needs none."""
+
+    def kept(shared: tuple[str, ...], nat: bool) -> list[PortSpec]:
+        one = subnet("storage", gateway="10.9.0.1", nat=nat)
+        graph = site_graph(with_network(vlan=12, shared_with=list(shared), subnets={"nas": one}))
+        return [
+            r.spec for r in graph.resources if r.key.startswith("gateway/") and isinstance(r.spec, PortSpec)
+        ]
+
+    (port,) = kept(PROJECTS, nat=False)
+    assert (port.network, port.subnet, port.address) == ("network/more", "subnet/more/nas", "10.9.0.1")
+    assert (port.mac, port.dns_name, port.host) == (None, None, "")
+    assert kept((), nat=False) == kept(PROJECTS, nat=True) == []
+
+
 def test_a_router_waits_for_an_external_network_of_the_sites_own() -> None:
     site = with_network(vlan=14, subnets={"t": subnet("tenant", gateway="10.9.0.1", nat=True)})
     public = SiteNetwork.model_validate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -64,6 +64,7 @@ class OpenStackDriver:
         requests: how many requests of one batch run concurrently.
         machines: the cloud has bare metal, and so an Ironic to look for it.
         storage: what the cloud has of it; None: neither Manila nor Cinder.
+        closed: names of networks that no tenant may have a port on.
     """
 
     def __init__(
@@ -74,11 +75,12 @@ class OpenStackDriver:
         requests: int = REQUESTS,
         machines: bool = False,
         storage: Storage | None = None,
+        closed: Collection[str] = (),
     ) -> None:
         self.name = name
         self._sessions = sessions
         self._keys = keys
-        self._lookups = Lookups()
+        self._lookups = Lookups(closed)
         missing = {
             Kind.MACHINE: not machines,
             Kind.SHARE: storage is None or not storage.shares,

@@ -6,7 +6,8 @@ networks of its own (docs/operating-roles.md).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from ipaddress import IPv4Network
 
 from weft.drivers.openstack.images import images_named
@@ -32,32 +33,45 @@ class OpenStackExisting:
         left = [r for r in wanted if r.key not in ids]
         if not left:
             return {}
-        look = _Look(self._existing_of.own(), dict(ids))
-        look.networks([r for r in left if r.kind is Kind.NETWORK])
-        look.subnets([r for r in left if r.kind is Kind.SUBNET])
-        look.ports([r for r in left if r.kind is Kind.PORT])
-        look.named([r for r in left if r.kind is Kind.ROUTER], "routers")
-        look.named([r for r in left if r.kind is Kind.SECURITY_GROUP], "security_groups")
-        look.flavors([r for r in left if r.kind is Kind.FLAVOR])
-        look.images([r for r in left if r.kind is Kind.IMAGE_PROPERTIES])
+        with _shaped("look for what is there already"):
+            look = _Look(self._existing_of.own(), dict(ids))
+            look.networks([r for r in left if r.kind is Kind.NETWORK])
+            look.subnets([r for r in left if r.kind is Kind.SUBNET])
+            look.ports([r for r in left if r.kind is Kind.PORT])
+            look.named([r for r in left if r.kind is Kind.ROUTER], "routers")
+            look.named([r for r in left if r.kind is Kind.SECURITY_GROUP], "security_groups")
+            look.flavors([r for r in left if r.kind is Kind.FLAVOR])
+            look.images([r for r in left if r.kind is Kind.IMAGE_PROPERTIES])
         return {key: found for key, found in look.found.items() if found}
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
-        fields = ("id", "name", "network_id", "project_id", "dns_name", "device_owner")
-        own = self._existing_of.own()
-        project, rows = own.network.signed_in_project(), _on(own, "ports", networks, fields)
-        return [
-            NamedPort(
-                row["id"],
-                row["network_id"],
-                row["project_id"],
-                str(row.get("dns_name") or ""),
-                row["project_id"] == project,
-                row["device_owner"],
-                row["name"],
-            )
-            for row in rows
-        ]
+        fields = ("id", "name", "network_id", "project_id", "dns_name", "device_owner", "fixed_ips")
+        with _shaped("list ports on the site's networks"):
+            own = self._existing_of.own()
+            project, rows = own.network.signed_in_project(), _on(own, "ports", networks, fields)
+            return [
+                NamedPort(
+                    row["id"],
+                    row["network_id"],
+                    row["project_id"],
+                    str(row.get("dns_name") or ""),
+                    row["project_id"] == project,
+                    row["device_owner"],
+                    row["name"],
+                    frozenset(f["ip_address"] for f in row["fixed_ips"]),
+                )
+                for row in rows
+            ]
+
+
+@contextmanager
+def _shaped(asked: str) -> Generator[None]:
+    """A row in another shape means nothing: it doesn't end an audit of everything else."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        seen = f"a malformed answer ({type(error).__name__}: {error})"
+        raise UnknownError(asked, "the cloud", seen, "nothing follows from it; see the log") from error
 
 
 class _Look:
@@ -127,13 +141,13 @@ class _Look:
             rows.setdefault(row["network_id"], []).append(row)
         for resource, spec in specs:
             for row in rows.get(self._ids[spec.network], ()):
+                used = f", as a port of {row['device_owner']} {row['device_id']}" if row["device_id"] else ""
                 if row["mac_address"].lower() == spec.mac:
-                    used = (
-                        f", as a port of {row['device_owner']} {row['device_id']}" if row["device_id"] else ""
-                    )
                     self._add(resource, row, f"the MAC address {spec.mac}{used}", same=not used)
                 elif any(f["ip_address"] == spec.address for f in row["fixed_ips"]):
-                    self._add(resource, row, f"the address {spec.address}", same=False)
+                    # One that only keeps an address has no MAC address of its own.
+                    same = spec.mac is None and not used
+                    self._add(resource, row, f"the address {spec.address}{used}", same=same)
                 elif spec.dns_name and host_name(str(row.get("dns_name") or "")) == spec.dns_name:
                     self._add(resource, row, f"the host name {spec.dns_name}", same=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 from weft.drivers.openstack.service import Json
@@ -31,9 +31,14 @@ class Hypervisor(NamedTuple):
 
 
 class Lookups:
-    """Thread-safe. What isn't found is `None` or a `PermanentError`, and never cached."""
+    """Thread-safe. What isn't found is `None` or a `PermanentError`, and never cached.
 
-    def __init__(self) -> None:
+    Args:
+        closed: names of networks of the service user's project that no tenant may have a port on.
+    """
+
+    def __init__(self, closed: Collection[str] = ()) -> None:
+        self._closed = frozenset(closed)
         self._known: dict[tuple[str, ...], tuple[float, Any]] = {}
         self._asking: dict[tuple[str, ...], threading.Lock] = {}
         self._lock = threading.Lock()
@@ -114,6 +119,19 @@ class Lookups:
             return next((n for n in rows if name in (n["name"], n["id"])), None)
 
         return self._remembered(("site network", name), ask)
+
+    def tenants_network(self, project: Project, name: str) -> Json | None:
+        """`site_network`, for a tenant's port. Raises `PermanentError` if no tenant may have one there: a site file may
+        name a network by its id, of which only the cloud knows which of the site's it is."""
+        row = self.site_network(project, name)
+        if row is not None and row["name"] in self._closed:
+            raise PermanentError(
+                f"create a port on network {name}",
+                "the site",
+                f"it is {row['name']}, which tenants must never reach",
+                "put another network into storage.network of the site's cloud",
+            )
+        return row
 
     def forget_networks(self, answer: str) -> bool:
         """Look for networks again whose remembered ids are in an answer that they aren't there; False: none is."""

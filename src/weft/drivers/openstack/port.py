@@ -143,7 +143,9 @@ class Ports(NeutronKind):
             fixed["subnet_id"] = call.id_of(spec.subnet)
             network = call.id_of(spec.network)
         else:
-            network = call.lookups.id_of(call.lookups.site_network, call.own, spec.site_network)
+            known = call.lookups
+            find = known.site_network if resource.owner == "site" else known.tenants_network
+            network = known.id_of(find, call.own, spec.site_network)
         body: Json = {
             "network_id": network,
             **({"fixed_ips": [fixed]} if fixed else {}),

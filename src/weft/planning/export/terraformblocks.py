@@ -139,13 +139,13 @@ def _subnet(resource: Resource) -> Iterator[Block]:
 
 
 def _port(resource: Resource) -> Iterator[Block]:
-    """Of hardware: not bound, and not filtered."""
+    """Of hardware, or for an address alone: not bound, and not filtered."""
     spec = resource.spec
     assert isinstance(spec, PortSpec) and spec.vnic_type == "normal" and not spec.security_groups
     fixed = {"subnet_id": _id(Kind.SUBNET, spec.subnet), "ip_address": spec.address}
     fields: Fields = {
         "network_id": _id(Kind.NETWORK, spec.network),
-        "mac_address": spec.mac,
+        **({} if spec.mac is None else {"mac_address": spec.mac}),
         "fixed_ip": [fixed],
         "no_security_groups": True,
         "port_security_enabled": False,

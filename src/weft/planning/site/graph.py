@@ -76,6 +76,8 @@ def _network(site: Site, name: str, network: SiteNetwork) -> Iterator[Resource]:
     yield _made(key, name, cloud, spec)
     for subnet, one in network.subnets.items():
         yield _made(f"subnet/{name}/{subnet}", f"{name}-{subnet}", cloud, _subnet(key, one), key)
+        if network.shared_with and one.gateway is not None and not one.nat:
+            yield _reserved(name, subnet, str(one.gateway), cloud)
     routed = [subnet for subnet, one in network.subnets.items() if one.nat]
     if routed:
         yield _router(site, name, cloud, routed)
@@ -91,6 +93,15 @@ def _subnet(network: str, one: SiteSubnet) -> SubnetSpec:
         pool=None if one.pool is None else (str(one.pool.first), str(one.pool.last)),
         dns=tuple(str(address) for address in one.dns),
     )
+
+
+def _reserved(network: str, subnet: str, gateway: str, cloud: str) -> Resource:
+    """The gateway's address, of a router that Neutron doesn't know. Neutron gives it to any router: a member of a
+    project that the network is shared with would take it with `openstack router add subnet`, and everybody's packets.
+    """
+    key, needs = f"gateway/{network}/{subnet}", (f"network/{network}", f"subnet/{network}/{subnet}")
+    spec = PortSpec(network=needs[0], subnet=needs[1], address=gateway, vnic_type="normal", host="")
+    return _made(key, f"{network}-{subnet}-gateway", cloud, spec, *needs)
 
 
 def _router(site: Site, name: str, cloud: str, routed: Sequence[str]) -> Resource:

@@ -48,6 +48,16 @@ def check_networks(site: Site) -> Iterator[WrongValue]:
     yield from _of_ipu_pods(site)
 
 
+def closed_networks(site: Site, cloud: str) -> frozenset[str]:
+    """Names of a cloud's networks that no tenant may have a port on."""
+    gateways = {pod.gateway.network for pod in site.ipu_pods.values() if pod.cloud in (cloud, None)}
+    return frozenset(gateways).union(
+        name
+        for name, network in site.networks.items()
+        if network.cloud in (cloud, None) and {s.role for s in network.subnets.values()} & PRIVILEGED
+    )
+
+
 def _where_pods_are(site: Site, cloud: str) -> Iterator[WrongValue]:
     """Pods' servers get ports on a cloud's storage network and their routers on its external one, by its name alone: of
     one that the site describes, it is known what it is for."""
