@@ -181,6 +181,28 @@ def test_a_switch_that_is_silent_is_asked_once_for_all(one: One, monkeypatch: py
     assert len(reads) == 1
 
 
+@pytest.mark.parametrize("ends", [True, False], ids=["once", "always"])
+def test_nothing_is_sent_on_a_proof_that_is_old(
+    one: One, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """While the others' are asked for, a worker may lose its pod: the first ones' are asked for again, or each is made
+    alone."""
+    clock, proofs = [time.monotonic()], list[int]()
+
+    def slowly(asked: Asked, number: int) -> Asked:
+        def edit(state: SwitchState) -> Batch:
+            clock[0] += 0.6 * parts.YOUNG_SECONDS
+            proofs.append(number)
+            return asked.edit(state)
+
+        return Asked(edit)
+
+    monkeypatch.setattr(one.session, "_monotonic", lambda: clock[0])
+    asked = [slowly(into(one, n, number), number) for n, number in enumerate((VLAN, OTHER))]
+    assert one.session.change_all(asked) == [None, None]
+    assert proofs == [VLAN, OTHER, VLAN, OTHER] and sent(one, MAKES) == 2
+
+
 def test_one_by_one_has_an_end(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them may take a minute, and others wait."""
     monkeypatch.setattr(parts, "TURN_SECONDS", 0.0)

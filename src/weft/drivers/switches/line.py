@@ -55,6 +55,8 @@ class Line:
     def _run(self) -> None:
         with self._lock:
             taken, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
+        if not taken:  # they were refused meanwhile
+            return
         try:
             errors = self._switch.change_all([asked for asked, _ in taken])
         except BaseException as error:

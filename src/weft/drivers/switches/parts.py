@@ -11,6 +11,9 @@ from weft.drivers.switches.turn import TURN_SECONDS
 from weft.drivers.switches.vlans import Batch, SwitchState, joined
 from weft.model.errors import OutsideError, UnknownError
 
+YOUNG_SECONDS = 1.0
+"""How old a proof may be that a change may be made, when it is sent (`weft.engine.fence`)."""
+
 
 class UndoneError(UnknownError):
     """A change failed, and is known not to have been applied or to have been rolled back; it may work the next time."""
@@ -74,6 +77,15 @@ class Together(ABC):
                 said = f"others were changed one by one for {TURN_SECONDS:.0f} s before it"
                 part.error = UndoneError("change VLANs", f"switch {self.name}", said)
         return [p.error for p in parts]
+
+    def _is_old(self, began: float, parts: Sequence[Part]) -> bool:
+        """Whether it took too long to see who of several may still change something: then each is tried alone."""
+        if len(parts) == 1 or self._monotonic() - began < YOUNG_SECONDS:
+            return False
+        error = UndoneError("change VLANs", f"switch {self.name}", "it took too long to see who may")
+        for part in parts:
+            part.fail(error, apart=True)
+        return True
 
     def _attempt(self, parts: Sequence[Part]) -> None:
         try:

@@ -141,11 +141,13 @@ class Session(Together):
         with turn(self._changing, self.name, self._address) as mine:
             known = self._recent(mine.changed) if all(p.asked.recent for p in parts) else None
             before = known or self._fresh()
+            began = self._monotonic()
             batch = self._composed(parts, before)
             if known is not None and self._replaces(batch, known):
                 before = self._fresh()
+                began = self._monotonic()
                 batch = self._composed(parts, before)
-            if batch:
+            if batch and not self._is_old(began, parts):
                 self._outdate()
                 mine.begins()
                 try:
