@@ -1,4 +1,4 @@
-"""A real Ironic's one machine of its `fake-hardware`, and weft's sessions that find this Ironic in a tiny cloud."""
+"""A real Ironic's one machine without hardware, and weft's sessions that find this Ironic in a tiny cloud."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from weftlab.config import Sections
 NOT_THERE = ("bios", "console", "firmware", "inspect", "raid", "rescue", "vendor")
 
 
-def hardware(deploy: str, boot: str = "fake", **more: str) -> Sections:
-    """Configuration for it: these interfaces, fake power and management, and no others."""
+FAKE = "fake-hardware"
+MANUAL = "manual-management"
+"""Types of hardware: that one boots nothing but by PXE, and this one what a person makes it boot."""
+
+
+def hardware(deploy: str, boot: str = "fake", kind: str = FAKE, **more: str) -> Sections:
+    """Configuration for it: these interfaces, fake power and management unless `more` says otherwise, and no others."""
     interfaces = {kind: f"no-{kind}" for kind in NOT_THERE}
     interfaces |= {"deploy": deploy, "boot": boot, "power": "fake", "management": "fake", **more}
     enabled = {f"enabled_{kind}_interfaces": name for kind, name in interfaces.items()}
-    return {"DEFAULT": {"enabled_hardware_types": "fake-hardware", **enabled}}
+    return {"DEFAULT": {"enabled_hardware_types": kind, **enabled}}
 
 
 def enrolled(ironic: RealIronic, **more: Any) -> None:
     """Its node is `manageable` and off. Args: more: of the node."""
-    ironic.ask("POST", "nodes", {"uuid": ironic.node, "name": "bm01", "driver": "fake-hardware", **more})
+    ironic.ask("POST", "nodes", {"uuid": ironic.node, "name": "bm01", "driver": FAKE, **more})
     ironic.ask("PUT", f"nodes/{ironic.node}/states/power", {"target": "power off"})
     ironic.provision("manage", "manageable")
 
