@@ -30,8 +30,9 @@ from bench.row import row
 from weft.app.sitefile import checked, load_site
 from weft.client import Client, connect
 from weft.model.errors import NotFoundError
-from weft.model.resources import Graph, NetworkSpec, PortSpec, SecurityGroupSpec, SubnetSpec
+from weft.model.resources import Graph
 from weft.model.site import Device, Interface, Site, SiteNetwork
+from weft.model.specs import NetworkSpec, PortSpec, SecurityGroupSpec, SubnetSpec
 from weft.planning.site.graph import site_graph
 from weft.planning.site.parts import cut
 from weftlab.database import golden_path

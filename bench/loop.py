@@ -142,11 +142,11 @@ def looking(pods: int) -> list[dict[str, Any]]:
         tempfile.TemporaryDirectory(prefix="weft-bench-") as folder,
         bench(Path(folder), int(pods * 1.05) + 20, many=True) as made,
     ):
-        worker, boots = made.worker(THREADS), BootKeeper(made.database, made.keeper.world)
-        boots.start()
-        worker.start()
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda n: order(made, n), range(pods)))
+        worker, boots = made.worker(THREADS), BootKeeper(made.database, made.keeper.world)
+        boots.start()
+        worker.start()  # only now: pods that trickle in are many changes of a large fabric
         _until_ready(made, pods)
         worker.stop(60)
         boots.stop()

@@ -28,7 +28,8 @@ from weft.drivers.switches.ovs import Ovs as OvsSession
 from weft.drivers.switches.switch import Session
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
-from weft.model.resources import Resource, SegmentSpec
+from weft.model.resources import Resource
+from weft.model.specs import SegmentSpec
 from weft.ports.ledger import NoLedger
 from weftlab.site import FABRIC
 from weftlab.supervisor import Supervisor

@@ -26,8 +26,8 @@ from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.probeapi import MOST_TAGS
-from weft.model.resources import SegmentSpec
 from weft.model.site import ProbeAgent, Traffic
+from weft.model.specs import SegmentSpec
 from weft.ports.ledger import NoLedger
 from weftlab.switches.labsite import FABRIC
 

@@ -15,8 +15,8 @@ from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind
 from weft.model.probeapi import EndResult, ProbeStatus, RoundQuery, RoundResult
 from weft.model.problem import ProblemKind
-from weft.model.resources import SegmentSpec
 from weft.model.site import ProbeAgent, Traffic
+from weft.model.specs import SegmentSpec
 from weftlab.switches.labsite import FABRIC
 
 SITE = ethernet_lab()

@@ -18,8 +18,8 @@ from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.probeapi import EndResult, ProbeStatus, RoundEnd, RoundQuery, RoundResult
 from weft.model.problem import ProblemKind, render
-from weft.model.resources import SegmentSpec
 from weft.model.site import ProbeAgent, Traffic
+from weft.model.specs import SegmentSpec
 from weftlab.switches.labsite import FABRIC
 
 SITE = ethernet_lab()

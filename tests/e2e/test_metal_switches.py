@@ -22,7 +22,8 @@ from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.drivers.switches import EthernetFabric
 from weft.model.errors import NotYetError, WeftError
 from weft.model.owner import Owner
-from weft.model.resources import MachineSpec, Resource, ServerSpec, Status
+from weft.model.resources import Resource, Status
+from weft.model.specs import MachineSpec, ServerSpec
 from weft.ports.resources import Scope
 from weftlab import config
 from weftlab.lab import Lab

@@ -22,8 +22,8 @@ from weft.drivers.openstack.port import Ports
 from weft.drivers.switches import EthernetFabric
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
-from weft.model.resources import Resource, SegmentSpec, Status
-from weft.model.specs import PortSpec
+from weft.model.resources import Resource, Status
+from weft.model.specs import PortSpec, SegmentSpec
 from weftlab import config
 from weftlab.lab import Lab
 from weftlab.switches.hosts import Reach

@@ -14,7 +14,8 @@ from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.drivers.openstack.existing import OpenStackExisting
 from weft.model.errors import PermanentError
 from weft.model.owner import Owner
-from weft.model.resources import FlavorSpec, ImagePropertiesSpec, Observed, Outcome, Resource, Spec, Status
+from weft.model.resources import Observed, Outcome, Resource, Status
+from weft.model.specs import FlavorSpec, ImagePropertiesSpec, Spec
 from weft.ports.resources import Scope
 from weftlab.lab import Lab
 

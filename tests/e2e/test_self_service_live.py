@@ -9,7 +9,12 @@ from weft.app.sitefile import load_site
 from weft.model.site import ManagementNetwork
 from weftlab.lab import Lab
 
-pytestmark = pytest.mark.cloud
+pytestmark = [
+    pytest.mark.cloud,
+    pytest.mark.nightly(
+        reason="a minute and a half; by day on fakes, and Neutron's networks in the contract"
+    ),
+]
 
 
 def test_from_order_to_receipt_on_a_network_of_neutrons_own(lab: Lab, people: People) -> None:

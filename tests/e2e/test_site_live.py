@@ -388,6 +388,7 @@ def _adopted(operator: Person, folder: Path, lines: list[Json]) -> None:
     assert [(s["key"], s["fields"]) for s in plan["steps"] if s["fields"]] == []
 
 
+@pytest.mark.nightly(reason="two minutes; by day Terraform validates the files, and names are read back")
 def test_names_resolve_and_terraform_imports_what_weft_has_made(lab: Lab, operator: Person) -> None:
     """Of one site: names of hardware, then Terraform: every rule, share and interface; its plan makes, removes and
     replaces nothing."""

@@ -13,8 +13,8 @@ from tests.e2e.people import Answer, People, Person, assert_clean, connection, w
 from tests.helpers.sitenetworks import GATEWAYS, STORAGE
 from weft.app.sitefile import checked, load_site
 from weft.drivers.switches.vlans import PARK, Batch, PortEdit
-from weft.model.resources import SegmentSpec
 from weft.model.site import Device, Interface, SiteNetwork
+from weft.model.specs import SegmentSpec
 from weft.planning.site.graph import site_graph
 from weftlab.lab import Lab
 from weftlab.switches.hosts import frame

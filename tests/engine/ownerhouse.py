@@ -19,8 +19,9 @@ from weft.model.mark import outside_name
 from weft.model.owner import Owner, OwnerKind
 from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt
-from weft.model.resources import Graph, Kind, NetworkSpec, Resource, SegmentSpec, Spec, SubnetSpec
+from weft.model.resources import Graph, Kind, Resource
 from weft.model.site import Site
+from weft.model.specs import NetworkSpec, SegmentSpec, Spec, SubnetSpec
 from weft.testing.cloud import FakeCloud
 from weft.testing.cloud_state import Thing
 

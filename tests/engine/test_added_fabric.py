@@ -43,18 +43,9 @@ from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import (
-    AnyKind,
-    Difference,
-    Kind,
-    Marked,
-    Observed,
-    Outcome,
-    Resource,
-    SegmentSpec,
-    Status,
-)
+from weft.model.resources import AnyKind, Difference, Kind, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.fabric import FabricDriver
 from weft.ports.ledger import Ledger, NoLedger

@@ -16,7 +16,8 @@ from weft.engine.lane import Alone
 from weft.engine.settings import LoopSettings
 from weft.model.fabric import Clean, Snapshot
 from weft.model.pod import PodState
-from weft.model.resources import Kind, SegmentSpec
+from weft.model.resources import Kind
+from weft.model.specs import SegmentSpec
 from weft.testing.cloud import Fault
 from weft.testing.fabric import FakeFabric
 

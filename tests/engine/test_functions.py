@@ -26,8 +26,8 @@ from weft.model.ids import format_guid
 from weft.model.order import Order
 from weft.model.placement import Part
 from weft.model.pod import PodState
-from weft.model.resources import PortSpec, SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import PortSpec, SegmentSpec
 from weft.model.views import PartsRowView, PodView
 from weft.planning.fabric.functions import guid_of
 from weft.planning.shapes.plantext import plan_text

@@ -16,8 +16,8 @@ from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, UnknownError
 from weft.model.fabrictypes import Mode
 from weft.model.pod import PodState
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.planning.shapes.resolve import resolve
 from weft.planning.site.check import check_site
 from weft.testing.ethernet import FakeEthernet

@@ -26,8 +26,9 @@ from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.quota import needed_quota
-from weft.model.resources import Kind, Observed, Outcome, PortSpec, Resource, ServerSpec, Status
+from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.site import Site
+from weft.model.specs import PortSpec, ServerSpec
 from weft.planning.fabric.addressing import mac_of_guid
 from weft.planning.place.filters import of_kind
 from weft.planning.shapes.resolve import shape_of

@@ -16,8 +16,9 @@ from weft.engine.database import Database
 from weft.engine.ledger import FabricLedger
 from weft.model.order import Order
 from weft.model.pod import PodState
-from weft.model.resources import Kind, MachineSpec, Outcome, Resource, ServerSpec
+from weft.model.resources import Kind, Outcome, Resource
 from weft.model.site import Site
+from weft.model.specs import MachineSpec, ServerSpec
 from weft.ports.resources import Scope
 from weft.testing.cloud import FakeCloud, Fault
 from weft.testing.cloud_state import FakeFlavor

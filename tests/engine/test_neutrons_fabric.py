@@ -15,8 +15,9 @@ from weft.model.errors import ConflictError, RefusedError
 from weft.model.fabric import Clean, Snapshot
 from weft.model.order import Order
 from weft.model.pod import PodState
-from weft.model.resources import NetworkSpec, Outcome, PortSpec, Resource, SegmentSpec, ServerSpec
+from weft.model.resources import Outcome, Resource
 from weft.model.site import Site
+from weft.model.specs import NetworkSpec, PortSpec, SegmentSpec, ServerSpec
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.resources import Scope
 from weft.testing.cloud import FakeCloud

@@ -11,8 +11,9 @@ from weft.model.errors import ConflictError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.ranges import Range
-from weft.model.resources import Kind, NetworkSpec
+from weft.model.resources import Kind
 from weft.model.site import ManagementNetwork, Site
+from weft.model.specs import NetworkSpec
 from weft.planning.shapes.graph import management_network
 from weft.planning.shapes.plantext import plan_text
 

@@ -24,8 +24,8 @@ from weft.model.errors import ConflictError, UnknownError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
-from weft.model.resources import SegmentSpec
 from weft.model.site import Interface, Site, SiteNetwork
+from weft.model.specs import SegmentSpec
 from weft.model.views import Finding
 from weft.planning.site.plantext import site_plan_text
 from weft.testing.ethernet import FakeEthernet, PortConfig

@@ -19,8 +19,9 @@ from weft.model.order import Order
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.receipt import Receipt
-from weft.model.resources import Kind, ServerSpec
+from weft.model.resources import Kind
 from weft.model.site import NfsExport, Site, Storage
+from weft.model.specs import ServerSpec
 from weft.ports.resources import PartlyListedError
 from weft.testing.cloud import Fault
 

@@ -18,7 +18,7 @@ from weft.model.fabric import Check, Clean, EvidenceItem
 from weft.model.kinds import Kind
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.prober import Tried
 from weft.testing.cloud import Fault

@@ -10,8 +10,8 @@ import yaml
 from weft.app.hardwarelists import read_list
 from weft.app.siteimport import import_site
 from weft.model.errors import InputError
-from weft.model.resources import FlavorSpec, NetworkSpec, PortSpec, SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import FlavorSpec, NetworkSpec, PortSpec, SegmentSpec
 from weft.planning.site.graph import site_graph
 from weftlab import gpusite, sitedemo
 from weftlab.layout import Layout

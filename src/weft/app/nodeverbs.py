@@ -7,7 +7,8 @@ from weft.app.verbs import Request
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.pod import PodState
-from weft.model.resources import Kind, ServerSpec
+from weft.model.resources import Kind
+from weft.model.specs import ServerSpec
 from weft.model.views import ActionView, ConsoleView
 from weft.ports.cloud import CloudFacts
 from weft.ports.servers import Action

@@ -27,8 +27,9 @@ from weft.model.placement import Explanation, FilterReport, PlacedNode, Placemen
 from weft.model.plan import Allotment, Plan
 from weft.model.pod import Condition
 from weft.model.receipt import SignedReceipt
-from weft.model.resources import Difference, Graph, PortSpec, Resource, Spec
+from weft.model.resources import Difference, Graph, Resource
 from weft.model.site import AcceleratorCount
+from weft.model.specs import PortSpec, Spec
 from weft.model.views import (
     ActionView,
     Applied,

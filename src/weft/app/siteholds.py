@@ -10,8 +10,9 @@ from weft.engine.database import Tx
 from weft.engine.ownerstore import live_owners
 from weft.engine.store import Store
 from weft.model.errors import ConflictError
-from weft.model.resources import Resource, SegmentSpec
+from weft.model.resources import Resource
 from weft.model.site import Fabric, Site
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.topology import NO_FABRIC
 from weft.ports.existing import HasExisting
 

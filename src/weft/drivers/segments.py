@@ -10,8 +10,9 @@ from weft.drivers.reading import SharedReading
 from weft.model.errors import PermanentError, WeftError
 from weft.model.fabric import Snapshot
 from weft.model.mark import Mark
-from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, SegmentSpec
+from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 

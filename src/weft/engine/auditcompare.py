@@ -32,8 +32,8 @@ from weft.model.fabric import Capabilities
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.model.views import AuditReport
 from weft.ports.clock import Clock
 from weft.ports.resources import PartlyListedError

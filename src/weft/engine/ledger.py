@@ -17,7 +17,8 @@ from weft.model.fabrictypes import FabricType
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.plan import Plan
-from weft.model.resources import Resource, SegmentSpec
+from weft.model.resources import Resource
+from weft.model.specs import SegmentSpec
 
 log = logging.getLogger(__name__)
 

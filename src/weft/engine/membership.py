@@ -19,8 +19,9 @@ from weft.model.errors import WeftError
 from weft.model.fabric import Membership
 from weft.model.kindrow import Home
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import Resource, SegmentSpec
+from weft.model.resources import Resource
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.ports.occupants import OnHost
 
 OTHERS = "its host has something that doesn't belong to the pod"

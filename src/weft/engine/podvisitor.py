@@ -24,7 +24,7 @@ from weft.model.errors import TakenError, TemporaryError, WeftError
 from weft.model.fabric import Membership
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.receipt import Abandoned, Receipt
-from weft.model.resources import NetworkSpec, SegmentSpec
+from weft.model.specs import NetworkSpec, SegmentSpec
 from weft.ports.resources import Acceptance
 
 

@@ -9,7 +9,8 @@ from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.traffic import carried
 from weft.model.errors import UnknownError
 from weft.model.receipt import ReceiptItem
-from weft.model.resources import Observed, Resource, ShareSpec, Status, VolumeSpec
+from weft.model.resources import Observed, Resource, Status
+from weft.model.specs import ShareSpec, VolumeSpec
 
 
 def observed_change(record: ResourceRecord, seen: Observed) -> Change:

@@ -23,8 +23,9 @@ from weft.engine.wants import Want
 from weft.engine.world import World
 from weft.model.errors import ConflictError, PermanentError
 from weft.model.owner import Owner
-from weft.model.resources import FlavorSpec, Graph, NetworkSpec, SubnetSpec
+from weft.model.resources import Graph
 from weft.model.site import Site
+from weft.model.specs import FlavorSpec, NetworkSpec, SubnetSpec
 from weft.planning.owners.follow import Known, follow
 from weft.planning.site.changes import with_former
 

@@ -17,8 +17,9 @@ from weft.engine.world import World
 from weft.model.errors import ConflictError, UnknownError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import Graph, Kind, NetworkSpec, Observed, Resource, SubnetSpec
+from weft.model.resources import Graph, Kind, Observed, Resource
 from weft.model.siteplan import SiteConflict, SitePlan, SiteStep
+from weft.model.specs import NetworkSpec, SubnetSpec
 from weft.planning.owners.follow import follow
 from weft.planning.site.changes import adoptable, conflicts, notes, site_steps, with_former, with_new_ports
 from weft.planning.site.graph import site_graph

@@ -12,8 +12,8 @@ from weft.engine.traces import Trace, Traces
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.kinds import kind_named
-from weft.model.resources import SegmentSpec
 from weft.model.site import Node, Site
+from weft.model.specs import SegmentSpec
 
 HOST, MEMBERSHIP = "host", "membership"
 """Kinds of traces of others."""

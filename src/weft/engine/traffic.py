@@ -14,8 +14,9 @@ from weft.model.errors import TemporaryError
 from weft.model.fabric import Check
 from weft.model.fabrictypes import Mode
 from weft.model.problem import Problem, render
-from weft.model.resources import Kind, PortSpec, SegmentSpec
+from weft.model.resources import Kind
 from weft.model.site import Site
+from weft.model.specs import PortSpec, SegmentSpec
 from weft.ports.prober import Tried
 
 TRIED = "tried"

@@ -18,7 +18,8 @@ from weft.model.errors import WeftError
 from weft.model.fabric import Check
 from weft.model.kindrow import Home
 from weft.model.problem import Problem, ProblemKind, render, unread
-from weft.model.resources import AnyKind, Observed, SegmentSpec
+from weft.model.resources import AnyKind, Observed
+from weft.model.specs import SegmentSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")

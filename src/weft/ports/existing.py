@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from weft.model.mark import Mark
-from weft.model.resources import Resource, SegmentSpec
+from weft.model.resources import Resource
+from weft.model.specs import SegmentSpec
 
 THE_CLOUDS = "network:"
 """`device_owner` of ports of the cloud's own agents (DHCP, routers)."""

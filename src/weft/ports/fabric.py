@@ -12,7 +12,8 @@ from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStat
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
-from weft.model.resources import Observed, SegmentSpec
+from weft.model.resources import Observed
+from weft.model.specs import SegmentSpec
 from weft.ports.resources import ResourceDriver
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 
 class Ledger(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from weft.model.fabric import Check, Clean
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
 
-from weft.model.resources import Kind, NetworkSpec, PortSpec, Resource, SubnetSpec
+from weft.model.resources import Kind, Resource
+from weft.model.specs import NetworkSpec, PortSpec, SubnetSpec
 from weft.ports.existing import Existing, NamedPort
 from weft.ports.resources import Scope
 from weft.testing.cloud_networks import FakeNetworks

@@ -28,8 +28,8 @@ from weft.drivers.switches.sessions import Edits, Sessions
 from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
 from weft.ports.ledger import Ledger, NoLedger
 

@@ -11,16 +11,8 @@ from weft.model.placement import Explanation, FilterReport, PlacedNode, Placemen
 from weft.model.plan import Allotment, Plan
 from weft.model.pod import DECIDES, Aspect, Cause, Condition, Conditions, Phase, PodState, Truth
 from weft.model.receipt import Receipt, ReceiptItem
-from weft.model.resources import (
-    Difference,
-    Graph,
-    Kind,
-    NetworkSpec,
-    PortSpec,
-    Resource,
-    SegmentSpec,
-    ServerSpec,
-)
+from weft.model.resources import Difference, Graph, Kind, Resource
+from weft.model.specs import NetworkSpec, PortSpec, SegmentSpec, ServerSpec
 from weft.model.views import PodView, ResourceView, ServerView
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK
 from weft.planning.shapes.graph import MANAGEMENT_NETWORK

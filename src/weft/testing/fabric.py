@@ -24,8 +24,8 @@ from enum import StrEnum
 from weft.drivers.opensm import OpenSm
 from weft.model.fabric import Capabilities, Membership
 from weft.model.ids import format_guid
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.functions import guid_of, mac_of
 from weft.ports.ledger import Ledger, NoLedger
 from weft.testing.fabric_manager import FakeManager

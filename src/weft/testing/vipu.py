@@ -22,21 +22,9 @@ from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.kindrow import Home
 from weft.model.kinds import kinds_at
 from weft.model.owner import Owner
-from weft.model.resources import (
-    AnyKind,
-    Difference,
-    Graph,
-    Kind,
-    Marked,
-    Observed,
-    Outcome,
-    Resource,
-    Status,
-    VipuAgentSpec,
-    VipuAllocationSpec,
-    VipuUserSpec,
-)
+from weft.model.resources import AnyKind, Difference, Graph, Kind, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import IPUS_PER_MACHINE
+from weft.model.specs import VipuAgentSpec, VipuAllocationSpec, VipuUserSpec
 from weft.planning.shapes.ipu.init import controller_id
 from weft.ports.resources import Scope
 

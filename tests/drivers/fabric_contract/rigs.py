@@ -10,8 +10,9 @@ from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.ids import format_guid, parse_guid
 from weft.model.ranges import Range
-from weft.model.resources import Resource, SegmentSpec
+from weft.model.resources import Resource
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.ports.fabric import FabricDriver
 from weft.testing.ethernet import FakeEthernet
 from weft.testing.fabric import FakeFabric

@@ -16,7 +16,8 @@ from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
-from weft.model.resources import Kind, Observed, Resource, SegmentSpec, Status
+from weft.model.resources import Kind, Observed, Resource, Status
+from weft.model.specs import SegmentSpec
 
 IMITATED = ("infiniband", "ethernet", "ethernet trunks", "ufm", "ufm without agents")
 REAL = [

@@ -13,8 +13,9 @@ from weft.model.errors import UnknownError
 from weft.model.fabric import ManagerState
 from weft.model.ids import parse_guid
 from weft.model.owner import Owner
-from weft.model.resources import Observed, Resource, SegmentSpec
+from weft.model.resources import Observed, Resource
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.ports.ledger import Ledger, NoLedger
 from weft.ports.resources import Scope
 from weft.testing.fabric import FakeFabric, segment

@@ -14,8 +14,9 @@ from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabric import ManagerState
 from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, format_guid
-from weft.model.resources import Kind, Resource, SegmentSpec, Status
+from weft.model.resources import Kind, Resource, Status
 from weft.model.site import FabricManager, Site
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.portkeys import full
 from weft.ports.ledger import NoLedger
 

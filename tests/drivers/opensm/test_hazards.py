@@ -12,7 +12,8 @@ from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.fabric import ManagerState
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import Observed, Resource, SegmentSpec, Status
+from weft.model.resources import Observed, Resource, Status
+from weft.model.specs import SegmentSpec
 
 OPEN = {0xFFFF}
 

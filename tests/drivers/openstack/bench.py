@@ -14,22 +14,16 @@ import pytest
 
 from weft.model.mark import outside_name
 from weft.model.owner import Owner
-from weft.model.resources import (
+from weft.model.resources import Graph, Kind, Marked, Observed, Outcome, Resource, Status
+from weft.model.specs import (
     FloatingIPSpec,
-    Graph,
     KeyPairSpec,
-    Kind,
-    Marked,
     NetworkSpec,
-    Observed,
-    Outcome,
     PortSpec,
-    Resource,
     RouterSpec,
     SecurityGroupSpec,
     ServerSpec,
     Spec,
-    Status,
     SubnetSpec,
 )
 from weft.ports.cloud import CloudFacts, Identity

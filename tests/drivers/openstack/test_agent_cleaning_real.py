@@ -17,7 +17,8 @@ from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.cleaning import UNSEEN
 from weft.model.owner import Owner
-from weft.model.resources import MachineSpec, Resource
+from weft.model.resources import Resource
+from weft.model.specs import MachineSpec
 from weft.planning.watching import follow
 from weft.ports.cleanings import Watched
 from weft.ports.resources import Scope

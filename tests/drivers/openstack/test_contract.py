@@ -11,16 +11,8 @@ from tests.drivers.openstack.bench import Bench, fake_bench, pod, real_bench
 from weft.model.errors import InputError, PermanentError, UnauthenticatedError
 from weft.model.mark import Mark
 from weft.model.order import NodesOrder, Order
-from weft.model.resources import (
-    Graph,
-    Kind,
-    NetworkSpec,
-    PortSpec,
-    Resource,
-    SecurityGroupSpec,
-    Status,
-    SubnetSpec,
-)
+from weft.model.resources import Graph, Kind, Resource, Status
+from weft.model.specs import NetworkSpec, PortSpec, SecurityGroupSpec, SubnetSpec
 from weft.ports.occupants import Ended
 
 

@@ -15,7 +15,8 @@ from weft.model.errors import TemporaryError, UnknownError
 from weft.model.kindrow import Home
 from weft.model.kinds import kinds_at
 from weft.model.mark import outside_name
-from weft.model.resources import NetworkSpec, PortSpec, Resource, SecurityGroupSpec, Spec, SubnetSpec
+from weft.model.resources import Resource
+from weft.model.specs import NetworkSpec, PortSpec, SecurityGroupSpec, Spec, SubnetSpec
 from weft.testing.seen import there
 from weftlab.lab import Lab
 

@@ -13,7 +13,8 @@ from tests.drivers.openstack.tinyironic import NODE
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.model.errors import NotYetError, PermanentError, UnknownError
 from weft.model.owner import Owner
-from weft.model.resources import Outcome, Resource, ServerSpec
+from weft.model.resources import Outcome, Resource
+from weft.model.specs import ServerSpec
 from weft.ports.occupants import Ended, OnHost
 from weft.ports.resources import Scope
 

@@ -16,7 +16,8 @@ from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.cleaning import Demands
 from weft.model.errors import NotYetError, TemporaryError, UnknownError, WeftError
 from weft.model.owner import Owner
-from weft.model.resources import MachineSpec, Observed, Resource, Status
+from weft.model.resources import Observed, Resource, Status
+from weft.model.specs import MachineSpec
 from weft.ports.occupants import SeenMachine
 from weft.ports.resources import Scope
 

@@ -16,7 +16,8 @@ from weft.drivers.openstack.enrollment import Enrollment
 from weft.model.enrollment import Inspected
 from weft.model.errors import NotYetError, TemporaryError, WeftError
 from weft.model.owner import Owner
-from weft.model.resources import MachineSpec, Observed, Resource, Status
+from weft.model.resources import Observed, Resource, Status
+from weft.model.specs import MachineSpec
 from weft.ports.resources import Scope
 from weftlab.site import make_site, settings
 

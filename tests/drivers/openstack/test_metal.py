@@ -27,7 +27,8 @@ from weft.model.errors import (
 )
 from weft.model.order import NodesOrder, Order
 from weft.model.owner import Owner
-from weft.model.resources import MachineSpec, Observed, Outcome, PortSpec, Resource, ServerSpec, Status
+from weft.model.resources import Observed, Outcome, Resource, Status
+from weft.model.specs import MachineSpec, PortSpec, ServerSpec
 from weft.ports.occupants import Ended, OnHost
 from weft.ports.resources import Scope
 from weft.ports.servers import Action

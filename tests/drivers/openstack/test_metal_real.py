@@ -22,7 +22,8 @@ from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.enrollment import Enrollment
 from weft.model.errors import ConflictError, NotYetError, TemporaryError, WeftError
 from weft.model.owner import Owner
-from weft.model.resources import MachineSpec, Observed, Resource, ServerSpec, Status
+from weft.model.resources import Observed, Resource, Status
+from weft.model.specs import MachineSpec, ServerSpec
 from weft.ports.occupants import Ended
 from weft.ports.resources import Scope
 from weft.ports.servers import Action

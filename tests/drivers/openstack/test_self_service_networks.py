@@ -10,7 +10,8 @@ from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cl
 from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.model.errors import PermanentError
 from weft.model.owner import Owner
-from weft.model.resources import NetworkSpec, Resource
+from weft.model.resources import Resource
+from weft.model.specs import NetworkSpec
 from weft.ports.resources import Scope
 
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)

@@ -13,13 +13,13 @@ from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.security_group import SecurityGroups
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
 from weft.model.owner import Owner
-from weft.model.resources import (
+from weft.model.resources import Resource
+from weft.model.specs import (
     Egress,
     FlavorSpec,
     Ingress,
     NetworkSpec,
     PortSpec,
-    Resource,
     SecurityGroupSpec,
     Spec,
     SubnetSpec,

@@ -13,22 +13,20 @@ from tests.helpers.storagelab import storage_lab as storage_lab
 from weft.model.errors import InputError
 from weft.model.mark import outside_name
 from weft.model.owner import Owner
-from weft.model.resources import (
+from weft.model.resources import Observed, Resource, Status
+from weft.model.site import Storage
+from weft.model.specs import (
     NetworkSpec,
-    Observed,
     PortSpec,
-    Resource,
     SecurityGroupSpec,
     ServerSpec,
     ShareAccessSpec,
     ShareSpec,
     Spec,
-    Status,
     SubnetSpec,
     VolumeAttachmentSpec,
     VolumeSpec,
 )
-from weft.model.site import Storage
 from weft.model.storageorder import StorageOrder
 from weft.ports.cloud import CloudFacts
 from weft.ports.resources import ResourceDriver, Scope

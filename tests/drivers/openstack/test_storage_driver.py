@@ -14,16 +14,9 @@ from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.model.errors import InputError, PermanentError, TemporaryError, UnknownError
 from weft.model.mark import outside_name
 from weft.model.owner import Owner
-from weft.model.resources import (
-    Resource,
-    ShareAccessSpec,
-    ShareSpec,
-    Spec,
-    Status,
-    VolumeAttachmentSpec,
-    VolumeSpec,
-)
+from weft.model.resources import Resource, Status
 from weft.model.site import Storage
+from weft.model.specs import ShareAccessSpec, ShareSpec, Spec, VolumeAttachmentSpec, VolumeSpec
 from weft.model.storageorder import StorageOrder
 from weft.ports.resources import PartlyListedError, Scope
 

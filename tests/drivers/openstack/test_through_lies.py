@@ -17,16 +17,14 @@ from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
 from weft.model.mark import outside_name
 from weft.model.owner import Owner
-from weft.model.resources import (
+from weft.model.resources import Observed, Resource, Status
+from weft.model.specs import (
     KeyPairSpec,
     NetworkSpec,
-    Observed,
     PortSpec,
-    Resource,
     SecurityGroupSpec,
     ServerSpec,
     Spec,
-    Status,
     SubnetSpec,
 )
 from weft.ports.resources import Scope

@@ -14,8 +14,9 @@ from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import Outcome, Resource, SegmentSpec
+from weft.model.resources import Outcome, Resource
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.ports.ledger import NoLedger
 from weft.ports.resources import Scope
 from weftlab.site import FABRIC

@@ -12,8 +12,9 @@ from weft.drivers.switches import open_fabric
 from weft.model.errors import PermanentError
 from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
-from weft.model.resources import Resource, SegmentSpec, Status
+from weft.model.resources import Resource, Status
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weftlab.site import FABRIC
 from weftlab.switches.hosts import frame
 from weftlab.switches.probe import Probe

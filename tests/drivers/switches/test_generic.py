@@ -14,8 +14,9 @@ from weft.drivers.switches import EthernetFabric, genericdevice, open_fabric
 from weft.drivers.switches.generic import Generic
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabrictypes import Mode
-from weft.model.resources import Resource, SegmentSpec, Status
+from weft.model.resources import Resource, Status
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weftlab.site import FABRIC
 
 FIRST, SECOND = 0x101, 0x102

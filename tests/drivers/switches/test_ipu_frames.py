@@ -19,8 +19,8 @@ from weft.engine.ledger import FabricLedger
 from weft.generate.receipts import verify
 from weft.model.fabrictypes import Mode
 from weft.model.pod import PodState
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site, Traffic
+from weft.model.specs import SegmentSpec
 from weft.planning.site.check import check_site
 from weft.probeagent.agent import ProbeAgent as Agent
 from weft.probeagent.config import ProbeConfig

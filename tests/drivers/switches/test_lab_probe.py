@@ -14,8 +14,8 @@ from weft.app.livecheck import check_live
 from weft.drivers.probes import FrameProber
 from weft.drivers.switches import open_fabric
 from weft.model.problem import render
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.ports.ledger import NoLedger
 from weftlab.layout import Layout, free_ports, save
 from weftlab.site import make_site, settings

@@ -20,7 +20,8 @@ from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import SegmentSpec, Status
+from weft.model.resources import Status
+from weft.model.specs import SegmentSpec
 
 VLAN = 50
 CABLES = Cabling(

@@ -19,7 +19,8 @@ from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.owner import Owner
-from weft.model.resources import Outcome, Resource, SegmentSpec, Status
+from weft.model.resources import Outcome, Resource, Status
+from weft.model.specs import SegmentSpec
 from weft.ports.resources import Scope
 from weftlab.site import FABRIC
 from weftlab.switches.front import Front

@@ -18,8 +18,9 @@ from weft.model.fabric import Check
 from weft.model.fabrictypes import Mode
 from weft.model.probeapi import ProbeStatus, RoundQuery, RoundResult
 from weft.model.problem import ProblemKind, render
-from weft.model.resources import Resource, SegmentSpec
+from weft.model.resources import Resource
 from weft.model.site import Traffic
+from weft.model.specs import SegmentSpec
 from weft.probeagent.agent import ProbeAgent as Agent
 from weft.probeagent.config import Adapter, ProbeConfig
 from weftlab.site import FABRIC

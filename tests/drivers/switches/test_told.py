@@ -18,8 +18,9 @@ from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.vlans import PortVlans
 from weft.drivers.switches.wanted import Order, edit_for
 from weft.model.errors import PermanentError, UnknownError
-from weft.model.resources import Resource, SegmentSpec, Status
+from weft.model.resources import Resource, Status
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.ports.resources import Scope
 from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine

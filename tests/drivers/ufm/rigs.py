@@ -16,8 +16,9 @@ from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid, parse_guid
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import Outcome, Resource, SegmentSpec
+from weft.model.resources import Outcome, Resource
 from weft.model.site import FabricManager, Site
+from weft.model.specs import SegmentSpec
 from weft.ports.resources import Scope
 from weft.testing.fabric import FakeFabric
 from weftlab.layout import Layout

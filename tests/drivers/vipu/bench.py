@@ -38,8 +38,9 @@ from weft.model.owner import Owner
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.podkeys import place
-from weft.model.resources import Resource, ServerSpec
+from weft.model.resources import Resource
 from weft.model.site import Site
+from weft.model.specs import ServerSpec
 from weft.planning.shapes.plan import make_plan
 from weft.ports.machines import MachineReader
 from weft.ports.resources import ResourceDriver, Scope

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.helpers.terraform import Json, Terraform, terraform, written
 from tests.planning.site.test_site_graph import PROJECTS, ipupod64, subnet
 from weft.model.errors import InputError
-from weft.model.resources import PortSpec, RouterSpec, SecurityGroupSpec
 from weft.model.site import Flavor, FlavorInNova, ImageProperties, Site, SiteNetwork
+from weft.model.specs import PortSpec, RouterSpec, SecurityGroupSpec
 from weft.planning.export.formats import export
 from weft.planning.export.terraform import unknown_parts
 from weft.planning.export.terraformtext import tf_name

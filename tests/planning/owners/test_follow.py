@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.model.fabric import Membership
-from weft.model.resources import Graph, NetworkSpec, Resource, SegmentSpec, SubnetSpec
+from weft.model.resources import Graph, Resource
+from weft.model.specs import NetworkSpec, SegmentSpec, SubnetSpec
 from weft.planning.owners.follow import Follow, Known, follow
 
 

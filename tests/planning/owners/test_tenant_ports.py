@@ -10,8 +10,8 @@ from tests.helpers.smallsite import small_site
 from weft.model.fabric import Capabilities, Membership
 from weft.model.fabrictypes import FabricKind
 from weft.model.ids import format_guid
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.functions import guid_of, mac_of
 from weft.planning.owners.tenantports import (
     OTHERS,

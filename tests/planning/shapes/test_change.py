@@ -19,8 +19,9 @@ from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order
 from weft.model.placement import Neighbour, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
-from weft.model.resources import Kind, PortSpec, SegmentSpec
+from weft.model.resources import Kind
 from weft.model.site import Site
+from weft.model.specs import PortSpec, SegmentSpec
 from weft.planning.shapes.change import make_change
 from weft.planning.shapes.changetext import change_text
 from weft.planning.shapes.plan import make_plan

@@ -17,8 +17,8 @@ from tests.planning.shapes.test_plan import plan
 from weft.model.errors import InputError
 from weft.model.order import Order
 from weft.model.plan import Plan
-from weft.model.resources import PortSpec, ServerSpec, ShareAccessSpec
 from weft.model.site import Storage
+from weft.model.specs import PortSpec, ServerSpec, ShareAccessSpec
 from weft.planning.shapes.mounts import Mount, with_mounts
 from weft.planning.shapes.storage import check_addresses, check_storage
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.helpers.ownports import ethernet_lab
-from weft.model.resources import FlavorSpec, ImagePropertiesSpec
 from weft.model.site import Flavor, ImageProperties, Site
+from weft.model.specs import FlavorSpec, ImagePropertiesSpec
 from weft.planning.site.graph import site_graph
 from weft.planning.site.novathings import check_nova_things
 

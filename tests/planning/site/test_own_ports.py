@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.helpers.ownports import TRUNK, document, own_ports
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site, SiteNetwork
+from weft.model.specs import SegmentSpec
 from weft.planning.site.graph import site_graph
 from weft.planning.site.ownports import check_own_ports
 from weftlab.switches.labsite import FABRIC

@@ -9,8 +9,8 @@ from pathlib import Path
 from weft.app.hardwarelists import read_lists
 from weft.app.siteimport import import_site
 from weft.model.errors import InputError
-from weft.model.resources import NetworkSpec, PortSpec, RouterSpec, SecurityGroupSpec, SubnetSpec
 from weft.model.site import PRIVILEGED, Site, SiteNetwork
+from weft.model.specs import NetworkSpec, PortSpec, RouterSpec, SecurityGroupSpec, SubnetSpec
 from weft.planning.site.graph import site_graph
 
 HARDWARE = Path(__file__).parents[3] / "examples" / "hardware"

@@ -32,8 +32,9 @@ from weft.model.ids import parse_guid, parse_pkey
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
-from weft.model.resources import Kind, Marked, Observed, Outcome, Resource, SegmentSpec
+from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.model.subnet import Partition, PathProbe, PortTable
 from weft.planning.fabric.check import check_paths, check_tables, probe_pairs
 from weft.planning.fabric.hardening import weaknesses

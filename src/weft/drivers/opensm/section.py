@@ -22,7 +22,7 @@ from weft.model.errors import PermanentError
 from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid, format_pkey, parse_guid
 from weft.model.mark import Mark
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 Section = dict[int, WeftPartitionDocument]
 """weft's section: P_Key (15 bits) -> partition."""

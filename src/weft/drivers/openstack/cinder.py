@@ -14,7 +14,8 @@ from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import StorageKind
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
-from weft.model.resources import Kind, Observed, Outcome, Resource, Status, VolumeAttachmentSpec, VolumeSpec
+from weft.model.resources import Kind, Observed, Outcome, Resource, Status
+from weft.model.specs import VolumeAttachmentSpec, VolumeSpec
 
 ATTACHMENTS = "3.27"
 """Microversion."""

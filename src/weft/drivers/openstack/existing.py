@@ -16,7 +16,8 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError
 from weft.model.mark import Mark
-from weft.model.resources import Kind, NetworkSpec, PortSpec, Resource, SubnetSpec
+from weft.model.resources import Kind, Resource
+from weft.model.specs import NetworkSpec, PortSpec, SubnetSpec
 from weft.ports.existing import Existing, NamedPort, host_name
 
 Found = dict[str, list[Existing]]

@@ -17,7 +17,8 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError
 from weft.model.mark import Mark
-from weft.model.resources import Difference, FlavorSpec, Kind, Observed, Outcome, Resource, Status
+from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, Status
+from weft.model.specs import FlavorSpec
 
 MADE, BEFORE, DESCRIPTION = "weft:made", "weft:before", "weft:description"
 """Extra specs of weft's own: it made the flavor; values that were there before; the description that was."""

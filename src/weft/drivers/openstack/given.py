@@ -20,7 +20,8 @@ from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.userdata import user_data
 from weft.model.errors import PermanentError
 from weft.model.hostneeds import HostNeeds
-from weft.model.resources import Resource, ServerSpec
+from weft.model.resources import Resource
+from weft.model.specs import ServerSpec
 
 PARTS = ("kernel_id", "ramdisk_id", "boot_iso_id", "stage2_id", "ks_template")
 """Properties of an image that are other images, or URLs, which Ironic reads as well."""

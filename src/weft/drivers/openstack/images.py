@@ -16,7 +16,8 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError
 from weft.model.mark import Mark
-from weft.model.resources import ImagePropertiesSpec, Kind, Observed, Outcome, Resource, Status
+from weft.model.resources import Kind, Observed, Outcome, Resource, Status
+from weft.model.specs import ImagePropertiesSpec
 
 MARK, BEFORE = "weft_mark", "weft_before"
 KEYS = "properties"

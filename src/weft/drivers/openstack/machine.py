@@ -32,7 +32,8 @@ from weft.drivers.openstack.nodes import (
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
-from weft.model.resources import Kind, MachineSpec, Outcome, Resource, Status
+from weft.model.resources import Kind, Outcome, Resource, Status
+from weft.model.specs import MachineSpec
 
 
 class Machines(KindDriver):

@@ -18,7 +18,8 @@ from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import REFUSED, StorageKind, addresses_of, types_seen
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
 from weft.model.mark import Mark
-from weft.model.resources import Kind, Observed, Outcome, Resource, ShareAccessSpec, ShareSpec, Status
+from weft.model.resources import Kind, Observed, Outcome, Resource, Status
+from weft.model.specs import ShareAccessSpec, ShareSpec
 
 LOCKS, SOFT_DELETION = "2.81", "2.69"
 """Microversions."""

@@ -58,7 +58,8 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
 from weft.model.mark import Mark
-from weft.model.resources import Kind, Outcome, Resource, ServerSpec, Status
+from weft.model.resources import Kind, Outcome, Resource, Status
+from weft.model.specs import ServerSpec
 
 VIFS = "weft:vifs"
 """Field that `prepare` adds to a node: ids of the Neutron ports that are attached to it."""

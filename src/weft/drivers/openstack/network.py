@@ -13,7 +13,8 @@ from weft.drivers.openstack.neutron import NeutronKind, ports_by
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import OutsideError, PermanentError, TakenError, WeftError
-from weft.model.resources import Kind, NetworkSpec, Outcome, Resource, SubnetSpec
+from weft.model.resources import Kind, Outcome, Resource
+from weft.model.specs import NetworkSpec, SubnetSpec
 
 SHARED = "weft:shared_with"
 """Field that `prepare` adds to a network's row: ids of the projects that it is shared with."""

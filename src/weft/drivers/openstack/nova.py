@@ -16,7 +16,8 @@ from weft.drivers.openstack.userdata import user_data
 from weft.model.errors import NotYetError, UnknownError
 from weft.model.mark import Mark, owner_tag
 from weft.model.owner import Owner
-from weft.model.resources import KeyPairSpec, Kind, Outcome, Resource, ServerSpec, Status
+from weft.model.resources import Kind, Outcome, Resource, Status
+from weft.model.specs import KeyPairSpec, ServerSpec
 
 PENDING = frozenset(
     {

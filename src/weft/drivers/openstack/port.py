@@ -11,7 +11,8 @@ from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json, Params
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, WeftError
-from weft.model.resources import FloatingIPSpec, Kind, Observed, PortSpec, Resource, Status
+from weft.model.resources import Kind, Observed, Resource, Status
+from weft.model.specs import FloatingIPSpec, PortSpec
 
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from weft.model.resources import Difference, Observed, PropertiesSpec
+from weft.model.resources import Difference, Observed
+from weft.model.specs import PropertiesSpec
 
 
 def with_keys(

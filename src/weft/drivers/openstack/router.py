@@ -9,7 +9,8 @@ from weft.drivers.openstack.base import Call, Fence, Fields, Row
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.resources import Kind, Observed, Resource, RouterSpec, Status
+from weft.model.resources import Kind, Observed, Resource, Status
+from weft.model.specs import RouterSpec
 
 EXTERNAL = "weft:external"
 """Field that `observe` adds to a router's row: its external network by the name in the spec, if that network has it."""

@@ -10,7 +10,8 @@ from weft.drivers.openstack.base import Call, Fields, Row
 from weft.drivers.openstack.networks import add_share, set_shares, shared_projects
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
-from weft.model.resources import Egress, Ingress, Kind, Resource, SecurityGroupSpec
+from weft.model.resources import Kind, Resource
+from weft.model.specs import Egress, Ingress, SecurityGroupSpec
 
 Rule = tuple[tuple[str, object], ...]
 """A rule without its id: sorted pairs, so that rules compare as sets."""

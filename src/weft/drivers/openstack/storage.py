@@ -12,7 +12,8 @@ from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.model.errors import TemporaryError
 from weft.model.mark import Mark
-from weft.model.resources import Outcome, Resource, ShareSpec, Status, VolumeSpec
+from weft.model.resources import Outcome, Resource, Status
+from weft.model.specs import ShareSpec, VolumeSpec
 
 GOING = frozenset({"deleting", "deferred_deleting"})
 REFUSED = (400, 403, 409)

@@ -9,7 +9,7 @@ from weft.drivers.openstack.manila import export_location
 from weft.generate.podtls import text_of
 from weft.model.errors import PermanentError
 from weft.model.podkeys import place
-from weft.model.resources import ServerSpec
+from weft.model.specs import ServerSpec
 
 
 def user_data(call: Call, name: str, spec: ServerSpec) -> str | None:

@@ -13,7 +13,7 @@ from weft.drivers.probes.forging import tags_of
 from weft.drivers.probes.rounds import End, Round
 from weft.model.errors import OutsideError, WeftError
 from weft.model.probeapi import MOST_ASKED, EndResult, RoundEnd, RoundQuery, Sought
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 ASKING = 4
 """Members that ask for those without an agent."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from weft.drivers.probes.rounds import End
 from weft.model.fabrictypes import Mode
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 MOST_FORGED = 2
 """VLANs. Each is two sorts of tags more, besides three at most, and an agent takes `weft.model.probeapi.MOST_TAGS`."""

@@ -24,8 +24,8 @@ from weft.model.fabric import Check, Clean, EvidenceItem
 from weft.model.fabrictypes import Mode
 from weft.model.probeapi import MOST_ASKED
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site, Traffic
+from weft.model.specs import SegmentSpec
 from weft.ports.ledger import Ledger, NoLedger
 from weft.ports.prober import Tried
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from weft.model.probeapi import MOST_ENDS
-from weft.model.resources import SegmentSpec
 from weft.model.site import Hca, IpuMachine, Node, ProbeAgent
+from weft.model.specs import SegmentSpec
 
 OTHERS = 8
 """Adapters that aren't members and take part in a round: those on the members' own leaves before the rest."""

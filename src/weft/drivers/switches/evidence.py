@@ -14,8 +14,9 @@ from weft.model.fabric import Check, Clean, EvidenceItem
 from weft.model.fabrictypes import Mode
 from weft.model.mark import Mark
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import Difference, Observed, SegmentSpec, Status
+from weft.model.resources import Difference, Observed, Status
 from weft.model.site import Qos
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos, differences
 
 

@@ -34,8 +34,9 @@ from weft.model.fabric import (
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
-from weft.model.resources import Kind, Marked, Observed, Outcome, Resource, SegmentSpec
+from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.ports.existing import Existing
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope

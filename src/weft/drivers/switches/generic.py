@@ -26,8 +26,8 @@ from weft.drivers.switches.parts import Part, Together
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
-from weft.model.resources import SegmentSpec
 from weft.model.site import SwitchAccess
+from weft.model.specs import SegmentSpec
 
 Segments = Mapping[int, tuple[str, SegmentSpec]]
 """VLAN -> its name, which says whose it is, and its segment."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from weft.drivers.switches.vlans import Batch, SwitchState
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weft.drivers.switches.vlans import Batch
 from weft.model.errors import PermanentError
 from weft.model.ranges import Range
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 
 @dataclass(frozen=True, slots=True)

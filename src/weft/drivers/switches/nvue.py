@@ -15,7 +15,7 @@ from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.nvueqos import nvue_qos
 from weft.drivers.switches.parts import UndoneError
-from weft.drivers.switches.switch import CONFIRM_SECONDS, DOUBT_SECONDS, PAUSE, Session
+from weft.drivers.switches.switch import CONFIRM_SECONDS, DOUBT_SECONDS, Session, pauses
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges
 from weft.model.errors import PermanentError, UnknownError
 from weft.planning.fabric.qos import SwitchQos
@@ -197,7 +197,7 @@ class Nvue(Session):
         return not over
 
     def _applied(self, where: str) -> float:
-        end = self._monotonic() + self._apply_seconds
+        end, between = self._monotonic() + self._apply_seconds, pauses()
         while True:
             reply = self._ask("GET", where, None, "watch a revision")
             state = str(reply.body.get("state"))
@@ -207,16 +207,16 @@ class Nvue(Session):
                 raise self.refused(f"revision {state}: {_issues(reply.body)}")
             if self._monotonic() >= end:
                 raise self.unknown(APPLY, f"still {state} after {self._apply_seconds:.0f} s")
-            self._sleep(PAUSE)
+            self._sleep(next(between))
 
     def _keep(self) -> None:
-        asked, end = "save the configuration", self._monotonic() + self._apply_seconds
+        asked, end, between = "save the configuration", self._monotonic() + self._apply_seconds, pauses()
         reply = self._ask("PATCH", "/revision/applied", {"state": "save", **YES}, asked)
         while (state := reply.body.get("state")) == "save":  # it goes on after the answer
             if self._monotonic() >= end:
                 raise self.unknown(asked, f"still {state} after {self._apply_seconds:.0f} s")
             reply = self._ask("GET", "/revision/applied", None, asked)
-            self._sleep(PAUSE if reply.body.get("state") == "save" else 0)
+            self._sleep(next(between) if reply.body.get("state") == "save" else 0)
         if state not in APPLIED:
             raise self.unknown(asked, f"revision {state}: {_issues(reply.body)}")
 

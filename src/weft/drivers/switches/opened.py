@@ -19,8 +19,8 @@ from weft.drivers.switches.ovs import Ovs, OvsDatabase
 from weft.drivers.switches.sonic import Sonic
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.model.errors import PermanentError
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site, SwitchAccess
+from weft.model.specs import SegmentSpec
 from weft.ports.ledger import Ledger
 
 BY_INTERFACE = {"eos": Eos, "nvue": Nvue, "sonic": Sonic}

@@ -15,7 +15,7 @@ from weft.drivers.switches.names import read_name
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import EVERY, PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 SHOWN = 5
 

@@ -23,7 +23,8 @@ from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import EVERY, PortVlans
 from weft.model.fabric import Check, Clean, EvidenceItem
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import Difference, Observed, SegmentSpec, Status
+from weft.model.resources import Difference, Observed, Status
+from weft.model.specs import SegmentSpec
 
 
 def observe_own(own: Own, seen: EthernetSnapshot, leaving: bool) -> Observed:

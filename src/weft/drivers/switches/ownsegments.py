@@ -20,7 +20,8 @@ from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.model.fabrictypes import FabricKind
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import Difference, Marked, Observed, Outcome, Resource, SegmentSpec, Status
+from weft.model.resources import Difference, Marked, Observed, Outcome, Resource, Status
+from weft.model.specs import SegmentSpec
 from weft.ports.existing import Existing
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope

@@ -10,7 +10,7 @@ from weft.drivers.switches.interface import Asked, Switch
 from weft.drivers.switches.line import Line
 from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.errors import OutsideError, PermanentError, WeftError
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 AT_ONCE = 16
 """Switches that are asked at a time."""

@@ -10,8 +10,8 @@ from weft.drivers.switches.looks import SettingsSeen
 from weft.drivers.switches.vlans import DEFAULT, PortVlans, SwitchState
 from weft.model.fabric import Configured, Membership, Place, PortSeen, Snapshot
 from weft.model.fabrictypes import Mode
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 
 
 class EthernetSnapshot(Snapshot):

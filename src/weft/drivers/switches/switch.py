@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain, repeat
 
 from weft.drivers.switches.access import JSON, UnheardError
 from weft.drivers.switches.doubts import Doubts
@@ -26,7 +27,6 @@ from weft.planning.site.neighbours import Neighbour
 
 CONFIRM_SECONDS = 10.0
 """How long a change may take until it is read back."""
-PAUSE = 0.2
 DOUBT_SECONDS = 30.0
 """How long an answer that doesn't show an unconfirmed change is taken for an old one."""
 RECENT_SECONDS = 1.0
@@ -34,6 +34,11 @@ RECENT_SECONDS = 1.0
 that the change may be made."""
 FLOOR_SECONDS = 600.0
 """How long a switch's own time is remembered: its clock may be set back."""
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between looks at what a switch has begun: short ones first, for what is done at once."""
+    return chain((0.05, 0.1), repeat(0.2))
 
 
 class Session(Together):
@@ -249,7 +254,7 @@ class Session(Together):
                 self._doubts.add((within(batch, p) for p in parts), DOUBT_SECONDS)
 
     def _await(self, batch: Batch) -> SwitchState | None:
-        end = self._monotonic() + self._confirm_seconds
+        end, between = self._monotonic() + self._confirm_seconds, pauses()
         while True:
             try:
                 seen = self._fresh()
@@ -259,7 +264,7 @@ class Session(Together):
                 pass  # an old answer, or none: try the next one
             if self._monotonic() >= end:
                 return None
-            self._sleep(PAUSE)
+            self._sleep(next(between))
 
     def _recent(self, changed: float) -> SwitchState | None:
         """The last reading, if it is young enough, and weft has changed nothing since it began: neither this process

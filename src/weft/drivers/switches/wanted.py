@@ -22,7 +22,7 @@ from weft.drivers.switches.vlans import (
 from weft.model.errors import PermanentError
 from weft.model.fabrictypes import Mode
 from weft.model.ranges import Range
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,9 @@ from weft.model.ids import format_guid, format_pkey, parse_pkey
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
-from weft.model.resources import Kind, Marked, Observed, Resource, SegmentSpec, Status
+from weft.model.resources import Kind, Marked, Observed, Resource, Status
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.check import check_paths, probe_pairs
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope

@@ -12,7 +12,7 @@ from weft.model.fabric import EvidenceItem
 from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, format_guid, format_pkey
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.check import check_tables, nodes_of_port, port_name
 
 MEMBER, OTHERS = "ufm port", "ufm elsewhere"

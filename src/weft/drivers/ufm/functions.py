@@ -19,7 +19,7 @@ from weft.drivers.ufm.snapshot import UfmSnapshot
 from weft.model.fabric import Membership
 from weft.model.ids import format_guid, parse_guid
 from weft.model.problem import Problem, ProblemKind
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.check import nodes_of_port, port_name
 
 

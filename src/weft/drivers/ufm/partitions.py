@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY, format_guid, format_pkey, parse_guid, parse_pkey
-from weft.model.resources import SegmentSpec
+from weft.model.specs import SegmentSpec
 
 PKEYS = "/resources/pkeys"
 _SHOWN = 5

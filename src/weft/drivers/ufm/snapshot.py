@@ -14,8 +14,8 @@ from weft.drivers.wire.places import LeafPort, Where, machine_places
 from weft.model.fabric import Configured, Place, PortSeen, Snapshot
 from weft.model.ids import format_guid
 from weft.model.mark import Mark
-from weft.model.resources import SegmentSpec
 from weft.model.site import Site
+from weft.model.specs import SegmentSpec
 from weft.model.subnet import PortTable
 from weft.planning.fabric.check import Outsiders, manager_ports, nodes_of_port, port_name
 

@@ -8,15 +8,8 @@ from typing import Any
 from openvipu.proto import admin_pb2, vipuuser_pb2
 from weft.drivers.vipu.channels import CONTROLLER, READ_TIMEOUT, At, Channel, Channels, MissingError
 from weft.model.errors import NotYetError, PermanentError
-from weft.model.resources import (
-    Difference,
-    Observed,
-    Resource,
-    VipuAgentSpec,
-    VipuAllocationSpec,
-    VipuClusterSpec,
-    VipuUserSpec,
-)
+from weft.model.resources import Difference, Observed, Resource
+from weft.model.specs import VipuAgentSpec, VipuAllocationSpec, VipuClusterSpec, VipuUserSpec
 from weft.planning.shapes.ipu.init import TENANT_KEY, TENANT_USER
 from weft.ports.resources import Scope
 

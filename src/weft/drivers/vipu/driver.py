@@ -20,21 +20,9 @@ from weft.model.errors import NotYetError, PermanentError, TemporaryError, Unkno
 from weft.model.kindrow import Home
 from weft.model.kinds import kinds_at
 from weft.model.owner import Owner
-from weft.model.resources import (
-    AnyKind,
-    Difference,
-    Kind,
-    Marked,
-    Observed,
-    Outcome,
-    Resource,
-    Status,
-    VipuAgentSpec,
-    VipuAllocationSpec,
-    VipuNamedSpec,
-    VipuSpec,
-)
+from weft.model.resources import AnyKind, Difference, Kind, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Site
+from weft.model.specs import VipuAgentSpec, VipuAllocationSpec, VipuNamedSpec, VipuSpec
 from weft.planning.shapes.ipu.init import controller_id
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import PartlyListedError, Scope

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from openvipu.proto import vipuuser_pb2 as pb
 from weft.drivers.vipu.channels import READ_TIMEOUT, Channel, MissingError, NoRoomError
 from weft.model.errors import NotYetError, PermanentError
-from weft.model.resources import VipuAllocationSpec
 from weft.model.site import IPUS_PER_MACHINE
+from weft.model.specs import VipuAllocationSpec
 
 PROOF_KEY = "vipu-proof"
 """Name of the pod's key that the partition's name comes from."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from weft.model.errors import InputError
-from weft.model.resources import Graph, Observed, PropertiesSpec
+from weft.model.resources import Graph, Observed
 from weft.model.site import Site
+from weft.model.specs import PropertiesSpec
 from weft.planning.export.terraformblocks import (
     EXTERNAL,
     GROUP,

@@ -11,18 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.model.kindrow import AnyKind
-from weft.model.resources import (
-    Egress,
-    Graph,
-    Ingress,
-    Kind,
-    NetworkSpec,
-    PortSpec,
-    Resource,
-    RouterSpec,
-    SecurityGroupSpec,
-    SubnetSpec,
-)
+from weft.model.resources import Graph, Kind, Resource
+from weft.model.specs import Egress, Ingress, NetworkSpec, PortSpec, RouterSpec, SecurityGroupSpec, SubnetSpec
 from weft.planning.export.terraformtext import literal, reference, tf_name
 from weft.planning.site.graph import SSH
 

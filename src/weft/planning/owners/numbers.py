@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.model.resources import NetworkSpec, Resource, SegmentSpec
+from weft.model.resources import Resource
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT, VLAN
+from weft.model.specs import NetworkSpec, SegmentSpec
 from weft.planning.fabric.datanetwork import data_networks
 
 

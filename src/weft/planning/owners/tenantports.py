@@ -19,8 +19,9 @@ from weft.model.fabric import Capabilities, Membership
 from weft.model.ids import format_guid
 from weft.model.mark import outside_name
 from weft.model.ranges import Range
-from weft.model.resources import Graph, Resource, SegmentSpec
+from weft.model.resources import Graph, Resource
 from weft.model.site import Hca, Node, Site
+from weft.model.specs import SegmentSpec
 from weft.planning.fabric.functions import adapter_at, guid_of, mac_of
 from weft.planning.kept import kept
 from weft.ports.tenantnetworks import TenantNetwork, TenantPort

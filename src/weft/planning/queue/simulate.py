@@ -132,11 +132,7 @@ def simulate(
             queue.finish(pod, now)
             used -= counts.pop(pod)
         due = bisect_right(arrivals, now, lo=next_arrival, key=lambda o: o.submitted)
-        for order in arrivals[next_arrival:due]:
-            if fits_empty(empty, order.ask):
-                queue.submit(Waiting(order.ask, order.duration, order.submitted))
-            else:
-                refused.append(order.ask.pod)
+        refused += _arrive(queue, empty, arrivals[next_arrival:due])
         next_arrival = due
         for started in queue.run(now):
             waiting = started.waiting
@@ -146,6 +142,17 @@ def simulate(
             if waiting.submitted >= warm_up:
                 meter.start(started, now, _least(empty, waiting.ask, sizes))
     return _outcome(policy, len(arrivals), refused, meter, now)
+
+
+def _arrive(queue: Queue, empty: Engine, orders: Sequence[TraceOrder]) -> list[str]:
+    """Puts the orders into the queue; returns the pods of those that don't fit even on the empty site."""
+    refused: list[str] = []
+    for order in orders:
+        if fits_empty(empty, order.ask):
+            queue.submit(Waiting(order.ask, order.duration, order.submitted))
+        else:
+            refused.append(order.ask.pod)
+    return refused
 
 
 def fits_empty(engine: Engine, ask: Ask) -> bool:

@@ -12,19 +12,19 @@ from weft.model.kinds import kind_of
 from weft.model.mark import outside_name
 from weft.model.order import Order
 from weft.model.plan import Allotment
-from weft.model.resources import (
+from weft.model.resources import Resource
+from weft.model.site import Cloud, Hca, Node, Site
+from weft.model.spaces import VLAN
+from weft.model.specs import (
     FloatingIPSpec,
     Ingress,
     KeyPairSpec,
     NetworkSpec,
-    Resource,
     RouterSpec,
     SecurityGroupSpec,
     Spec,
     SubnetSpec,
 )
-from weft.model.site import Cloud, Hca, Node, Site
-from weft.model.spaces import VLAN
 from weft.planning.fabric.functions import mac_of, parsed
 from weft.planning.fabric.segments import management_pool
 

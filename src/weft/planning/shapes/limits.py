@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from weft.model.placement import Explanation, Refusal
-from weft.model.resources import FloatingIPSpec, Graph, PortSpec, RouterSpec, ServerSpec
+from weft.model.resources import Graph
+from weft.model.specs import FloatingIPSpec, PortSpec, RouterSpec, ServerSpec
 from weft.planning.place.slots import is_slot
 from weft.planning.queue.book import Book
 from weft.planning.shapes.shape import Resolved

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from weft.model.plan import Allotment, Plan, UsedNumbers
 from weft.model.ranges import Range
-from weft.model.resources import Graph, NetworkSpec, Resource, SegmentSpec
+from weft.model.resources import Graph, Resource
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT, VLAN
+from weft.model.specs import NetworkSpec, SegmentSpec
 from weft.planning.fabric.datanetwork import data_networks
 from weft.planning.fabric.segments import lowest_free
 from weft.planning.kept import kept

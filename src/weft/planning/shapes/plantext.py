@@ -9,7 +9,8 @@ from datetime import UTC
 from weft.model.kinds import every_kind
 from weft.model.placement import Candidate, Explanation, PlacedNode, Placement, Refusal
 from weft.model.plan import Plan
-from weft.model.resources import NetworkSpec, Resource, ServerSpec
+from weft.model.resources import Resource
+from weft.model.specs import NetworkSpec, ServerSpec
 from weft.planning.shapes.graph import MANAGEMENT_NETWORK
 from weft.planning.shapes.resolve import shape_of
 from weft.planning.shapes.storage import storage_words

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order
 from weft.model.podkeys import place
-from weft.model.resources import (
+from weft.model.site import Cloud, Flavor, Storage
+from weft.model.specs import (
     Egress,
     PortSpec,
     SecurityGroupSpec,
@@ -21,7 +22,6 @@ from weft.model.resources import (
     VolumeAttachmentSpec,
     VolumeSpec,
 )
-from weft.model.site import Cloud, Flavor, Storage
 from weft.model.storageorder import StorageOrder
 from weft.planning.shapes.graph import Member, Wanted
 from weft.planning.shapes.mounts import Mount, nfs_options, with_mounts

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from weft.model.change import Impossible
 from weft.model.order import Order
 from weft.model.plan import Plan
-from weft.model.resources import PortSpec
 from weft.model.site import Site
+from weft.model.specs import PortSpec
 from weft.model.storageorder import StorageOrder
 from weft.planning.shapes.storage import check_storage
 

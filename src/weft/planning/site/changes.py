@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from weft.model.change import SpecChange
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import Graph, NetworkSpec, Observed, PropertiesSpec, Resource, SegmentSpec
+from weft.model.resources import Graph, Observed, Resource
 from weft.model.siteplan import SiteAction, SiteConflict, SiteStep
+from weft.model.specs import NetworkSpec, PropertiesSpec, SegmentSpec
 from weft.planning.owners.follow import Known, follow
 from weft.ports.existing import Existing
 

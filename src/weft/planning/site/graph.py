@@ -15,22 +15,21 @@ from weft.model.fabric import Membership
 from weft.model.fabrictypes import Mode
 from weft.model.ids import Mac
 from weft.model.novaflavor import extra_specs
-from weft.model.resources import (
+from weft.model.resources import Graph, Resource
+from weft.model.site import Flavor, Site, SiteNetwork, SiteSubnet, SubnetRole
+from weft.model.specs import (
     Egress,
     FlavorSpec,
-    Graph,
     ImagePropertiesSpec,
     Ingress,
     NetworkSpec,
     PortSpec,
-    Resource,
     RouterSpec,
     SecurityGroupSpec,
     SegmentSpec,
     Spec,
     SubnetSpec,
 )
-from weft.model.site import Flavor, Site, SiteNetwork, SiteSubnet, SubnetRole
 from weft.planning.shapes.graph import in_order
 from weft.planning.site.hardware import network_at
 

@@ -12,21 +12,19 @@ from weft.model.fabrictypes import Mode
 from weft.model.order import Order
 from weft.model.placement import Explanation, PlacedNode, Placement
 from weft.model.plan import Allotment
-from weft.model.resources import (
+from weft.model.resources import Graph, Kind, Resource
+from weft.model.site import Qos, Site
+from weft.model.specs import (
     FloatingIPSpec,
-    Graph,
     KeyPairSpec,
-    Kind,
     NetworkSpec,
     PortSpec,
-    Resource,
     RouterSpec,
     SecurityGroupSpec,
     SegmentSpec,
     ServerSpec,
     SubnetSpec,
 )
-from weft.model.site import Qos, Site
 from weft.planning.shapes.gpu.graph import podgraph
 from weft.planning.shapes.graph import in_order
 

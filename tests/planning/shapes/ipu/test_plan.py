@@ -18,8 +18,9 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.quota import needed_quota
-from weft.model.resources import Graph, NetworkSpec, PortSpec, ServerSpec
+from weft.model.resources import Graph
 from weft.model.site import Site, Storage
+from weft.model.specs import NetworkSpec, PortSpec, ServerSpec
 from weft.planning.place.slots import slot
 from weft.planning.shapes.ipu.init import NOVA_LIMIT
 from weft.planning.shapes.ipu.plan import check_reach

@@ -15,17 +15,10 @@ from weft.model.kindrow import Home
 from weft.model.order import Order
 from weft.model.placement import Placement
 from weft.model.plan import Allotment
-from weft.model.resources import (
-    Graph,
-    MachineSpec,
-    NetworkSpec,
-    PortSpec,
-    SegmentSpec,
-    ServerSpec,
-    SubnetSpec,
-)
+from weft.model.resources import Graph
 from weft.model.site import Hca, Site
 from weft.model.spaces import SEGMENT as SPACE
+from weft.model.specs import MachineSpec, NetworkSpec, PortSpec, SegmentSpec, ServerSpec, SubnetSpec
 from weft.planning.fabric.addressing import mac_of_guid
 from weft.planning.fabric.segments import management_address, rdma_address
 from weft.planning.shapes.gpu.members import members, memberships

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from weft.model.fabrictypes import FabricKind
 from weft.model.plan import Plan
-from weft.model.resources import SegmentSpec, ServerSpec
+from weft.model.specs import SegmentSpec, ServerSpec
 
 
 def limits_of(plan: Plan) -> Iterator[str]:

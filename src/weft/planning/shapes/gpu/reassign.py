@@ -14,8 +14,8 @@ from weft.model.localityorder import LEVELS
 from weft.model.order import Order
 from weft.model.placement import Explanation, Occupancy, PlacedNode, Placement, PlacementRequest, Refusal
 from weft.model.plan import Plan
-from weft.model.resources import PortSpec
 from weft.model.site import Site
+from weft.model.specs import PortSpec
 from weft.planning.fabric.segments import management_size, rdma_size
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.engine import Engine

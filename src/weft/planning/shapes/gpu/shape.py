@@ -13,8 +13,9 @@ from weft.model.localityorder import Level
 from weft.model.order import Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Plan, UsedNumbers
-from weft.model.resources import Graph, NetworkSpec, SegmentSpec
+from weft.model.resources import Graph
 from weft.model.site import AcceleratorCount, Node, Site
+from weft.model.specs import NetworkSpec, SegmentSpec
 from weft.model.views import CapacityRowView, SoonView
 from weft.planning.fabric.segments import allot, check_given
 from weft.planning.fabric.topology import NO_FABRIC

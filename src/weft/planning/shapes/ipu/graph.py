@@ -17,8 +17,19 @@ from weft.model.kindrow import Home
 from weft.model.order import Order
 from weft.model.plan import Allotment
 from weft.model.podkeys import TLS_NAMES
-from weft.model.resources import (
-    Graph,
+from weft.model.resources import Graph
+from weft.model.site import (
+    ADMIN_PORT,
+    METRICS_PORT,
+    NODE_EXPORTER_PORT,
+    SYSLOG_PORT,
+    USER_PORT,
+    IpuMachine,
+    IpuPod,
+    Node,
+    Site,
+)
+from weft.model.specs import (
     Ingress,
     NetworkSpec,
     PortSpec,
@@ -30,17 +41,6 @@ from weft.model.resources import (
     VipuAllocationSpec,
     VipuClusterSpec,
     VipuUserSpec,
-)
-from weft.model.site import (
-    ADMIN_PORT,
-    METRICS_PORT,
-    NODE_EXPORTER_PORT,
-    SYSLOG_PORT,
-    USER_PORT,
-    IpuMachine,
-    IpuPod,
-    Node,
-    Site,
 )
 from weft.planning.fabric.datanetwork import DataVlans, data_vlans
 from weft.planning.fabric.segments import management_address, management_pool

@@ -11,16 +11,9 @@ from weft.model.localityorder import LocalityOrder
 from weft.model.order import FabricOrder, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
-from weft.model.resources import (
-    Graph,
-    NetworkSpec,
-    PortSpec,
-    Resource,
-    ServerSpec,
-    SubnetSpec,
-    VipuClusterSpec,
-)
+from weft.model.resources import Graph, Resource
 from weft.model.site import IpuPod, Site
+from weft.model.specs import NetworkSpec, PortSpec, ServerSpec, SubnetSpec, VipuClusterSpec
 from weft.planning.fabric.datanetwork import data_vlans
 from weft.planning.fabric.segments import check_given, management_size, management_vlan
 from weft.planning.fabric.subnets import NO_SUBNETS, cut

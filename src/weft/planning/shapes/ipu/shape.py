@@ -14,8 +14,9 @@ from weft.model.localityorder import Level
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
-from weft.model.resources import Graph, NetworkSpec
+from weft.model.resources import Graph
 from weft.model.site import IPUS_PER_MACHINE, Site
+from weft.model.specs import NetworkSpec
 from weft.model.views import IpuCapacityView, LargestIpusView, SoonIpusView
 from weft.planning.place.ask import Ask
 from weft.planning.queue.book import Book
