@@ -25,7 +25,8 @@ from tests.drivers.openstack.tinyglance import Glance, in_ironic
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.model.errors import NotYetError
 from weft.model.owner import Owner
-from weft.model.resources import Observed, Resource, ServerSpec, Status
+from weft.model.resources import Observed, Resource, Status
+from weft.model.specs import ServerSpec
 from weft.ports.resources import Scope
 from weft.ports.servers import Action
 
