@@ -104,6 +104,39 @@ def test_a_server_without_the_model_has_no_empty_table(
         sonic.session.read()
 
 
+@pytest.mark.parametrize("model", ["sonic-vlan", "sonic-port"])
+def test_an_answer_without_anything_is_no_empty_table(
+    sonic: One, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """An empty object is one; no text at all is none that the framework gives."""
+    sonic.put(0, VLAN)
+    ask = access.Api.ask
+
+    def cut(self: access.Api, method: str, path: str, *rest: Any) -> access.Reply:
+        reply = ask(self, method, path, *rest)
+        return access.Reply(200, None, reply.date) if model in path else reply
+
+    monkeypatch.setattr(access.Api, "ask", cut)
+    with pytest.raises(UnknownError, match="nothing is in it"):
+        sonic.another().session("leaf1").read()
+
+
+@pytest.mark.parametrize("body", [None, {}, {"sonic-config-mgmt:output": {}}])
+def test_a_save_that_says_nothing_has_not_saved(
+    sonic: One, monkeypatch: pytest.MonkeyPatch, body: object
+) -> None:
+    ask = access.Api.ask
+
+    def cut(self: access.Api, method: str, path: str, *rest: Any) -> access.Reply:
+        reply = ask(self, method, path, *rest)
+        return access.Reply(200, body, reply.date) if method == "POST" else reply
+
+    monkeypatch.setattr(access.Api, "ask", cut)
+    with pytest.raises(UnknownError, match="save"):
+        sonic.put(0, VLAN)
+    assert sonic.session.read().unsaved
+
+
 def test_what_an_image_does_not_have_is_said(sonic: One) -> None:
     """Settings and neighbours that nobody can read aren't none; a change that can't be saved needs somebody."""
     front = restconf(sonic)

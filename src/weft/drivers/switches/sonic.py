@@ -138,6 +138,8 @@ class Sonic(Session):
             raise NotServedError("read the configuration", f"switch {self.name}", said)
         if reply.status != 200:
             raise self.unknown("read the configuration", _said(reply))
+        if reply.body is None:  # `{}` is an empty table
+            raise self.unknown("read the configuration", "its answer can't be read: nothing is in it")
         return reply
 
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
@@ -216,16 +218,16 @@ class Sonic(Session):
             said, then = f"its RESTCONF has no {COPY}", "use an image that has it, or interface: generic"
             raise PermanentError(asked, f"switch {self.name}", said, then)
         try:
-            output = _inside(reply.body, "sonic-config-mgmt:output") if reply.status < 300 else {}
-            good, said = output.get("status", 0) == 0, str(output.get("status-detail") or _said(reply))
+            output = reply.body["sonic-config-mgmt:output"] if reply.status < 300 else {}
+            good, said = output.get("status") == 0, str(output.get("status-detail") or _said(reply))
         except (KeyError, TypeError, AttributeError) as error:
             raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
-        if reply.status >= 300 or not good:
+        if not good:
             raise self.unknown(asked, said)
 
 
 def _inside(body: Any, name: str) -> Mapping[str, Any]:
-    """A table's contents; without a body, or with an empty object, it is empty. What has something else in it is no
+    """A table's contents; where there is none, or in an empty object, it is empty. What has something else in it is no
     answer: KeyError, TypeError."""
     return {} if body in (None, {}) else body[name]
 
