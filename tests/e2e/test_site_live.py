@@ -331,12 +331,12 @@ def _gateways_are_kept(lab: Lab) -> None:
         subnet = admin.create_subnet(network_id=plain.id, ip_version=4, cidr="10.228.0.0/24")
         shared = {"object_type": "network", "object_id": plain.id, "action": "access_as_shared"}
         admin.create_rbac_policy(target_project_id=tenant.current_project_id, **shared)
-        tenant.network.add_interface_to_router(router, subnet_id=subnet.id)
-        tenant.network.remove_interface_from_router(router, subnet_id=subnet.id)
+        tenant.network.add_interface_to_router(router, subnet=subnet.id)
+        tenant.network.remove_interface_from_router(router, subnet=subnet.id)
         for network in (n for n in tenant.network.networks() if n.name in ("site-tenant", "site-storage")):
             (subnet,) = tenant.network.subnets(network_id=network.id)
             with pytest.raises(ConflictException, match=r"IpAddress|in use|already"):
-                tenant.network.add_interface_to_router(router, subnet_id=subnet.id)
+                tenant.network.add_interface_to_router(router, subnet=subnet.id)
     finally:
         tenant.network.delete_router(router)
         admin.delete_network(plain)

@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.people import Answer, People, Person, assert_clean, connection, wait_for
 from tests.helpers.sitenetworks import GATEWAYS, STORAGE
 from weft.app.sitefile import checked, load_site
+from weft.drivers.switches.interface import Asked
 from weft.drivers.switches.vlans import PARK, Batch, PortEdit
 from weft.model.site import Device, Interface, SiteNetwork
 from weft.model.specs import SegmentSpec
@@ -141,7 +142,8 @@ def _drift(ports: Ports, name: str) -> None:
     switch, _, port = ports.port(name).partition("/")
     session = ports.probe.fabric.session(switch)
     spec = next(s for s in _specs(ports) if s.number == BMCS)
-    session.change(lambda state: Batch(ports={port: PortEdit(PARK)}), own=(spec,))
+    asked = Asked(lambda state: Batch(ports={port: PortEdit(PARK)}), own=(spec,))
+    assert session.change_all([asked]) == [None]
     said = good(ports.operator.weft("site", "plan")).out
     assert f"port {switch}/{port}: no member → access" in said, said
     assert ports.operator.weft("audit").code == 1
