@@ -45,9 +45,9 @@ def found() -> list[tuple[str, str]]:
 
 
 KINDS: Mapping[str, frozenset[str]] = {
-    # The site's own networks and flavors, which no pod has.
+    # The site's own networks, their ports and its flavors, which no pod has.
     "auditsite.py": frozenset({"PORT"}),
-    "othersports.py": frozenset({"NETWORK", "SUBNET"}),
+    "othersports.py": frozenset({"NETWORK", "PORT", "SUBNET"}),
     "siteplan.py": frozenset({"FLAVOR"}),
 }
 """Module of the engine -> kinds that it names besides segments; of all others it reads the row."""
