@@ -118,6 +118,7 @@ def test_from_taking_it_to_the_record_of_its_cleaning(rig: Rig) -> None:
     assert "deploy.erase_devices, deploy.verify_erased; disks erased" in proof.reason
 
 
+@pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_a_cleaning_that_fails_keeps_the_machine_until_one_has_ended_well(rig: Rig) -> None:
     taken = rig.take()
     rig.ironic.deploy()
@@ -137,6 +138,7 @@ def test_a_cleaning_that_fails_keeps_the_machine_until_one_has_ended_well(rig: R
     assert rig.see(taken).status is Status.ABSENT
 
 
+@pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_a_bios_that_a_tenant_has_changed_keeps_the_machine_until_it_is_as_the_site_has_it(rig: Rig) -> None:
     """Ironic reads it from the BMC at the end of the cleaning, which itself changes no setting."""
     taken = rig.take()
@@ -158,6 +160,7 @@ def test_a_bios_that_a_tenant_has_changed_keeps_the_machine_until_it_is_as_the_s
     assert "firmware of bios and 3 BIOS settings as the site lists them" in proof
 
 
+@pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_a_skipped_cleaning_is_none_and_flashed_firmware_is_found_by_the_next(rig: Rig) -> None:
     """Ironic reads versions from the BMC at the end of each cleaning, and remembers those of the enrolment."""
     taken = rig.take()
