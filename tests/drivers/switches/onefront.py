@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.switches.switch import Session
-from weft.drivers.switches.vlans import Batch, PortEdit
+from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
 from weft.model.resources import Resource
@@ -92,3 +92,16 @@ def ordered(
 def results(fabric: EthernetFabric, spec: SegmentSpec) -> set[str]:
     """Of a receipt's items."""
     return {item.result for item in fabric.clean(spec, fabric.snapshot()).items}
+
+
+def change_every_way(one: One) -> None:
+    """Ports put into a VLAN, made a trunk, parked; VLANs made and forgotten; each is read back."""
+    first, second = one.ports[0], one.ports[1]
+    batches = (
+        Batch({VLAN: "", OTHER: ""}, frozenset(), {first: PortEdit(VLAN), second: PortEdit(OTHER)}),
+        Batch({}, frozenset(), {second: PortEdit(PARK, frozenset({VLAN, OTHER}), trunk=True)}),
+        Batch({}, frozenset({OTHER}), {second: PortEdit(KEEP, remove=frozenset({VLAN, OTHER}), trunk=True)}),
+        Batch({}, frozenset({VLAN}), {first: PortEdit(PARK)}),
+    )
+    for batch in batches:
+        assert batch.done(one.session.change(lambda state, batch=batch: batch))

@@ -7,12 +7,12 @@ import time
 import pytest
 from nvueschema.models import v5_9
 
-from tests.drivers.switches.onefront import OTHER, VLAN, One, ordered, results
+from tests.drivers.switches.onefront import VLAN, One, change_every_way, ordered, results
 from tests.drivers.switches.rigs import scope
 from weft.drivers.switches import access, switch
 from weft.drivers.switches.nvue import Nvue as NvueSession
 from weft.drivers.switches.parts import UndoneError
-from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
+from weft.drivers.switches.vlans import Batch
 from weft.model.errors import UnknownError
 from weftlab.switches.nvue import Nvue, schema_check
 
@@ -152,12 +152,4 @@ def test_every_version_of_nvue_takes_what_weft_sends(minor: int, nvue: One) -> N
     nvue.front.claim(f"5.{minor}")
     misspelt = {"interface": {"swp1": {"bridge": {"domain": {"br_default": {"acess": 11}}}}}}
     assert "no such field" in schema_check(f"5.{minor}")(misspelt), "the version's schema is there"
-    first, second = nvue.ports[0], nvue.ports[1]
-    batches = (
-        Batch({VLAN: "", OTHER: ""}, frozenset(), {first: PortEdit(VLAN), second: PortEdit(OTHER)}),
-        Batch({}, frozenset(), {second: PortEdit(PARK, frozenset({VLAN, OTHER}), trunk=True)}),
-        Batch({}, frozenset({OTHER}), {second: PortEdit(KEEP, remove=frozenset({VLAN, OTHER}), trunk=True)}),
-        Batch({}, frozenset({VLAN}), {first: PortEdit(PARK)}),
-    )
-    for batch in batches:
-        assert batch.done(nvue.session.change(lambda state, batch=batch: batch))
+    change_every_way(nvue)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.drivers.switches.onefront import OTHER, VLAN, One
+from tests.drivers.switches.onefront import OTHER, VLAN, One, change_every_way
 from tests.drivers.switches.sonicyang import wrong
 from weft.drivers.switches import access
 from weft.drivers.switches.parts import UndoneError
-from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
+from weft.drivers.switches.vlans import Batch, PortEdit
 from weft.model.errors import PermanentError, UnknownError
 from weftlab.switches.restconf import Restconf
 
@@ -36,15 +36,7 @@ def test_what_is_sent_and_answered_is_in_the_models(
         return reply
 
     monkeypatch.setattr(access.Api, "ask", noted)
-    first, second = sonic.ports[0], sonic.ports[1]
-    batches = (
-        Batch({VLAN: "", OTHER: ""}, frozenset(), {first: PortEdit(VLAN), second: PortEdit(OTHER)}),
-        Batch({}, frozenset(), {second: PortEdit(PARK, frozenset({VLAN, OTHER}), trunk=True)}),
-        Batch({}, frozenset({OTHER}), {second: PortEdit(KEEP, remove=frozenset({VLAN, OTHER}), trunk=True)}),
-        Batch({}, frozenset({VLAN}), {first: PortEdit(PARK)}),
-    )
-    for batch in batches:
-        assert batch.done(sonic.session.change(lambda state, batch=batch: batch))
+    change_every_way(sonic)
     data = [one for one in told if one[1].startswith("/restconf/data/")]
     assert {method for method, _, _ in data} == {"GET", "PATCH", "DELETE"}
     assert [w for method, path, body in data for w in wrong(modern, method, path, body)] == []

@@ -11,11 +11,12 @@ Sources: nova 34 `virt.ironic.patcher`; ironic 39 `drivers.modules.ramdisk` (`_r
 
 from __future__ import annotations
 
+from weft.drivers.openstack.images import image_or_absent
 from weft.drivers.openstack.instances import info_of
 from weft.drivers.openstack.lookups import UUID
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import PermanentError, UnknownError
+from weft.model.errors import PermanentError
 
 READING = frozenset({"anaconda", "autodetect"})
 """Deploy interfaces with which Ironic goes by the image's properties, whatever it was given."""
@@ -75,18 +76,5 @@ def unsettled_boot(own: Project, node: Json) -> str:
     told = f"Ironic deployed image {source} with {interface}, by properties that its tenant may change"
     if not isinstance(source, str) or not UUID.fullmatch(source):
         return told
-    image = _image(own, source)
+    image = image_or_absent(own, source)
     return told if image is None or is_changeable(image, own, str(info.get("project_id") or "")) else ""
-
-
-def _image(own: Project, image: str) -> Json | None:
-    """None: weft's project can't read it, or it is gone."""
-    asked = f"read image {image}"
-    answer = own.image.ask(asked, "GET", f"/images/{image}", ok=(404,))
-    if answer.status == 404:
-        if image in answer.text and answer.request_id:
-            return None
-        raise own.image.error(asked, answer, reading=True)
-    if answer.body.get("id") != image:
-        raise UnknownError(asked, "Glance", f"an answer without this image: {answer.sentence()}"[:300])
-    return dict(answer.body)

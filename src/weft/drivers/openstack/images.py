@@ -14,7 +14,7 @@ from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ou
 from weft.drivers.openstack.properties import with_keys
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import PermanentError
+from weft.model.errors import PermanentError, UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import ImagePropertiesSpec
@@ -39,13 +39,8 @@ class Images(KindDriver):
         return [row for row in self._listed(own) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        asked = f"read image {thing_id}"
-        answer = project.image.ask(asked, "GET", f"/images/{thing_id}", ok=(404,))
-        if answer.status == 404:
-            if thing_id in answer.text and answer.request_id:
-                return None
-            raise project.image.error(asked, answer, reading=True)
-        return _row(dict(answer.body))
+        image = image_or_absent(project, thing_id)
+        return None if image is None else _row(image)
 
     def control(self, call: Call) -> str:
         """Any image: those of the site are never deleted by weft."""
@@ -122,6 +117,19 @@ class Images(KindDriver):
 
     def _listed(self, own: Project) -> list[Row]:
         return [_row(raw) for raw in own.image.listing("list images", "/images", "images")]
+
+
+def image_or_absent(project: Project, image: str) -> Json | None:
+    """An image by its id; None: the project can't read it, or it is gone. Raises `UnknownError`."""
+    asked = f"read image {image}"
+    answer = project.image.ask(asked, "GET", f"/images/{image}", ok=(404,))
+    if answer.status == 404:
+        if image in answer.text and answer.request_id:
+            return None
+        raise project.image.error(asked, answer, reading=True)
+    if answer.body.get("id") != image:
+        raise UnknownError(asked, "Glance", f"an answer without this image: {answer.sentence()}"[:300])
+    return dict(answer.body)
 
 
 def images_named(own: Project, name: str) -> list[Json]:
