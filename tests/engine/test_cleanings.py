@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.engine.house import House
-from tests.engine.test_metal import house as house
+from tests.engine.metalhouse import house as house
 from weft.engine.cleanings import CleaningsOf
 from weft.engine.machinekeeper import BRIEFLY, EVERY, SOONEST, WATCHING, MachineKeeper
 from weft.planning.watching import GAP

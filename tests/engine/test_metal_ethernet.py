@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.house import House
+from tests.engine.metalhouse import ORDER, site, sized
 from tests.engine.test_ethernet_life import ethernet, ports, released, visits
-from tests.engine.test_metal import ORDER, site, sized
 from tests.engine.test_neutrons_fabric import Ml2Cloud, by_neutron
 from weft.drivers.switches.cabling import Cabling
 from weft.engine.database import Database

@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 
 from tests.engine.house import House
-from tests.engine.test_metal import ORDER
-from tests.engine.test_metal import site as metal_site
+from tests.engine.metalhouse import ORDER
+from tests.engine.metalhouse import site as metal_site
 from weft.engine.database import Database
 from weft.model.errors import InputError, RefusedError
 from weft.model.order import Order

@@ -6,9 +6,9 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.ipuhouse import IpuHouse
-from tests.engine.test_metal import ORDER as METAL
-from tests.engine.test_metal import house as house
-from tests.engine.test_metal import members, ports, visit
+from tests.engine.metalhouse import ORDER as METAL
+from tests.engine.metalhouse import house as house
+from tests.engine.metalhouse import members, ports, visit
 from weft.app.redact import redacted
 from weft.engine.database import Database
 from weft.engine.records import PodRecord

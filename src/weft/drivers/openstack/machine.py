@@ -24,6 +24,7 @@ from weft.drivers.openstack.nodes import (
     MARK,
     alive_conductor,
     hindrance,
+    lease_hindrance,
     mark_of,
     progress,
     read_node,
@@ -63,7 +64,7 @@ class Machines(KindDriver):
         row = _row(read_node(project, machine))
         if row.mark is not None and row.id == thing_id:
             return row
-        if unfit(row.raw) is None and isinstance(_cleaned(project, row.raw), Cleaning):
+        if unfit(project, row.raw) is None and isinstance(_cleaned(project, row.raw), Cleaning):
             return None
         return replace(row, id=thing_id, mark=None)  # another's mark isn't this one's to take off
 
@@ -108,8 +109,9 @@ class Machines(KindDriver):
                 return row.id
             if row.mark is not None:
                 raise TemporaryError(asked, "Ironic", f"it carries the mark {row.mark.text()!r}")
-            if why := unfit(row.raw):
-                alarming = (hindrance(row.raw) or console_hindrance(row.raw)) is not None
+            if why := unfit(call.own, row.raw):
+                hindered = hindrance(row.raw) or console_hindrance(row.raw)
+                alarming = bool(hindered or lease_hindrance(call.own, row.raw))
                 raise TemporaryError(asked, "Ironic", why, alarming=alarming)
             cleaned = _cleaned(call.own, row.raw)
             if isinstance(cleaned, str):
@@ -138,7 +140,7 @@ class Machines(KindDriver):
         if status is Status.SETTLED and console_hindrance(row.raw) and _row(row.raw).mark == row.mark:
             node = _still_marked(project, asked, row, fence)
             wait_for_console(project, asked, node)
-        cleaned = unfit(row.raw) or _cleaned(project, row.raw)
+        cleaned = unfit(project, row.raw) or _cleaned(project, row.raw)
         if isinstance(cleaned, str):
             then = "check it in Ironic; it is kept until a cleaning has completed"
             raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
@@ -161,17 +163,22 @@ def machine_states(own: Project, machines: Collection[str], site: str) -> Mappin
     """Machine -> `up`, or why it can't be booted. One of a pod of this site is up whatever it does."""
     listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
     by_id = {node.get("uuid"): node for node in listed}
-    return {machine: _state(by_id.get(machine), site) for machine in machines}
+    return {machine: _state(own, by_id.get(machine), site) for machine in machines}
 
 
-def _state(node: Json | None, site: str) -> str:
+def _state(own: Project, node: Json | None, site: str) -> str:
     if node is None:
         return GONE
     try:
         mark = mark_of(node)
         if mark is None:
-            return unfit(node) or "up"
-    except (KeyError, TypeError, AttributeError) as error:  # of one node; the others are what they are
+            return unfit(own, node) or "up"
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        UnknownError,
+    ) as error:  # of one node; the others are what they are
         return f"Ironic lists it in another shape ({type(error).__name__}: {error})"
     if mark.site != site:
         return f"marked as site {mark.site}'s"

@@ -224,7 +224,7 @@ class MetalServers(KindDriver):
         ):
             call.scope.fence()
             wait_for_console(call.own, asked, node)
-        if why := unfit(node):
+        if why := unfit(call.own, node):
             if node["provision_state"] in ON_ITS_WAY:
                 raise NotYetError(asked, "Ironic", why)
             raise TemporaryError(asked, "Ironic", why, alarming=node["provision_state"] not in AT_REST)

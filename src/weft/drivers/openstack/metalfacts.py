@@ -153,14 +153,15 @@ def console_of_machine(own: Project, server: str) -> ConsoleView:
     asked, path = f"open a console of server {instance}", f"/v1/nodes/{machine}/states/console"
     _must_be_its_own(asked, _must_have(own, asked, machine, instance))
     found = _console(own, asked, path)
-    if found is None:
+    if switched_on := found is None:
         _must_be_its_own(asked, _must_have(own, asked, machine, instance))
         _change(own, asked, path, {"enabled": True})
         found = _console(own, asked, path)
-    node = _must_have(own, asked, machine, instance)  # it may be the next one's by now
-    if node["provision_state"] not in ITS_OWN:
+    node = read_node(own, machine)  # it may be the next one's by now, at the URL that this tenant may know
+    is_its = instance_of(node) == instance
+    if (is_its and node["provision_state"] not in ITS_OWN) or (switched_on and not is_its):
         _without_console(own, asked, node)
-    _must_be_its_own(asked, node)
+    _must_be_its_own(asked, _its(asked, node, instance))
     if found is None:
         raise ConflictError(f"the cloud refuses to {asked} now: Ironic is starting it: ask again")
     return found
@@ -180,10 +181,13 @@ def _console(own: Project, asked: str, path: str) -> ConsoleView | None:
 
 def _must_have(own: Project, asked: str, machine: str, instance: str) -> Json:
     """The node. Whoever has the machine now, it is not theirs that is switched off."""
-    node = read_node(own, machine)
+    return _its(asked, read_node(own, machine), instance)
+
+
+def _its(asked: str, node: Json, instance: str) -> Json:
     if instance_of(node) != instance:
         raise ConflictError(
-            f"the cloud refuses to {asked} now: its machine {machine} has another instance or none"
+            f"the cloud refuses to {asked} now: its machine {node['uuid']} has another instance or none"
         )
     return node
 

@@ -82,14 +82,33 @@ def mark_of(node: Json) -> Mark | None:
     return Mark.parse(text) if isinstance(text, str) else None
 
 
-def unfit(node: Json) -> str | None:
-    """Why a machine can't be given to anybody as it is now; None: it is free, as far as it says itself."""
+def unfit(own: Project, node: Json) -> str | None:
+    """Why a machine can't be given to anybody as it is now; None: it is free, as far as it says itself.
+
+    Raises `UnknownError`: it doesn't say so whole.
+    """
     state = str(node["provision_state"])
+    if state == "available" and (missing := _FREE - node.keys()):
+        said = f"an answer without {', '.join(sorted(missing))}"
+        raise UnknownError(f"read whether machine {node['uuid']} is free", "Ironic", said)
     if state != "available" and not node.get("maintenance"):
         return f"it is in state {state}: {node.get('last_error') or 'no error'}"
     if node.get("instance_uuid") and not node.get("maintenance"):
         return f"it has instance {node['instance_uuid']}"
-    return hindrance(node) or console_hindrance(node)
+    return hindrance(node) or console_hindrance(node) or lease_hindrance(own, node)
+
+
+_FREE = frozenset({"instance_uuid", "maintenance", "console_enabled"})
+"""Fields without which a node would look free."""
+
+
+def lease_hindrance(own: Project, node: Json) -> str | None:
+    """Why it is another's to act on, whoever's pod has it. None: it is nobody's, or leased to weft's own project."""
+    lessee = node.get("lessee")
+    if not lessee or lessee == own.baremetal.signed_in_project():
+        return None
+    members = "whose members may rescue it and have its console, whoever's it is"
+    return f"it is leased to project {lessee}, {members}: `openstack baremetal node unset --lessee`"
 
 
 def hindrance(node: Json) -> str | None:

@@ -1,0 +1,81 @@
+"""A fake Ironic API with one machine, which is taken and given back; Nova or somebody else deploys it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
+from tests.drivers.openstack.tinyironic import NODE, TinyIronic, deployed
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.model.errors import WeftError
+from weft.model.owner import Owner
+from weft.model.resources import Observed, Resource
+from weft.model.specs import MachineSpec
+from weft.ports.resources import Scope
+
+SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
+OTHER = replace(SCOPE, owner=Owner.pod("99999999-1111-2222-3333-444444444444"))
+MACHINE = Resource(
+    key="machine/bm01", name="weft-00000000-machine-bm01", where="lab", spec=MachineSpec(machine=NODE)
+)
+
+
+@dataclass(frozen=True)
+class Rig:
+    ironic: TinyIronic
+    driver: OpenStackDriver
+    facts: OpenStackFacts
+
+    @property
+    def node(self) -> dict[str, object]:
+        return self.ironic.nodes[NODE]
+
+    def take(self, scope: Scope = SCOPE) -> str:
+        outcome = self.driver.create(scope, [MACHINE], {})[MACHINE.key]
+        if outcome.error is not None:
+            raise outcome.error
+        assert outcome.id is not None
+        return outcome.id
+
+    def see(self, taken: str, scope: Scope = SCOPE) -> Observed:
+        return self.driver.find(scope, [MACHINE], {MACHINE.key: taken} if taken else {})[MACHINE.key]
+
+    def give_back(self, taken: str, scope: Scope = SCOPE) -> WeftError | None:
+        return self.driver.delete(scope, [MACHINE], {MACHINE.key: taken})[MACHINE.key].error
+
+    def see_mark(self) -> bool:
+        return bool(self.node["extra"])
+
+    def use(self) -> None:
+        """Nova has deployed a server on it."""
+        at = "2026-11-22T20:00:01+00:00"
+        self.node.update(
+            provision_state="active", instance_uuid="srv-1", power_state="power on", provision_updated_at=at
+        )
+        self.ironic.history[NODE] += deployed()
+
+    def empty(self, state: str = "available") -> None:
+        """Nova has deleted the server."""
+        self.node.update(provision_state=state, instance_uuid=None)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with tiny_cloud(TinyIronic) as (cloud, text):
+        assert isinstance(cloud, TinyIronic)
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        yield Rig(cloud, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
+        driver.close()
+        sessions.close()
+
+
+@pytest.fixture
+def rig(house: Rig) -> Rig:
+    house.ironic.reset()
+    return house

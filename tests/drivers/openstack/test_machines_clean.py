@@ -1,0 +1,267 @@
+"""Machines come back only with the record of a cleaning, and with the site's firmware."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.openstack.machinerig import OTHER, Rig
+from tests.drivers.openstack.machinerig import house as house
+from tests.drivers.openstack.machinerig import rig as rig
+from tests.drivers.openstack.tinycloud import Reply, tiny_cloud
+from tests.drivers.openstack.tinyironic import NODE, STEPS, TinyIronic, cleaned, deployed, event
+from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.cleaning import Demands
+from weft.model.errors import NotYetError, TemporaryError, WeftError
+
+
+def test_a_machine_without_a_record_of_a_cleaning_is_not_taken(rig: Rig) -> None:
+    rig.ironic.history[NODE] = []
+    with pytest.raises(TemporaryError, match="no record of a cleaning"):
+        rig.take()
+
+
+UNCLEAN = {
+    "not cleaned at all": [],
+    "a cleaning that has begun": cleaned()[:1],
+    "an end without a beginning": cleaned()[1:],
+    "a cleaning that failed": [
+        cleaned()[0],
+        event("automated_cleaning_end", "Automated Cleaning aborted at step 'x' with steps=[]", "t", "ERROR"),
+    ],
+    "a cleaning without steps": cleaned(steps=[]),
+    "a cleaning that erases nothing": cleaned(
+        steps=[{"interface": "management", "step": "reset_idrac", "priority": 1}]
+    ),
+    "a manual cleaning": [{**e, "event_type": "manual_" + str(e["event_type"])[10:]} for e in cleaned()],
+    "used again after it": [*cleaned(), *deployed()],
+    "served after it": [*cleaned(), event("servicing_start", "Starting servicing with steps=[]", "t")],
+    "steps that can't be read": [
+        event("automated_cleaning_start", "Starting automated cleaning with steps=[{'a': ...", "t"),
+        cleaned()[1],
+    ],
+    "events without a type": [{}, {"event_type": None}],
+}
+
+
+@pytest.mark.parametrize("since", UNCLEAN.values(), ids=UNCLEAN.keys())
+def test_without_a_whole_cleaning_since_it_was_used_it_is_kept(
+    rig: Rig, since: list[dict[str, object]]
+) -> None:
+    taken = rig.take()
+    rig.use()
+    rig.empty()
+    rig.ironic.history[NODE] += since
+    error = rig.give_back(taken)
+    assert isinstance(error, TemporaryError) and not isinstance(error, NotYetError)
+    assert rig.see(taken).there
+    del rig.node["extra"]
+    assert rig.see(taken).there, "taking its mark off by hand makes nothing clean"
+
+
+def test_a_cleaning_from_before_the_pod_is_none_although_no_steps_are_recorded_any_more(rig: Rig) -> None:
+    """`record_step_flows_in_history` was turned off: the machine is used and, perhaps, cleaned without a word."""
+    taken = rig.take()
+    rig.node.update(provision_state="active", instance_uuid="srv-1", power_state="power on")
+    rig.empty()
+    rig.node.update(provision_updated_at="2026-11-22T21:30:00+00:00")
+    error = rig.give_back(taken)
+    assert isinstance(error, TemporaryError) and "record_step_flows_in_history" in str(error)
+    assert rig.see(taken).there
+    with pytest.raises(TemporaryError, match="carries the mark"):
+        rig.take(OTHER)
+    del rig.node["extra"]
+    assert rig.see(taken).there
+    with pytest.raises(TemporaryError, match="isn't recorded"):
+        rig.take(OTHER)
+    rig.ironic.clean(NODE, "2026-11-22T22:00:00+00:00")
+    assert rig.give_back(taken) is None
+
+
+def test_a_cleaning_without_a_step_that_the_site_demands_is_none(rig: Rig, tmp_path: Path) -> None:
+    """Metadata is wiped and the disks aren't, or nobody has reset the BIOS: it is kept until one did it all."""
+    taken = rig.take()
+    rig.use()
+    rig.empty()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    with tiny_cloud(TinyIronic) as (ironic, text):
+        assert isinstance(ironic, TinyIronic)
+        ironic.nodes, ironic.history = rig.ironic.nodes, rig.ironic.history
+        (tmp_path / "clouds.yaml").write_text(text)
+        demanded = Demands(steps=frozenset({"deploy.erase_devices", "bios.factory_reset"}))
+        sessions = Sessions("weft", [tmp_path / "clouds.yaml"], cleaning=demanded)
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        strict = Rig(ironic, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
+        error = strict.give_back(taken)
+        assert isinstance(error, TemporaryError) and error.alarming
+        assert "lacked bios.factory_reset, which the site demands" in str(error)
+        assert strict.see(taken).there
+        whole = [*STEPS, {"interface": "bios", "step": "factory_reset", "priority": 1}]
+        ironic.history[NODE] += cleaned("2026-11-22T22:00:00+00:00", whole)
+        strict.node.update(provision_updated_at="2026-11-22T22:00:01+00:00")
+        assert strict.give_back(taken) is None
+        assert "bios.factory_reset" in strict.see(taken).reason
+        ironic.history[NODE] += cleaned("2026-11-22T23:00:00+00:00")
+        with pytest.raises(TemporaryError, match="lacked bios"):
+            strict.take(OTHER)
+        driver.close()
+        sessions.close()
+
+
+LISTED = Demands(
+    firmware={"bios": frozenset({"2.3.1", "2.4.0"}), "bmc": frozenset({"7.10"})},
+    bios={"SriovGlobalEnable": "Enabled"},
+)
+FIRMWARE = [
+    {"component": "bios", "current_version": "2.4.0"},
+    {"component": "bmc", "current_version": "7.10"},
+]
+BIOS = [{"name": "SriovGlobalEnable", "value": "Enabled"}, {"name": "BootMode", "value": None}]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "why"),
+    [
+        (
+            {"firmware": [FIRMWARE[0] | {"current_version": "6.6.6"}, FIRMWARE[1]]},
+            "firmware of bios is 6.6.6",
+        ),
+        ({"firmware": FIRMWARE[:1]}, "firmware of bmc isn't known to Ironic; the site allows 7.10"),
+        ({"firmware": [FIRMWARE[0], FIRMWARE[1] | {"current_version": None}]}, "firmware of bmc isn't known"),
+        ({"firmware": []}, "firmware of bios isn't known.*firmware of bmc isn't known"),
+        ({"bios": [BIOS[0] | {"value": "Disabled"}]}, "SriovGlobalEnable is Disabled; the site has Enabled"),
+        ({"bios": []}, "SriovGlobalEnable isn't known to Ironic"),
+    ],
+)
+def test_a_machine_with_other_firmware_than_the_sites_is_kept(
+    rig: Rig, tmp_path: Path, hardware: dict[str, list[dict[str, object]]], why: str
+) -> None:
+    """A tenant with root has flashed it: erased disks don't help."""
+    taken = rig.take()
+    rig.use()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.empty()
+    with strictly(rig, tmp_path) as strict:
+        strict.ironic.hardware = {"firmware": FIRMWARE, "bios": BIOS} | hardware
+        error = strict.give_back(taken)
+        assert isinstance(error, TemporaryError) and error.alarming and re.search(why, str(error)), error
+        assert strict.see(taken).there
+        strict.ironic.hardware = {"firmware": FIRMWARE, "bios": BIOS}
+        assert strict.give_back(taken) is None
+        said = strict.see(taken).reason
+        listed = "firmware of bios, bmc and 1 BIOS settings as the site lists them, as Ironic last read them"
+        assert listed in said
+        strict.ironic.hardware |= hardware
+        with pytest.raises(TemporaryError, match="as the site demands"):
+            strict.take(OTHER)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        Reply(503, {}),
+        Reply(200, {"firmware": None}),
+        Reply(200, {"firmware": [{"component": "bios"}]}),
+        Reply(404, {}),
+    ],
+)
+def test_firmware_that_can_not_be_read_gives_no_machine_back(rig: Rig, tmp_path: Path, lie: Reply) -> None:
+    taken = rig.take()
+    rig.use()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.empty()
+    with strictly(rig, tmp_path) as strict:
+        strict.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}/firmware", lie)]
+        assert isinstance(strict.give_back(taken), WeftError) and strict.see_mark()
+
+
+NIC = {"component": "nic:NIC.Slot.1", "initial_version": "28.39.1002"}
+
+
+@pytest.mark.parametrize(
+    ("now", "flashed", "why"),
+    [
+        ("28.39.1002", None, ""),
+        # Ironic writes any change that it reads there, whoever has flashed it.
+        ("66.6.6666", "66.6.6666", "firmware of nic:NIC.Slot.1 is 66.6.6666"),
+        ("66.6.6666", None, "firmware of nic:NIC.Slot.1 is 66.6.6666; it was 28.39.1002 at the enrolment"),
+        ("66.6.6666", "28.43.2566", "firmware of nic:NIC.Slot.1 is 66.6.6666"),
+        (None, None, "firmware of nic:NIC.Slot.1 isn't known to Ironic any more"),
+    ],
+)
+def test_firmware_that_the_site_lists_nowhere_is_as_it_was_at_the_enrolment(
+    rig: Rig, tmp_path: Path, now: str | None, flashed: str | None, why: str
+) -> None:
+    """What is listed may be any listed version."""
+    taken = rig.take()
+    rig.use()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.empty()
+    with strictly(rig, tmp_path, replace(LISTED, unchanged=True)) as strict:
+        changed = {**NIC, "current_version": now, "last_version_flashed": flashed}
+        strict.ironic.hardware = {"firmware": [*FIRMWARE, changed], "bios": BIOS}
+        error = strict.give_back(taken)
+        assert (why in str(error) and error is not None) if why else error is None
+        if not why:
+            assert "all other firmware as at the enrolment" in strict.see(taken).reason
+
+
+def test_that_no_firmware_was_read_is_not_that_none_has_changed(rig: Rig, tmp_path: Path) -> None:
+    """A node with `no-firmware`, or a BMC without an inventory of it."""
+    taken = rig.take()
+    rig.use()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.empty()
+    with strictly(rig, tmp_path, Demands(unchanged=True)) as strict:
+        strict.ironic.hardware = {"firmware": []}
+        assert "Ironic has read no firmware of it" in str(strict.give_back(taken)) and strict.see_mark()
+
+
+@contextmanager
+def strictly(rig: Rig, folder: Path, demands: Demands = LISTED) -> Generator[Rig]:
+    """The same Ironic, of a site with lists."""
+    with tiny_cloud(TinyIronic) as (ironic, text):
+        assert isinstance(ironic, TinyIronic)
+        ironic.nodes, ironic.history = rig.ironic.nodes, rig.ironic.history
+        (folder / "clouds.yaml").write_text(text)
+        sessions = Sessions("weft", [folder / "clouds.yaml"], cleaning=demands)
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        yield Rig(ironic, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
+        driver.close()
+        sessions.close()
+
+
+@pytest.mark.parametrize("changed", [None, "", "yesterday", 7])
+def test_a_state_that_changed_nobody_knows_when_proves_no_cleaning(rig: Rig, changed: object) -> None:
+    taken = rig.take()
+    rig.node.update(provision_updated_at=changed)
+    assert "can't be compared" in str(rig.give_back(taken))
+    assert rig.see(taken).there
+
+
+def test_the_steps_of_a_cleaning_are_seen_while_it_runs(rig: Rig) -> None:
+    told = {"clean_steps": STEPS, "agent_cached_clean_steps_refreshed": "2026-11-22T21:00:01"}
+    rig.node.update(
+        provision_state="clean wait", target_provision_state="available", driver_internal_info=told
+    )
+    seen = rig.facts.seen_machines()[NODE]
+    plan = ("deploy.erase_devices", "deploy.verify_erased")
+    assert (seen.state, seen.automated, seen.plan, seen.agent) == (
+        "clean wait",
+        True,
+        plan,
+        "2026-11-22T21:00:01",
+    )
+    assert seen.changed == rig.node["provision_updated_at"]
+    rig.node.update(target_provision_state="manageable")
+    assert not rig.facts.seen_machines()[NODE].automated, "somebody's own cleaning"
+    for hidden in ({"clean_steps": None}, {"content": "** Redacted **"}, None, {"clean_steps": [{}]}):
+        rig.node.update(driver_internal_info=hidden)
+        assert rig.facts.seen_machines()[NODE].plan is None
+    rig.node.update(driver_internal_info={"clean_steps": [{**STEPS[0], "execute_on_child_nodes": True}]})
+    assert rig.facts.seen_machines()[NODE].plan == (), "another machine's disks"

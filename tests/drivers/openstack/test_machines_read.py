@@ -1,0 +1,187 @@
+"""Whatever Ironic answers of machines: late, lost, empty, in pages, in another shape, without conductors."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.drivers.openstack.machinerig import Rig
+from tests.drivers.openstack.machinerig import house as house
+from tests.drivers.openstack.machinerig import rig as rig
+from tests.drivers.openstack.tinycloud import Reply
+from tests.drivers.openstack.tinyironic import NODE
+from weft.drivers.openstack import OpenStackFacts
+from weft.model.errors import UnknownError
+from weft.model.resources import Status
+from weft.ports.occupants import SeenMachine
+
+
+def test_a_machine_deleted_by_hand_is_never_clean(rig: Rig) -> None:
+    taken = rig.take()
+    rig.use()
+    rig.ironic.nodes.clear()
+    seen = rig.see(taken)
+    assert seen.status is Status.BROKEN and "doesn't know" in seen.reason
+    assert rig.give_back(taken) is not None
+    assert rig.facts.hosts()[NODE] == "not in Ironic"
+
+
+def test_without_a_conductor_that_is_alive_nothing_is_gone(rig: Rig) -> None:
+    """What the API shows is then as old as the last one."""
+    taken = rig.take()
+    assert rig.give_back(taken) is None
+    rig.ironic.conductors[0]["alive"] = False
+    with pytest.raises(UnknownError, match="none that is alive"):
+        rig.see(taken)
+
+
+def test_pages_are_followed_to_the_last(rig: Rig) -> None:
+    """The machine is on the second of three pages."""
+    rig.take()
+    mine = rig.ironic.nodes.pop(NODE)
+    other = {**mine, "uuid": "00000000-0000-4000-8000-000000000001", "extra": {}}
+    third = {**other, "uuid": "00000000-0000-4000-8000-000000000002"}
+    rig.ironic.nodes = {str(n["uuid"]): n for n in (other, mine, third)}
+    rig.ironic.max_limit = 1
+    assert rig.facts.hosts()[NODE] == "up"
+    assert len(rig.driver.marked("lab", [])) == 1
+
+
+@pytest.mark.parametrize("page", [{"next": "http://x/v1/nodes?marker=a"}, {"next": {"href": "x"}}])
+def test_pages_without_an_end_are_unknown(rig: Rig, page: dict[str, object]) -> None:
+    rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"nodes": [], **page}))]
+    with pytest.raises(UnknownError, match="without an end"):
+        rig.driver.marked("lab", [])
+
+
+def test_virtual_machines_have_their_hosts_while_ironic_is_away(rig: Rig) -> None:
+    rig.ironic.lies = [("GET /baremetal/.*", Reply(503, {"error_message": "busy"}))]
+    hosts = rig.facts.hosts()
+    assert hosts["gpu01"] == "up" and hosts[NODE].startswith("unknown: ") and "busy" in hosts[NODE]
+
+
+LIES = {
+    "a page of HTML": Reply(200, "<html>We'll be back soon</html>", "text/html", own=False),
+    "an empty object": Reply(200, {}),
+    "an empty list": Reply(200, []),
+    "no content": Reply(204),
+    "another node": Reply(200, {"uuid": "other", "provision_state": "available", "extra": {}}),
+    "a node without a state": Reply(200, {"uuid": NODE}),
+    "a proxy's 404": Reply(404, "<html>no such page</html>", "text/html", own=False),
+    "forbidden": Reply(403, {"error_message": "no"}),
+    "an error": Reply(503, {"error_message": "busy"}),
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+@pytest.mark.parametrize("what", ["", "/history"])
+def test_an_answer_that_is_none_gives_nothing_back(rig: Rig, lie: Reply, what: str) -> None:
+    taken = rig.take()
+    rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}{what}", lie)]
+    try:
+        error = rig.give_back(taken)
+        assert error is not None
+    except UnknownError:
+        pass
+    rig.ironic.lies = []
+    assert rig.see(taken).there
+
+
+@pytest.mark.parametrize(
+    "state", ["deploying", "wait call-back", "cleaning", "rescue", "deploy failed", "deleting"]
+)
+def test_what_is_done_with_a_machine_is_told_of_it_and_of_all(rig: Rig, state: str) -> None:
+    rig.use()
+    assert rig.facts.seen_machines()[NODE].use == ""
+    rig.node.update(provision_state=state)
+    assert rig.facts.seen_machines()[NODE].use == f"Ironic has it in state {state}"
+
+
+def test_of_many_machines_in_use_those_that_changed_last_are_seen_in_one_answer(rig: Rig) -> None:
+    """A rebuild of the machine that was enrolled last, and deployed first, of three hundred."""
+    rig.use()
+    ids = [f"{n:08x}-0000-4000-8000-000000000001" for n in range(300)]
+    for n, id_ in enumerate(ids):
+        changed = f"2026-11-01T00:{n // 60:02}:{n % 60:02}+00:00"
+        rig.ironic.nodes[id_] = {**rig.node, "uuid": id_, "provision_updated_at": changed}
+    free = {
+        **rig.node,
+        "uuid": "free",
+        "instance_uuid": None,
+        "provision_updated_at": "2026-11-23T00:00:00+00:00",
+    }
+    rig.ironic.nodes["free"] = free
+    facts = OpenStackFacts(rig.facts._sessions, machines=[NODE, *ids], site="lab")
+    assert not [seen for seen in facts.changed_machines().values() if seen.use]
+    again = rig.ironic.nodes[ids[7]]
+    again.update(provision_state="deploying", provision_updated_at="2026-11-23T00:00:00+00:00")
+    rig.ironic.asked.clear()
+    seen = facts.changed_machines()
+    assert rig.ironic.asked.count("GET /baremetal/v1/nodes") == 1 and len(seen) == 100
+    assert {i: one.use for i, one in seen.items() if one.use} == {ids[7]: "Ironic has it in state deploying"}
+
+
+def test_an_answer_without_nodes_says_nothing_of_what_is_done_with_them(rig: Rig) -> None:
+    rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"error": "proxy"}))]
+    with pytest.raises(UnknownError):
+        rig.facts.seen_machines()
+    with pytest.raises(UnknownError):
+        rig.facts.changed_machines()
+
+
+def test_a_machine_that_is_not_listed_is_looked_at(rig: Rig) -> None:
+    """A node that somebody has deleted, or that weft's user may not see any more: its server may run or not."""
+    rig.use()
+    rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"nodes": [{"uuid": "another"}]}))]
+    assert rig.facts.seen_machines()[NODE] == SeenMachine(use="Ironic doesn't list it")
+
+
+@pytest.mark.parametrize("missing", ["instance_uuid", "maintenance", "console_enabled"])
+def test_a_node_that_does_not_say_whether_it_is_free_is_neither_given_back_nor_taken(
+    rig: Rig, missing: str
+) -> None:
+    """Without the field it would look as if there were no server, or no console."""
+    taken = rig.take()
+    part = {name: value for name, value in rig.node.items() if name != missing}
+    rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}", Reply(200, part))]
+    assert isinstance(rig.give_back(taken), UnknownError)
+    rig.ironic.lies = []
+    assert rig.see_mark()
+    assert rig.give_back(taken) is None
+    part |= {"extra": {}}
+    rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}", Reply(200, part))]
+    with pytest.raises(UnknownError):
+        rig.take()
+    assert not rig.see_mark()
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "uuid",
+        "provision_state",
+        "extra",
+        "power_state",
+        "instance_uuid",
+        "maintenance",
+        "console_enabled",
+    ],
+)
+def test_a_node_that_is_listed_in_another_shape_is_unfit_alone(rig: Rig, missing: str) -> None:
+    """Orders of all others, servers of Nova included, go on."""
+    odd = {k: v for k, v in rig.node.items() if k != missing} | {"traits": 7, "properties": "none"}
+    rig.ironic.nodes["odd"] = {**odd, "uuid": "odd"} if missing != "uuid" else odd
+    hosts = OpenStackFacts(rig.facts._sessions, machines=[NODE, "odd"], site="lab").hosts()
+    assert hosts[NODE] == "up"
+    if missing != "extra":
+        assert hosts["odd"] != "up"
+
+
+def test_a_conductor_of_another_group_knows_nothing_of_the_machine(rig: Rig) -> None:
+    """It is alive, and what Ironic says of the machine is what it was."""
+    taken = rig.take()
+    assert rig.give_back(taken) is None
+    rig.node["conductor_group"] = "hall2"
+    with pytest.raises(UnknownError, match="none that is alive in the node's conductor group hall2"):
+        rig.see(taken)
+    rig.ironic.conductors.append({"hostname": "ironic2", "alive": True, "conductor_group": "hall2"})
+    assert "conductor ironic2 is alive" in rig.see(taken).reason

@@ -1,0 +1,194 @@
+"""What tenants do with machines that Ironic deploys without Nova: power, rescue, consoles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.drivers.openstack.metalrig import AT, MACHINE, SCOPE, STEPS, Rig
+from tests.drivers.openstack.metalrig import house as house
+from tests.drivers.openstack.metalrig import rig as rig
+from tests.drivers.openstack.tinycloud import PROJECT, Reply
+from tests.drivers.openstack.tinyironic import NODE
+from weft.app import sayings
+from weft.model.errors import ConflictError, NotYetError, TemporaryError
+from weft.ports.servers import Action
+
+
+def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) -> None:
+    server = rig.running()
+    assert rig.facts.act(PROJECT, server, Action.REBOOT) is None
+    assert f"PUT {AT}/states/power" in rig.ironic.asked
+    rig.ironic.torn_down(NODE)
+    rig.ironic.asked.clear()
+    for action in Action:
+        with pytest.raises(ConflictError, match="another instance or none") as refused:
+            rig.facts.act(PROJECT, server, action)
+        told = sayings.conflict(str(refused.value))
+        assert told.startswith(f"the cloud refuses to {action} server {server.split('@')[0]} now"), told
+    with pytest.raises(ConflictError, match="another instance or none") as refused:
+        rig.facts.console(PROJECT, server, serial=True)
+    assert NODE not in sayings.conflict(str(refused.value)), "no tenant is told which machine it is"
+    assert rig.changes() == []
+
+
+def test_a_rescue_has_a_password_that_is_shown_once(rig: Rig) -> None:
+    server = rig.running()
+    rig.ironic.lies = [(STEPS["the deployment"], Reply(202))]
+    first, second = (rig.facts.act(PROJECT, server, Action.RESCUE) for _ in range(2))
+    assert first and second and first != second and len(first) >= 20
+
+
+@pytest.mark.parametrize(
+    ("reply", "url"),
+    [
+        (
+            {"console_enabled": True, "console_info": {"type": "shellinabox", "url": "http://c:1"}},
+            "http://c:1",
+        ),
+        ({"console_enabled": False, "console_info": None}, None),
+    ],
+)
+def test_a_console_is_ironics(rig: Rig, reply: dict[str, Any], url: str | None) -> None:
+    server = rig.running()
+    rig.ironic.lies = [
+        (f"GET {AT}/states/console", Reply(200, reply)),
+        (f"PUT {AT}/states/console", Reply(202)),
+    ]
+    if url is None:
+        with pytest.raises(ConflictError, match="is starting it"):
+            rig.facts.console(PROJECT, server, serial=True)
+    else:
+        assert rig.facts.console(PROJECT, server, serial=True).url == url
+
+
+NOT_ITS_OWN = [
+    "deploying",
+    "wait call-back",
+    "rescuing",
+    "rescue wait",
+    "servicing",
+    "clean wait",
+    "deploy failed",
+]
+
+
+@pytest.mark.parametrize("state", NOT_ITS_OWN)
+def test_while_something_else_runs_on_its_machine_a_tenant_has_neither_its_console_nor_its_power(
+    rig: Rig, state: str
+) -> None:
+    """Who types at the boot loader of Ironic's agent is root in the network in which all machines are deployed; who
+    switches a machine off while its firmware is written has broken it."""
+    server = rig.running()
+    rig.node["provision_state"] = state
+    rig.ironic.asked.clear()
+    for ask in (
+        lambda: rig.facts.console(PROJECT, server, serial=True),
+        lambda: rig.facts.act(PROJECT, server, Action.RESET),
+        lambda: rig.facts.act(PROJECT, server, Action.REBOOT),
+    ):
+        with pytest.raises(ConflictError, match=f"its machine is {state}"):
+            ask()
+    assert rig.changes() == [] and rig.node["console_enabled"] is False
+
+
+def test_a_console_that_was_opened_as_another_deployment_began_is_closed_and_not_shown(rig: Rig) -> None:
+    server = rig.running()
+    rig.ironic.asides = [
+        (f"PUT {AT}/states/console", lambda: rig.node.update(provision_state="wait call-back"))
+    ]
+    with pytest.raises(ConflictError, match="its machine is wait call-back"):
+        rig.facts.console(PROJECT, server, serial=True)
+    assert rig.node["console_enabled"] is False
+
+
+def test_a_rescue_begins_with_its_console_off_and_has_one_when_it_is_its_tenants(rig: Rig) -> None:
+    server = rig.running()
+    assert rig.facts.console(PROJECT, server, serial=True).url
+    with pytest.raises(ConflictError, match="console is being switched off: ask again"):
+        rig.facts.act(PROJECT, server, Action.RESCUE)
+    assert (rig.node["provision_state"], rig.node["console_enabled"]) == ("active", False)
+    rig.ironic.lies = [(STEPS["the deployment"], Reply(202))]
+    assert rig.facts.act(PROJECT, server, Action.RESCUE)
+    rig.node["provision_state"] = "rescue"
+    assert rig.facts.console(PROJECT, server, serial=True).url
+    assert rig.facts.act(PROJECT, server, Action.RESET) is None
+
+
+def test_a_console_is_off_before_its_server_is_deleted(rig: Rig) -> None:
+    """Ironic would start it again for the next server on the machine, under the URL that this tenant knows."""
+    server = rig.running()
+    assert rig.facts.console(PROJECT, server, serial=True).url == "tcp://10.0.0.9:8023"
+    rig.ironic.asked.clear()
+    assert rig.delete(server) is None
+    assert rig.changes() == [f"PUT {AT}/states/console", STEPS["the deployment"]]
+    assert rig.node["console_enabled"] is False
+
+
+def test_a_console_that_is_being_switched_off_is_waited_for(rig: Rig) -> None:
+    server = rig.running()
+    rig.node["console_enabled"] = True
+    rig.ironic.lies = [(f"PUT {AT}/states/console", Reply(202))]
+    assert isinstance(rig.delete(server), NotYetError)
+    rig.ironic.lies = [(f"PUT {AT}/states/console", Reply(409, {"error_message": "Node is locked"}))]
+    assert isinstance(rig.delete(server), NotYetError)
+    assert rig.node["provision_state"] == "active"
+
+
+def test_a_console_that_can_not_be_switched_off_holds_no_teardown_up_and_the_machine_back(rig: Rig) -> None:
+    server = rig.running()
+    rig.node["console_enabled"], rig.ironic.stuck = True, True
+    assert isinstance(rig.delete(server), NotYetError)
+    assert rig.delete(server) is None and rig.node["provision_state"] == "deleting"
+    rig.ironic.torn_down(NODE)
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.node["power_state"] = "power off"
+    error = rig.give_back()
+    assert isinstance(error, TemporaryError) and error.alarming and "disabling the console" in str(error)
+    assert rig.node["extra"] != {}
+    rig.ironic.stuck = False
+    assert rig.give_back() is not None, "it was told of the last failure, and asked again"
+    assert rig.give_back() is None and rig.node["extra"] == {}
+
+
+def test_a_console_switched_on_by_a_late_request_is_off_before_the_next_server(rig: Rig) -> None:
+    rig.take()
+    rig.node["console_enabled"] = True
+    assert isinstance(rig.create().error, NotYetError)
+    assert (rig.node["console_enabled"], rig.node["instance_uuid"]) == (False, None)
+
+    def late() -> None:
+        rig.node["console_enabled"] = True
+
+    rig.ironic.asides = [(STEPS["the first port"], late)]
+    assert isinstance(rig.create().error, NotYetError)
+    assert (rig.node["console_enabled"], rig.node["provision_state"]) == (False, "available")
+    assert rig.create().error is None and rig.node["provision_state"] == "deploying"
+
+
+def test_a_machine_whose_console_is_on_is_not_free(rig: Rig) -> None:
+    rig.node["console_enabled"] = True
+    assert "its console is on" in rig.facts.hosts()[NODE]
+    error = rig.driver.create(SCOPE, [MACHINE], {})[MACHINE.key].error
+    assert isinstance(error, TemporaryError) and error.alarming and "its console is on" in str(error)
+    assert rig.changes() == [], "nobody's machine is nobody's to switch off"
+
+
+def test_a_console_is_not_shown_of_a_machine_that_is_the_next_ones_by_now(rig: Rig) -> None:
+    server = rig.running()
+    theirs = "77777777-0000-4000-8000-000000000000"
+    rig.ironic.asides = [(f"GET {AT}/states/console", lambda: rig.node.update(instance_uuid=theirs))]
+    with pytest.raises(ConflictError, match="another instance"):
+        rig.facts.console(PROJECT, server, serial=True)
+    assert rig.node["console_enabled"] is False
+
+
+def test_a_console_switched_on_as_the_machine_becomes_the_next_ones_is_switched_off(rig: Rig) -> None:
+    """Its URL may be the one that the first tenant knows."""
+    server = rig.running()
+    theirs = "77777777-0000-4000-8000-000000000000"
+    rig.ironic.asides = [(f"PUT {AT}/states/console", lambda: rig.node.update(instance_uuid=theirs))]
+    with pytest.raises(ConflictError, match="another instance"):
+        rig.facts.console(PROJECT, server, serial=True)
+    assert rig.node["console_enabled"] is False

@@ -1,0 +1,168 @@
+"""When the adapters of bare-metal machines are in their pod's segment: only while its servers run on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.house import QUICK, House
+from tests.engine.metalhouse import ORDER, members, ports, sized, visit
+from tests.engine.metalhouse import house as house
+from weft.engine.bootkeeper import BootKeeper
+from weft.engine.records import PodRecord
+from weft.model.pod import PodState
+from weft.model.resources import Kind, Outcome, Resource
+from weft.ports.resources import Scope
+from weft.testing.cloud import Fault
+from weft.testing.fabric import Fault as FabricFault
+
+
+def test_no_machine_is_a_member_before_all_are_deployed(house: House) -> None:
+    """The other's server is ACTIVE already; the fabric isn't touched until nothing but the tenant's runs anywhere."""
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    pod = visit(house, house.order(ORDER))
+    assert len(house.cloud.servers) == 2 and pod.state is PodState.BOOTING
+    assert members(house, pod) == set()
+    for server in house.cloud.servers:
+        server.stuck = ""
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == ports(house, pod.nodes)
+
+
+def test_nobody_looks_at_every_machine_as_each_of_them_is_deployed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every server that boots comes a visit: its looks would grow with the square of their number. There is one
+    before the adapters are members."""
+    house.worker = house.new_worker("calm", replace(QUICK, watch_every=3600.0))
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=3)
+    pod = visit(house, house.order(sized(3)))
+    looks: list[set[int]] = []
+    on_hosts = house.cloud.on_hosts
+    monkeypatch.setattr(
+        house.cloud, "on_hosts", lambda hosts: looks.append(members(house, pod)) or on_hosts(hosts)
+    )
+    for server in house.cloud.servers:
+        assert pod.state is PodState.BOOTING and not looks
+        server.stuck = ""
+        pod = visit(house, pod, 1)
+    pod = house.run(pod, PodState.READY)
+    assert looks and looks[0] == set() and members(house, pod) == ports(house, pod.nodes)
+
+
+def test_it_is_known_which_servers_are_awaited(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ironic can't be asked what changed, and isn't asked of all its machines."""
+    asked: list[set[str]] = []
+    monkeypatch.setattr(house.cloud, "built", lambda since, awaited: asked.append(set(awaited())) or ())
+    visit(house, house.order(ORDER), 3)
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=None)
+    before = {s.id for s in house.cloud.servers}
+    visit(house, house.order(ORDER.model_copy(update={"name": "second"})))
+    BootKeeper(house.database, lambda: house.world, every=0.0).look()
+    assert asked == [{s.id for s in house.cloud.servers} - before] and len(before) == 2
+
+
+def test_members_leave_before_a_machine_is_cleaned(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = house.ready(ORDER)
+    seen: list[tuple[str, int]] = []
+    delete = house.cloud.delete
+
+    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+        seen.append((wanted[0].kind, len(members(house, pod))))
+        return delete(scope, wanted, ids)
+
+    monkeypatch.setattr(house.cloud, "delete", told)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    order = list(dict.fromkeys(kind for kind, _ in seen))
+    assert order.index("server") < order.index("machine")
+    assert {n for kind, n in seen if kind in ("server", "machine")} == {0}
+
+
+def test_a_server_that_is_made_again_is_no_member_meanwhile(house: House) -> None:
+    """An operator has a deleted server replaced: the machine is deployed again."""
+    pod = house.ready(ORDER)
+    gone = house.cloud.servers[0]
+    house.cloud.lose(gone)
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    pod = visit(house, pod)
+    assert pod.state is PodState.DEGRADED
+    house.store.request_repair(pod.id)
+    pod = visit(house, pod)
+    left = [n for n in pod.nodes if house.site.node_by_name[n].machine != gone.fields["host"]]
+    assert len(house.cloud.servers) == 2
+    assert members(house, pod) == ports(house, tuple(left))
+
+
+def told_at_deletion(
+    house: House, pod: PodRecord, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, set[int]]]:
+    """Kind of what is deleted, and the members of the segment at that moment."""
+    seen: list[tuple[str, set[int]]] = []
+    delete = house.cloud.delete
+
+    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+        seen.append((wanted[0].kind, members(house, pod)))
+        return delete(scope, wanted, ids)
+
+    monkeypatch.setattr(house.cloud, "delete", told)
+    return seen
+
+
+def test_a_machine_leaves_before_its_broken_server_is_taken_away(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator has it repaired: Nova calls a server deleted when the cleaning of its machine has begun."""
+    pod = house.ready(ORDER)
+    broken = house.cloud.servers[0]
+    broken.broken = "ERROR"
+    left = [n for n in pod.nodes if house.site.node_by_name[n].machine != broken.fields["host"]]
+    seen = told_at_deletion(house, pod, monkeypatch)
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    house.store.request_repair(pod.id)
+    pod = visit(house, pod)
+    assert seen and all(inside == ports(house, tuple(left)) for _, inside in seen)
+    assert len(house.cloud.servers) == 2 and members(house, pod) == ports(house, tuple(left))
+    for server in house.cloud.servers:
+        server.stuck = ""
+    pod = house.run(pod, PodState.READY)
+    assert members(house, pod) == ports(house, pod.nodes)
+
+
+def test_another_machines_pulled_cable_does_not_keep_one_from_being_repaired(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It isn't in the segment as it should be; that is no reason to leave the broken one as it is."""
+    pod = house.ready(ORDER)
+    broken, other = house.cloud.servers[:2]
+    broken.broken = "ERROR"
+    [dark] = [n for n in pod.nodes if house.site.node_by_name[n].machine == other.fields["host"]]
+    for port in ports(house, (dark,)):
+        house.fabric.cut(port)
+    seen = told_at_deletion(house, pod, monkeypatch)
+    house.store.request_repair(pod.id)
+    visit(house, pod, times=12)
+    [mine] = [n for n in pod.nodes if n != dark]
+    assert seen and all(not inside & ports(house, (mine,)) for _, inside in seen)
+
+
+def test_nothing_is_taken_away_while_the_fabric_does_not_answer(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod = house.ready(ORDER)
+    house.cloud.servers[0].broken = "ERROR"
+    seen = told_at_deletion(house, pod, monkeypatch)
+    house.fabric.plant(FabricFault.STOPPED)
+    house.store.request_repair(pod.id)
+    pod = visit(house, pod)
+    assert not seen and len(house.cloud.servers) == 2
+
+
+def test_a_pod_gets_ready_without_having_been_degraded(house: House) -> None:
+    """Its members are decided when its servers are there, and not first by a verdict that something is wrong."""
+    pod = house.ready(ORDER)
+    said = [e.message for e in house.store.events(pod.id, 0) if e.type == "state"]
+    assert not [m for m in said if m.startswith("DEGRADED")], said
+    assert "READY" in said[-1]
