@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import signal
+import os
 import sys
 import time
 from pathlib import Path
@@ -35,6 +35,8 @@ SUITES = {
     "bringup": "networks, ports and groups of an IPU-POD64 in Neutron, against a sequential script",
     "openvipu": "partitions of 64 IPUs, leaks, start",
 }
+EARLY = 130
+"""Exit code of who was interrupted."""
 
 
 def main() -> int:
@@ -42,28 +44,36 @@ def main() -> int:
     parser.add_argument("suites", nargs="*", metavar="NAME", help=f"of: {', '.join(SUITES)}; none: all")
     parser.add_argument("--output", type=Path, default=Path("build/bench.json"))
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a lab that is up ends with the bench
     if unknown := set(args.suites) - set(SUITES):
         parser.error(f"NAME: {sorted(unknown)[0]!r} is not one of {', '.join(SUITES)}")
-    interrupt_on_sigterm()
+    interrupt_on_sigterm()  # a lab that is up ends with the bench
     rows: list[dict[str, Any]] = []
-    failed = False
-    for name in args.suites or SUITES:
-        print(f"# {name}: {SUITES[name]}", flush=True)
-        started = time.monotonic()
-        try:
-            found = importlib.import_module(f"bench.{name}").rows()
-        except Exception as error:
-            failed = True
-            print(f"# {name} could not be measured: {type(error).__name__}: {error}", flush=True)
-            continue
-        rows += found
-        _table(found)
-        print(f"# {name}: {time.monotonic() - started:.0f} s", flush=True)
+    code = 0
+    try:
+        for name in args.suites or SUITES:
+            code = 0 if _measured(name, rows) and not code else 1
+    except KeyboardInterrupt:
+        print("# ended early", flush=True)
+        code = EARLY
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text(json.dumps(rows, indent=1) + "\n")
     print(f"{len(rows)} rows in {args.output}; {sum(r['met'] is False for r in rows)} goals not met")
-    return 1 if failed else 0
+    return code
+
+
+def _measured(name: str, rows: list[dict[str, Any]]) -> bool:
+    """Add a suite's rows to `rows`. False: it couldn't be measured."""
+    print(f"# {name}: {SUITES[name]}", flush=True)
+    started = time.monotonic()
+    try:
+        found = importlib.import_module(f"bench.{name}").rows()
+    except Exception as error:
+        print(f"# {name} could not be measured: {type(error).__name__}: {error}", flush=True)
+        return False
+    rows += found
+    _table(found)
+    print(f"# {name}: {time.monotonic() - started:.0f} s", flush=True)
+    return True
 
 
 def _table(rows: list[dict[str, Any]]) -> None:
@@ -95,4 +105,8 @@ def _met(met: bool | None) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    if code == EARLY:
+        sys.stdout.flush()
+        os._exit(code)  # a thread may wait for minutes for what has been taken down
+    sys.exit(code)

@@ -17,7 +17,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime
 from typing import Any
@@ -27,6 +26,7 @@ from openstack.connection import Connection
 
 from bench.onlab import bench_lab, spent
 from bench.row import row
+from bench.threads import threads
 from weft.app.sitefile import checked, load_site
 from weft.client import Client, connect
 from weft.model.errors import NotFoundError
@@ -237,7 +237,7 @@ class Script:
         kinds: dict[str, list[str]] = {}
         for key, thing in reversed(self._ids.items()):
             kinds.setdefault(key.partition("/")[0], []).append(thing)
-        with ThreadPoolExecutor(4) as pool:
+        with threads(4) as pool:
             for kind, things in kinds.items():
                 list(pool.map(getattr(self._network, f"delete_{kind}"), things))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.loop import LIVE, apart, looking
+from bench.loop import LIVE, looking
+from bench.threads import apart
 
 
 def rows() -> list[dict[str, Any]]:

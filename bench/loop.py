@@ -12,13 +12,10 @@ times the latter: the fabric's share is in both, and only what the booting pods 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -26,6 +23,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from bench.row import row
+from bench.threads import apart, threads
 from bench.world import Bench, bench, fill, metered
 from weft.app.verbs import Request
 from weft.engine.bootkeeper import BootKeeper
@@ -53,12 +51,6 @@ def rows() -> list[dict[str, Any]]:
     return [*found, *(one for pods in CLAIMED for one in apart(claiming, pods))]
 
 
-def apart(measure: Callable[[int], list[dict[str, Any]]], pods: int) -> list[dict[str, Any]]:
-    """In a new process."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(measure, pods).result()
-
-
 def _alone(made: Bench) -> float:
     """Seconds that the release of the only pod takes when nothing else is going on."""
     worker = made.worker(THREADS)
@@ -84,7 +76,7 @@ def _booting(made: Bench, only: float) -> list[dict[str, Any]]:
     _until_ready(made, len(AMONG))
     worker.stop()
     began, cpu = time.monotonic(), time.process_time()
-    with ThreadPoolExecutor(8) as pool:
+    with threads(8) as pool:
         list(pool.map(lambda n: order(made, n), range(len(AMONG) + 1, PODS + 1)))
     ordered, claim = time.monotonic() - began, (time.process_time() - cpu) / (PODS - len(AMONG))
     worker, fakes = made.worker(THREADS), metered(made)
@@ -142,7 +134,7 @@ def looking(pods: int) -> list[dict[str, Any]]:
         tempfile.TemporaryDirectory(prefix="weft-bench-") as folder,
         bench(Path(folder), int(pods * 1.05) + 20, many=True) as made,
     ):
-        with ThreadPoolExecutor(4) as pool:
+        with threads(4) as pool:
             list(pool.map(lambda n: order(made, n), range(pods)))
         worker, boots = made.worker(THREADS), BootKeeper(made.database, made.keeper.world)
         boots.start()

@@ -15,7 +15,6 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +28,7 @@ from sqlalchemy import create_engine, text
 from bench.api import processor
 from bench.onlab import bench_lab
 from bench.row import row
+from bench.threads import threads
 from weft.app.neutronjournal import database_url
 from weft.drivers.wire.agents import HttpAgent
 from weft.model.agentapi import TablesQuery
@@ -127,7 +127,7 @@ class _Bench:
         )
         _until(lambda: self.sent(number))
         began, before = time.monotonic(), self._weft()
-        with ThreadPoolExecutor(THREADS) as pool:
+        with threads(THREADS) as pool:
             ports = list(pool.map(lambda place: self._port(network, *place), self._places))
             created = time.monotonic()
             _until(lambda: done(number))

@@ -30,7 +30,16 @@ def bench_lab(**settings: Any) -> Generator[Lab]:
             lab.up()
             yield lab
         finally:
-            lab.down()
+            _down(lab)
+
+
+def _down(lab: Lab) -> None:
+    """Also if it is interrupted just then: what was begun is ended."""
+    try:
+        lab.down()
+    except KeyboardInterrupt:
+        lab.down()
+        raise
 
 
 def spent(lab: Lab) -> dict[str, float]:

@@ -19,6 +19,8 @@ from typing import Any
 
 from openstack.connection import Connection
 
+from bench.threads import threads
+
 AT_A_TIME = 8
 POLL = 1.0
 """Seconds between two looks at the servers."""
@@ -60,7 +62,7 @@ class Made:
     def close(self) -> None:
         """Servers, then ports, then networks and groups; eight requests at a time."""
         compute, network = self.connection.compute, self.connection.network
-        with ThreadPoolExecutor(AT_A_TIME) as pool:
+        with threads(AT_A_TIME) as pool:
             _all(pool, compute.delete_server, self.servers)
             end = time.monotonic() + PATIENCE
             while {s.id for s in compute.servers(details=False)} & set(self.servers):
@@ -99,7 +101,7 @@ def parallel(
         return list(connection.network.create_ports(bodies))
 
     def servers(made: Made, bodies: list[dict[str, Any]]) -> None:
-        with ThreadPoolExecutor(at_a_time) as pool:
+        with threads(at_a_time) as pool:
             asked = list(pool.map(lambda body: connection.compute.create_server(**body), bodies))
         made.servers.extend(server.id for server in asked)
         # `byhand-…`, then the host's: a machine's id has dashes of its own.
@@ -159,7 +161,7 @@ def _script(
         ]
         make_servers(made, wanted)
         phase("servers")
-    except BaseException:
+    except Exception:  # who is interrupted takes the lab down, and waits for nothing in it
         made.close()
         raise
     made.seconds = time.monotonic() - began

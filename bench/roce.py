@@ -15,7 +15,6 @@ import ssl
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from openstack.connection import Connection
 from bench import openstack_scripts as scripts
 from bench.onlab import bench_lab, connections, in_turn
 from bench.row import row
+from bench.threads import threads
 from weft.model.site import Site, Switching
 from weftlab.lab import Lab
 from weftlab.switches.front import PARKING
@@ -63,7 +63,7 @@ def _script(connection: Connection, switches: Switches) -> float:
     hosts = [n.nova_host for n in switches.site.nodes if n.role == "compute"][:NODES]
     shape = scripts.Shape(flavor="a100x8", rdma_physical_network=PHYSICAL_NETWORK, segment=VLAN)
     began = time.monotonic()
-    with ThreadPoolExecutor(1) as pool:
+    with threads(1) as pool:
         wired = pool.submit(switches.put, VLAN)
         with contextlib.closing(scripts.parallel(connection, hosts, shape)):
             wired.result()
@@ -125,7 +125,7 @@ class Switches:
             if "error" in answer:
                 raise RuntimeError(f"{name}: {answer['error']}")
 
-        with ThreadPoolExecutor(len(self._clients)) as pool:
+        with threads(len(self._clients)) as pool:
             list(pool.map(one, self._clients))
 
 

@@ -13,7 +13,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -22,6 +21,7 @@ from typing import Any
 
 from bench.partition import SCOPE, check
 from bench.row import row
+from bench.threads import threads
 from weft.drivers.switches import EthernetFabric, open_fabric
 from weft.drivers.switches.access import Api, Reply
 from weft.drivers.switches.ovs import Ovs as OvsSession
@@ -117,7 +117,7 @@ def _measure(driver: EthernetFabric, wanted: Resource) -> tuple[Side, Side]:
     own: Side = {True: [], False: []}
     weft: Side = {True: [], False: []}
     recorded: dict[bool, list[list[Request]]] = {}
-    with ThreadPoolExecutor(len(tapes)) as pool:
+    with threads(len(tapes)) as pool:
 
         def by_weft(present: bool) -> float:
             took = _timed(lambda: _by_weft(driver, wanted, present))

@@ -80,13 +80,17 @@ class Step:
 Job = Service | Step
 
 
-def wait_until(check: Check, seconds: float) -> None:
-    """Poll until the result is None. Raises `LabError` with the last result."""
+def wait_until(check: Check, seconds: float, pause: float = 0.5) -> None:
+    """Poll until the result is None. Raises `LabError` with the last result.
+
+    Args:
+        pause: seconds between two looks: longer where a look costs those who are waited for.
+    """
     end = time.monotonic() + seconds
     while (why := check()) is not None:
         if time.monotonic() > end:
             raise LabError(f"not ready after {seconds:.0f} s: {why}")
-        time.sleep(0.5)
+        time.sleep(pause)
 
 
 def order(jobs: tuple[Job, ...]) -> tuple[Job, ...]:

@@ -86,18 +86,21 @@ class Supervisor:
         """Start and do all jobs, each as soon as what it needs is ready.
 
         A service that runs already is left alone (and waited for). Raises `JobError` for the first that fails;
-        what runs then goes on running, so that it can be looked at: the caller decides whether to `stop`.
+        what runs then goes on running, so that it can be looked at: the caller decides whether to `stop`. Who is
+        interrupted isn't kept waiting for steps that are under way.
         """
         ordered = order(tuple(jobs))
         self.folder.mkdir(parents=True, exist_ok=True)
         self._giving_up.clear()
         first = max((r.sequence for r in self.records()), default=0) + 1
-        with ThreadPoolExecutor(max_workers=max(1, len(ordered)), thread_name_prefix="lab") as pool:
-            try:
-                self._walk(pool, dict(enumerate(ordered, first)))
-            except BaseException:
-                self._giving_up.set()  # what still waits for something to get ready ends too
-                raise
+        pool = ThreadPoolExecutor(max_workers=max(1, len(ordered)), thread_name_prefix="lab")
+        try:
+            self._walk(pool, dict(enumerate(ordered, first)))
+        except BaseException as error:
+            self._giving_up.set()  # what still waits for something to get ready ends too
+            pool.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
+            raise
+        pool.shutdown()
 
     def _walk(self, pool: ThreadPoolExecutor, todo: dict[int, Job]) -> None:
         ready: set[str] = set()
@@ -140,6 +143,8 @@ class Supervisor:
         folder.mkdir(parents=True, exist_ok=True)
         service.log.parent.mkdir(parents=True, exist_ok=True)
         with service.around(), service.log.open("ab") as log, _stdin(service.stdin) as stdin, self._lock:
+            if self._giving_up.is_set():  # whoever stops all has looked, or is about to
+                raise JobError(service.name, "given up before it was started")
             try:
                 child = subprocess.Popen(
                     service.argv,
@@ -242,7 +247,8 @@ class Supervisor:
         """
         if giving_up:
             self._giving_up.set()
-        chosen = [r for r in self.records() if names is None or r.name in names]
+        with self._lock:  # what is being started is written down by then
+            chosen = [r for r in self.records() if names is None or r.name in names]
         self._end([r for r in chosen if not r.last], by)
         self._end([r for r in chosen if r.last], by)
 

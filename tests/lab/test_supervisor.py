@@ -276,3 +276,28 @@ def test_stopping_ends_a_start_that_is_still_waiting(supervisor: Supervisor, tmp
     supervisor.stop()
     thread.join(60)
     assert [e.name for e in failed] == ["stuck"]
+
+
+def test_who_is_interrupted_waits_for_no_step_and_starts_no_service_any_more(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    """As by SIGTERM, while a step waits for minutes: what runs is stopped, and what comes after it isn't begun."""
+    going_on, over = threading.Event(), threading.Event()
+
+    def step() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        going_on.wait(60)
+
+    def last() -> None:
+        over.set()
+
+    later = service(tmp_path, "later", SLEEP, after=("one", "step"))
+    graph = [service(tmp_path, "one", SLEEP), Step("step", step, after=("one",)), later]
+    with pytest.raises(KeyboardInterrupt):
+        supervisor.run([*graph, Step("last", last, after=("later",))])
+    assert not going_on.is_set(), "the step goes on, and nobody waits for it"
+    supervisor.stop()
+    going_on.set()
+    with pytest.raises(JobError, match="given up"):
+        supervisor.start(later)
+    assert not over.is_set() and supervisor.records() == []

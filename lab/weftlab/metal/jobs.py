@@ -173,7 +173,7 @@ def _in_nova(layout: Layout, site: Site) -> tuple[Job, ...]:
         Step("flavor of machines", lambda: enroll.flavor(layout), after=("policies",)),
         Step(
             "machines in Nova",
-            lambda: wait_until(enroll.offered(layout, site), enroll.PATIENCE),
+            lambda: wait_until(enroll.offered(layout, site), enroll.PATIENCE, pause=2.0),
             after=("machines", "computes"),
         ),
     )

@@ -1,0 +1,49 @@
+"""Threads and processes of a bench that is interrupted: what they haven't begun yet is dropped, and nothing stays."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+from weftlab.processes import interrupt_on_sigterm
+
+
+@contextmanager
+def threads(number: int) -> Generator[ThreadPoolExecutor]:
+    """A pool. Its own `with` would do all that waits for a thread first, also when its user ends early."""
+    pool = ThreadPoolExecutor(number)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def apart(measure: Callable[..., Any], *arguments: Any) -> Any:
+    """What `measure` gives in a new process, which ends with this one. Raises what it raises, or `EOFError`."""
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=_measured, args=(there, measure, arguments))
+    process.start()
+    there.close()
+    try:
+        found = here.recv()
+    except BaseException:
+        process.terminate()
+        raise
+    finally:
+        process.join()
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _measured(answer: Connection, measure: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    interrupt_on_sigterm()
+    try:
+        answer.send(measure(*arguments))
+    except Exception as error:
+        answer.send(error)
