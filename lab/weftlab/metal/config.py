@@ -111,7 +111,8 @@ def compute(layout: Layout) -> Sections:
             "instances_path": data / "instances",
             "compute_driver": "ironic.IronicDriver",
             # Machines become hypervisors, and change, without anybody telling Nova.
-            "update_resources_interval": 10,
+            "update_resources_interval": 5,
+            "periodic_fuzzy_delay": 0,
             "force_config_drive": True,
         },
         "oslo_concurrency": {"lock_path": data / "lock"},

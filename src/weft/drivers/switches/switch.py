@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, repeat
 
 from weft.drivers.switches.access import JSON, UnheardError
 from weft.drivers.switches.doubts import Doubts
@@ -37,8 +36,12 @@ FLOOR_SECONDS = 600.0
 
 
 def pauses() -> Iterator[float]:
-    """Seconds between looks at what a switch has begun: short ones first, for what is done at once."""
-    return chain((0.05, 0.1), repeat(0.2))
+    """Seconds between looks at what a switch has begun: a fifth of the time it has taken, so that little is added."""
+    waited = 0.0
+    while True:
+        pause = min(max(0.05, waited / 5), 0.2)
+        yield pause
+        waited += pause
 
 
 class Session(Together):
