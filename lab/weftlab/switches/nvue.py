@@ -24,7 +24,10 @@ Tree = dict[str, Any]
 
 
 class Nvue(Front):
+    """Attributes: on_the_way: state of a revision while it is applied; real ones go through several."""
+
     commits_later = True
+    on_the_way = "apply"
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._revisions: dict[str, dict[str, Any]] = {}
@@ -124,7 +127,7 @@ class Nvue(Front):
         elif why := self._wrong(candidate):
             self._revisions[name] = _state("invalid", why)
         else:
-            self._revisions[name] = _state("apply")
+            self._revisions[name] = _state(self.on_the_way)
             self._applying[name] = (time.monotonic() + self.faults.slow_commit, candidate)
             self._go_on()
 

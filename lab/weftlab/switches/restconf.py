@@ -1,9 +1,10 @@
 """An imitated SONiC switch behind the management framework's RESTCONF: `sonic-vlan`, ports, the copy to start-up.
 
-CONFIG_DB's rules are those of the CLI and the YANG models: a port has one VLAN without a tag; a member's VLAN must
-exist; a VLAN with members isn't deleted. Each request is a transaction. Errors are `ietf-restconf:errors` (RFC 8040) as
-the management framework's `rest/server/error.go` makes them: a constraint that doesn't hold is a status 500 with
-`invalid-value`, an entry that isn't there a 404 of type `application`, a path that nobody has a 404 of type `protocol`.
+CONFIG_DB's rules are those of the CLI and the YANG models: a port has one VLAN without a tag (models since 2024);
+a member's VLAN must exist; a VLAN with members isn't deleted. Each request is a transaction. Errors are
+`ietf-restconf:errors` (RFC 8040) as the management framework's `rest/server/error.go` makes them: a constraint that
+doesn't hold is a status 500 with `invalid-value`, an entry that isn't there a 404 of type `application`, a path that
+nobody has a 404 of type `protocol`.
 """
 
 from __future__ import annotations
@@ -205,7 +206,8 @@ class Restconf(Front):
                 raise RuleError(f"{vlan} does not exist")
             if port not in ports:
                 raise RuleError(f"No instance found for {port}")
-            if mode == "untagged" and untagged.setdefault(port, vlan) != vlan:
+            # Of 2024, `sonic-vlan.yang`: "Port can be untagged in at most one VLAN."
+            if self.modern and mode == "untagged" and untagged.setdefault(port, vlan) != vlan:
                 raise RuleError(f"{port} is already untagged member!")
 
 

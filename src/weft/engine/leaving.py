@@ -64,7 +64,8 @@ def let_go(
             Change(key, RowState.DELETING, reason="reappeared after its removal") for key in found.again
         )
         clean = gone - found.unclean.keys()
-        held.give_back_read(clean, [i for i in found.items if i.result == "clean"])
+        # Also what was only accepted: it holds no node back, and the pod's receipt isn't clean for it.
+        held.give_back_read(clean, [i for i in found.items if i.result in ("clean", "accepted")])
         reasons |= {node: why for node, why in found.unclean.items() if node in nodes}
         nodes -= clean
     if not nodes and not others:

@@ -157,6 +157,7 @@ class PodVisitor(PodBuilder):
         keys = {key for key, s in specs.items() if isinstance(s, SegmentSpec) and s.number == number}
         if not keys:
             return
+        self._wait_for_late(held)
         with held.way.aside():
             read = self._reader(held, ()).read_segments(keys)
         if not read.over:

@@ -6,6 +6,7 @@
     fabric.switches["leaf01"].freeze()                           # a proxy keeps answering with the old state
     fabric.lose_answer = True                                    # the next change is made, its answer is lost
     fabric.late = True                                           # the next change comes when arrive() is called
+    fabric.switches["leaf01"].full = True                        # what it has isn't saved for its next start
     fabric.switches["leaf01"].settings = SwitchQos({…})          # what it says of its ports' settings for RoCE
 
 It has nothing to do with OpenSM: it shows that engine, app and API know nothing about InfiniBand.
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
-from weft.drivers.switches.interface import Switch
+from weft.drivers.switches.interface import Asked, Switch, always
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.looks import QosReading
 from weft.drivers.switches.neutrons import NeutronsFabric
@@ -73,7 +74,10 @@ class FakeSwitch(Session):
         self.reachable = True
         self.settings: SwitchQos | str = "this simulated switch has none"
         self.no_settings = False  # no answer when it is asked for them
+        self.full = False  # there is no room for its configuration
+        self.asked = 0  # changes
         self.config = Config({}, {p: PortConfig() for p in ports})
+        self.saved = deepcopy(self.config)
         self._frozen: Config | None = None
         self._lost = lost
         self.reads = 0
@@ -124,14 +128,20 @@ class FakeSwitch(Session):
             self._make(batch)
 
     def _keep(self) -> None:
-        """There is nothing to save."""
+        if self.full or not self.reachable:
+            raise self.unknown("save the configuration", "no space left on device")
+        self.saved = deepcopy(self.config)
+
+    def change_all(self, asked: Sequence[Asked]) -> Sequence[Exception | None]:
+        self.asked += len(asked)
+        return super().change_all(asked)
 
 
 class _Answering(Sessions):
     """Args: done: called after each change, of however many switches."""
 
     def __init__(self, fabric: str, switches: Sequence[Switch], done: Callable[[], None]) -> None:
-        super().__init__(fabric, switches)
+        super().__init__(fabric, switches, save_seconds=0.0)
         self._done = done
 
     def change(
@@ -142,9 +152,11 @@ class _Answering(Sessions):
         own: Sequence[SegmentSpec] = (),
         recent: bool = False,
         save: Collection[str] = (),
+        fence: Callable[[], None] = always,
+        silent: Collection[str] = (),
     ) -> None:
         try:
-            super().change(edits, only, about, own, recent, save)
+            super().change(edits, only, about, own, recent, save, fence, silent)
         finally:
             self._done()
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator
 
 import pytest
 
+from tests.drivers.switches.probed import Beside
 from tests.drivers.switches.rigs import CONFIRM, RealSwitches
-from tests.drivers.switches.test_prober import Beside
 from tests.engine.ipuhouse import POD, IpuHouse
 from weft.drivers.probes import FrameProber
 from weft.drivers.switches import EthernetFabric, open_fabric

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -23,6 +24,14 @@ def applied(nvue: One) -> None:
     nvue.front.finish()
 
 
+def unanswered(nvue: One, fault: str = "mute") -> None:
+    """A revision is to be applied, which takes its time; nobody hears of its beginning."""
+    nvue.front.faults.slow_commit = 3600.0
+    setattr(nvue.front.faults, fault, r"PATCH /nvue_v1/revision/\d+ ")
+    with pytest.raises(UnknownError):
+        nvue.put(0, VLAN)
+
+
 def test_an_nvue_revision_without_an_answer_before_it_is_applied_leaves_no_doubt(nvue: One) -> None:
     for request in ("POST /nvue_v1/revision", r"PATCH /nvue_v1/\?rev="):
         nvue.front.faults.mute = request
@@ -36,10 +45,7 @@ def test_an_nvue_revision_whose_application_had_no_answer_is_followed(
 ) -> None:
     """It may take longer than the change is doubted."""
     monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
-    nvue.front.faults.slow_commit = 3600.0
-    nvue.front.faults.mute = r"PATCH /nvue_v1/revision/\d+ "
-    with pytest.raises(UnknownError):
-        nvue.put(0, VLAN)
+    unanswered(nvue)
     with pytest.raises(UnknownError, match="still being applied"):
         nvue.session.read()
     applied(nvue)
@@ -48,10 +54,7 @@ def test_an_nvue_revision_whose_application_had_no_answer_is_followed(
 
 def test_an_nvue_revision_that_is_to_be_applied_late_is_followed(nvue: One) -> None:
     """It was seen pending, and the request came after that."""
-    nvue.front.faults.slow_commit = 3600.0
-    nvue.front.faults.late = r"PATCH /nvue_v1/revision/\d+ "
-    with pytest.raises(UnknownError):
-        nvue.put(0, VLAN)
+    unanswered(nvue, "late")
     with pytest.raises(UnknownError, match="may not show"):
         nvue.session.read()
     nvue.front.arrive()
@@ -61,8 +64,11 @@ def test_an_nvue_revision_that_is_to_be_applied_late_is_followed(nvue: One) -> N
     assert nvue.untagged(0) == VLAN
 
 
-def test_a_revision_of_another_process_that_is_being_applied_is_not_clean(nvue: One) -> None:
-    """Its worker has ended since, and another one releases the pod."""
+@pytest.mark.parametrize("state", ["apply", "verifying", "readying"])
+def test_a_revision_of_another_process_that_is_being_applied_is_not_clean(nvue: One, state: str) -> None:
+    """Its worker has ended since, and another one releases the pod. By which states it goes is NVUE's."""
+    assert isinstance(nvue.front, Nvue)
+    nvue.front.on_the_way = state
     spec, wanted = ordered(nvue, 0)
     nvue.front.faults.slow_commit = 3600.0
     nvue.front.faults.mute = r"PATCH /nvue_v1/revision/\d+ "
@@ -94,6 +100,24 @@ def test_a_revision_that_takes_longer_is_waited_for(nvue: One, monkeypatch: pyte
     nvue.front.faults.slow_commit = 0.0
     time.sleep(1.0)
     assert nvue.untagged(0) == VLAN
+
+
+def test_an_nvue_revision_that_is_gone_may_have_been_applied(nvue: One) -> None:
+    """Its server was started anew meanwhile: that is no refusal."""
+    nvue.front.faults.slow_commit = 3600.0
+
+    def restarted() -> None:
+        with nvue.front.lock:
+            nvue.front.forget_sessions()
+
+    gone = threading.Timer(0.3, restarted)
+    gone.start()
+    with pytest.raises(UnknownError, match="isn't there any more") as told:
+        nvue.put(0, VLAN)
+    gone.join()
+    assert told.value.lands == nvue.session.lands_seconds
+    with pytest.raises(UnknownError, match="may not show"):
+        nvue.session.read()
 
 
 def test_a_port_that_nvue_does_not_have_is_none(nvue: One) -> None:

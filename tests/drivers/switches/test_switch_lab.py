@@ -11,7 +11,7 @@ from tests.drivers.switches.switchlab import SwitchLab
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.ovs import Ovs as OvsSession
 from weft.drivers.switches.ovs import OvsDatabase
-from weft.drivers.switches.vlans import PARK, Batch, PortEdit
+from weft.drivers.switches.vlans import PARK, Batch, PortEdit, SwitchState
 from weft.model.ranges import Range
 from weftlab.layout import LabError
 from weftlab.switches import leaf_spine
@@ -210,3 +210,23 @@ def test_a_parked_port_without_protection_reaches_others(switches: SwitchLab) ->
     session.change(lambda state: Batch({}, frozenset(), {port: PortEdit(257)}))
     session.change(lambda state: Batch({}, frozenset(), {port: PortEdit(PARK)}))
     assert session.read().exposed == set()
+
+
+def test_a_vlan_that_has_just_come_onto_a_trunk_stays_there(switches: SwitchLab) -> None:
+    """A worker of another host adds it after this one has decided, and before this one's change: what a reading of
+    meanwhile shows isn't this one's to remove."""
+    bridge, end = switches.bridges["leaf1"], switches.port("host1")
+    port = bridge.plan.interface(end.number)
+    limits = Limits(Range(first=257, last=260), frozenset({port}), 4000)
+    session = OvsSession("leaf1", OvsDatabase(f"unix:{switches.ovs.socket}"), limits)
+    bridge.forget()
+    tagged = frozenset({257, 258})
+    session.change(lambda _: Batch({}, frozenset(), {port: PortEdit(PARK, add=tagged)}))
+
+    def leave(_: SwitchState) -> Batch:
+        switches.ovs.vsctl("add", "port", port, "trunks", "259")
+        session.read()
+        return Batch({}, frozenset(), {port: PortEdit(remove=frozenset({257}))})
+
+    session.change(leave)
+    assert session.read().ports[port].tagged == {258, 259}

@@ -11,6 +11,7 @@ from tests.drivers.switches.onefront import OTHER, VLAN, One, one_of, ordered, r
 from tests.drivers.switches.rigs import scope
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
+from weft.model.fabrictypes import Mode
 from weftlab.switches.plan import NAMES, Speaks
 
 
@@ -166,3 +167,13 @@ def test_a_process_saves_with_its_first_change_whatever_it_changes(one: One) -> 
     assert not session.read().unsaved
     one.front.restart()
     assert one.untagged(0) == VLAN
+
+
+def test_a_receipt_says_nothing_of_other_pods_on_a_shared_port(one: One) -> None:
+    """Its project reads it."""
+    (spec, mine), (_, others) = (ordered(one, 0, mode=Mode.TRUNK, number=n) for n in (VLAN, OTHER))
+    for pod, wanted in enumerate((mine, others)):
+        assert one.fabric.create(scope(pod + 1), [wanted], {})["partition"].error is None
+    assert one.fabric.delete(scope(1), [mine], {})["partition"].error is None
+    items = one.fabric.clean(spec, one.fabric.snapshot()).items
+    assert {i.result for i in items} == {"clean"} and str(OTHER) not in str(items)

@@ -124,7 +124,9 @@ class FrameProber:
         loud = list(seen.loud())
         unread = {n: f"frames of {n} were not tested: {why}" for n, why in seen.untried.items()}
         if seen.alone:
-            why = seen.alone if seen.known else "no former member could be tested"
+            # Whose adapters those are, and what their agents say, is nothing to a tenant.
+            why = "none of them could be tested" if seen.others else seen.alone
+            why = why if seen.known else "no former member could be tested"
             unread[self._fabric] = f"whether others hear former members was not tested: {why}"
         items, left = list[EvidenceItem](), set(unread)
         if loud or (seen.known and (seen.apart or _anybody(seen))):

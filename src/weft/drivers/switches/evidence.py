@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -208,8 +209,10 @@ def clean(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -> C
 
 
 def _held(seen: EthernetSnapshot) -> tuple[str, ...]:
+    """For receipts, which tenants read: what a switch has answered is in events and in the fabric's status."""
     unread = (
-        f"{s}: {why}; the VLAN stays held until it was read without it" for s, why in seen.unread.items()
+        f"{s} could not be read: the VLAN stays held until it was read without it"
+        for s in sorted(seen.unread)
     )
     return (*unread, *(f"{s} can't be read back" for s in sorted(seen.told)))
 
@@ -250,11 +253,16 @@ def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -
             yield _unproved(segment.number, member.port, subject, nodes, seen, accepted)
             continue
         numbers = seen.numbers(member.port)
-        listed = ", ".join(map(str, sorted(numbers))) if len(numbers) < 100 else f"{len(numbers)} VLANs"
-        told = f"read from its switch: {listed or 'no VLAN'}"
-        exposed = seen.exposed(member.port)
+        if segment.number in numbers:
+            told = f"read from its switch: {ranges(numbers)}"
+        else:  # what others have on a shared port is nothing to a tenant
+            told = f"read from its switch: {'other VLANs only' if numbers else 'no VLAN'}"
+        exposed, unsaved = seen.exposed(member.port), seen.unsaved(member.port)
         told += "; it is in the parking VLAN, and reaches others in it" if exposed else ""
-        result = "not clean" if exposed or segment.number in numbers else "clean"
+        told += (
+            f"; what was changed on {', '.join(unsaved)} isn't saved for the next start" if unsaved else ""
+        )
+        result = "not clean" if exposed or unsaved or segment.number in numbers else "clean"
         yield EvidenceItem("switch port", subject, result, told, nodes)
 
 
@@ -276,7 +284,8 @@ def _unproved(
 
 def _elsewhere(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
     dirty = seen.strangers(segment)
-    unread = [p for p in seen.ports.values() if p.unread and p.port not in segment.ports]
+    unread = Counter(switch_of(p.port) for p in seen.ports.values() if p.unread)
+    unread.subtract(switch_of(p) for p in segment.ports if p in seen.ports and seen.ports[p].unread)
     told = f"{segment.named} is on {', '.join(dirty)}" if dirty else f"none is in {segment.named}"
     others = sum(
         switch_of(e) not in seen.told for e in seen.ends.keys() - seen.cabling.uplinks - segment.ports
@@ -288,7 +297,7 @@ def _elsewhere(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
         "not clean" if dirty else "clean",
         told,
         tuple(sorted({node for port in dirty if (node := seen.named(port)[1])})),
-        (*(f"{p.name}: {p.unread}" for p in unread), *unread_back),
+        (*(f"{n} ports of {s} could not be read" for s, n in sorted(unread.items()) if n), *unread_back),
         whole=True,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling, switch_of
@@ -10,8 +10,8 @@ from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.hostports import port_troubles
-from weft.drivers.switches.interface import Switch
-from weft.drivers.switches.looks import Heard, QosReading, listen, qos_sentences, silent_sentences
+from weft.drivers.switches.interface import Switch, always
+from weft.drivers.switches.looks import Heard, QosReading, listen, qos_check
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.own import Own
 from weft.drivers.switches.ownevidence import check_own, clean_own, observe_own
@@ -156,13 +156,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         """The switches' settings for RoCE; one that has none to say is a note."""
         if self._site.fabrics[self._fabric].qos is None:
             return LiveCheck()
-        seen = self._settings.get(0.0)
-        silent = list(silent_sentences(seen))
-        wrong = qos_sentences(self._site, self._fabric, self.cabling, seen)
-        return LiveCheck(
-            problems=(*(text for text, passing in silent if passing), *wrong),
-            notes=tuple(text for text, passing in silent if not passing),
-        )
+        return qos_check(self._site, self._fabric, self.cabling, self._settings.get(0.0))
 
     # -- ResourceDriver ----------------------------------------------------------------------------------------
 
@@ -227,9 +221,10 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         only: Collection[str],
         own: Sequence[SegmentSpec],
         save: Collection[str] = (),
+        fence: Callable[[], None] = always,
     ) -> None:
         try:
-            self._sessions.change(edits, only, own=own, save=save)
+            self._sessions.change(edits, only, own=own, save=save, fence=fence)
         finally:
             self._reading.changed()  # also without an answer: it may have been done
 
@@ -243,8 +238,13 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         order = Order(spec, name, self.cabling.spread(spec.ports), self._range, over)
         if why := refusal(order, seen, self._site.name):
             raise self._taken(spec.number, why)
-        edits = _fenced(scope, lambda s, state: edit_for(s, state, order, self.cabling))
-        self._sessions.change(edits, self._concerned(spec.number, seen, spec.ports), spec, recent=True)
+        self._sessions.change(
+            lambda s, state: edit_for(s, state, order, self.cabling),
+            self._concerned(spec.number, seen, spec.ports),
+            spec,
+            recent=True,
+            fence=scope.fence,
+        )
 
     def _over(self, number: int, name: str, seen: EthernetSnapshot) -> frozenset[str]:
         """Names of other pods of this site that switches give a number which is another's, by weft's records: they
@@ -270,13 +270,17 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             raise error
         # A switch without names can't say who owns a VLAN; weft's records can.
         mine = not self._nameless or self._names().get(number, name) == name
+        ends = {switch_of(end) for port in spec.ports for end in self.cabling.ends(port)}
         self._sessions.change(
-            _fenced(scope, lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine)),
+            lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine),
             # A change that nobody knows the end of may put it back onto a switch that can't be read.
             self._concerned(number, seen, spec.ports) | seen.unread.keys(),
             spec,
             recent=True,
             save=self.cabling.spread(spec.ports),
+            fence=scope.fence,
+            # Those without a port of the pod hold its release up no longer than a reading does (`clean`).
+            silent=seen.unread.keys() - ends,
         )
 
     def _take_marked(self, thing: Marked) -> None:
@@ -291,8 +295,14 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
                 self._sites.take_left(thing, name)
             return
         alone = names == given
+
+        def edit(switch: str, state: SwitchState) -> Batch:
+            # It may have waited: where switches have no names, the number may be another pod's by now.
+            nameless = alone and self._names().get(number, "") in {"", *names}
+            return removal_for(switch, state, number, names, self.cabling, nameless)
+
         self._sessions.change(
-            lambda s, state: removal_for(s, state, number, names, self.cabling, alone),
+            edit,
             self._concerned(number, seen) | seen.unread.keys(),
         )
 
@@ -316,6 +326,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def _read(self, began: float) -> EthernetSnapshot:
         states, unread = self._sessions.read(began)
+        # Who changed it may have nothing more to do there, and has said that it isn't over.
+        self._sessions.save({s for s, state in states.items() if state.unsaved})
         if not states:
             why = "; ".join(f"{s}: {said}" for s, said in unread.items()) or "it has none"
             raise UnknownError("read the fabric", f"switches of {self._fabric}", f"none can be read: {why}")
@@ -325,17 +337,6 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return EthernetSnapshot(
             self._site, self._fabric, began, self.cabling, states, unread, names, told, settings
         )
-
-
-def _fenced(scope: Scope, edits: Edits) -> Edits:
-    """A change waits for its turn on each switch: whether it may still be made is asked when it has come."""
-
-    def fenced(switch: str, state: SwitchState) -> Batch:
-        if batch := edits(switch, state):
-            scope.fence()
-        return batch
-
-    return fenced
 
 
 def _parted(

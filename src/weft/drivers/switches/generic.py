@@ -149,6 +149,8 @@ class Generic(Together):
             for part in (p for p in parts if p.asked.about is not None):
                 try:
                     change = self._change(part.asked)
+                    if change.batch:
+                        part.asked.fence()
                 except Exception as error:  # the others have nothing to do with it
                     part.error = error
                     continue

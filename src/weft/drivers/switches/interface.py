@@ -16,11 +16,17 @@ Edit = Callable[[SwitchState], Batch]
 more if it was better read again."""
 
 
+def always() -> None:
+    """The fence of what may be made whoever asks for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One change.
 
     Attributes:
+        fence: raises if it may not be made any more; asked before it is sent, and before each further request of one
+            that takes long.
         about: the segment that it is about, for switches that can't be read back.
         own: segments of the site's own, whose VLANs and ports may be changed besides those for pods.
         recent: a reading of the last second will do to begin with.
@@ -32,6 +38,7 @@ class Asked:
     own: Sequence[SegmentSpec] = ()
     recent: bool = False
     save: bool = False
+    fence: Callable[[], None] = always
 
 
 class Switch(Protocol):

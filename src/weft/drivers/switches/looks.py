@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.interface import Switch
 from weft.model.errors import OutsideError
+from weft.model.livecheck import LiveCheck
 from weft.model.observedfabric import FabricDifference
 from weft.model.site import Site
 from weft.planning.fabric.qos import SwitchQos, differences
@@ -113,7 +114,19 @@ def _settings(session: Switch) -> Told:
     return Silent(told, False) if isinstance(told, str) else told
 
 
-def qos_sentences(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen) -> Iterator[str]:
+def qos_check(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen) -> LiveCheck:
+    """What differs, and whose settings aren't known."""
+    silent = list(_silent_sentences(seen))
+    return LiveCheck(
+        problems=(
+            *(text for text, passing in silent if passing),
+            *_qos_sentences(site, fabric, cabling, seen),
+        ),
+        notes=tuple(text for text, passing in silent if not passing),
+    )
+
+
+def _qos_sentences(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen) -> Iterator[str]:
     """Every difference on ports that the site names, one sentence each."""
     wanted = site.fabrics[fabric].qos
     if wanted is None:
@@ -133,7 +146,7 @@ def qos_sentences(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen)
                 yield f"{where}: {one.field} is {one.observed}, expected {one.wanted}"
 
 
-def silent_sentences(seen: SettingsSeen) -> Iterator[tuple[str, bool]]:
+def _silent_sentences(seen: SettingsSeen) -> Iterator[tuple[str, bool]]:
     """Switches whose settings aren't known, or not by their own word, and whether that is trouble: a sentence each."""
     for switch, told in sorted(seen.items()):
         if isinstance(told, Silent):

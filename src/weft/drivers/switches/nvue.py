@@ -7,6 +7,7 @@ Source: Cumulus Linux 5.x documentation, "NVUE API" and "VLAN-aware Bridge Mode"
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -25,7 +26,8 @@ BRIDGE = "br_default"
 ROOT = "/nvue_v1"
 YES = {"auto-prompt": {"ays": "ays_yes"}}
 APPLIED = ("applied", "saved", "applied_and_saved")
-FAILED = ("invalid", "ays_fail", "apply_fail", "verify_error", "apply_error", "ays_no")
+INVALID = "invalid"
+FAILED = re.compile(f"{INVALID}|ays_no|.*_(fail|error)")
 NOT_BEGUN = ("pending", "inactive")
 APPLY = "apply a revision"
 APPLY_SECONDS = 60.0
@@ -74,7 +76,7 @@ class Nvue(Session):
             return ()
         found = self._ask("GET", "/revision", None, asked).body
         try:
-            going = [r for r, row in found.items() if row["state"] == "apply"]
+            going = [r for r, row in found.items() if not _is_over(row["state"])]
         except (KeyError, TypeError, AttributeError) as error:
             raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
         self._none_coming = float("-inf") if going else now
@@ -154,6 +156,7 @@ class Nvue(Session):
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
         try:
             where = self._begun(batch, before, after)
+            self._go_on()
         except UnknownError as error:
             raise UndoneError.of_error(error) from error
         try:
@@ -189,9 +192,9 @@ class Nvue(Session):
         try:
             state = str(self._ask("GET", where, None, "watch a revision").body.get("state"))
         except PermanentError:
-            state = FAILED[0]  # gone, as after a restart
+            state = INVALID  # gone, as after a restart
         waits = state in NOT_BEGUN and self._monotonic() < self._unfinished.get(where, 0.0)
-        over = state in (*APPLIED, *FAILED, *NOT_BEGUN)
+        over = _is_over(state)
         if over and not waits:
             self._unfinished.pop(where, None)
         return not over
@@ -199,11 +202,14 @@ class Nvue(Session):
     def _applied(self, where: str) -> float:
         end, between = self._monotonic() + self._apply_seconds, pauses()
         while True:
-            reply = self._ask("GET", where, None, "watch a revision")
+            try:
+                reply = self._ask("GET", where, None, "watch a revision")
+            except PermanentError as error:  # gone, as after a restart: with what was made of it, or without
+                raise self.unknown(APPLY, f"it isn't there any more: {error.answer}") from None
             state = str(reply.body.get("state"))
             if state in APPLIED:
                 return reply.date
-            if state in FAILED:
+            if FAILED.fullmatch(state):
                 raise self.refused(f"revision {state}: {_issues(reply.body)}")
             if self._monotonic() >= end:
                 raise self.unknown(APPLY, f"still {state} after {self._apply_seconds:.0f} s")
@@ -253,6 +259,11 @@ class Nvue(Session):
             return reply
         said = f"HTTP {reply.status}: {_words(reply.body)}"
         raise self.refused(said) if reply.status in (400, 404, 409, 422) else self.unknown(asked, said)
+
+
+def _is_over(state: str) -> bool:
+    """Whether nothing is under way of a revision in this state; by what else it goes, no document lists."""
+    return state in (*APPLIED, *NOT_BEGUN) or FAILED.fullmatch(state) is not None
 
 
 def _issues(body: Mapping[str, Any]) -> str:

@@ -179,7 +179,9 @@ class Ovs(Session):
             return
         for number in sorted(wanted - there):
             yield from ("--", "add", "port", port, "trunks", str(number))
-        for number in sorted((there | away) - wanted):
+        # By what the change was decided by: what has come since is another worker's.
+        had = now.numbers if now.trunk else frozenset[int]()
+        for number in sorted((had | away) - wanted):
             yield from ("--", "remove", "port", port, "trunks", str(number))
 
     def _keep(self) -> None:

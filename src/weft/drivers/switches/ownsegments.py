@@ -9,6 +9,7 @@ from uuid import UUID
 
 from weft.drivers.segments import segment_of
 from weft.drivers.switches.cabling import Cabling, switch_of
+from weft.drivers.switches.interface import always
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.own import Own, check_readable, concerned, foreign_ports, in_use
 from weft.drivers.switches.ownedits import edit_for_own, removal_of_own
@@ -32,7 +33,7 @@ _NOBODY = Owner("site", str(UUID(int=0)))
 
 class Change(Protocol):
     """Changes switches, all at once; `only`: these; `own`: whose VLANs and ports may be changed besides those for pods;
-    `save`: on these even if nothing is to be changed."""
+    `save`: on these even if nothing is to be changed; `fence`: as `Asked`."""
 
     def __call__(
         self,
@@ -40,6 +41,7 @@ class Change(Protocol):
         only: Collection[str],
         own: Sequence[SegmentSpec],
         save: Collection[str] = (),
+        fence: Callable[[], None] = always,
     ) -> None: ...
 
 
@@ -178,14 +180,13 @@ class OwnSegments:
             batch = Batch()
             for one in own.values():
                 batch = joined(batch, edits(switch, batch.on(state), one, self._cabling))
-            if batch:
-                scope.fence()
             return batch
 
         specs = tuple(one.spec for one in own.values())
         only = {switch for one in own.values() for switch in concerned(one, seen)}
         try:
-            self._change_switches(together, only, specs, save=only if edits is removal_of_own else ())
+            saving = only if edits is removal_of_own else ()
+            self._change_switches(together, only, specs, save=saving, fence=scope.fence)
         except PermanentError as error:
             if len(own) == 1:
                 return {key: Outcome(error=error) for key in own}

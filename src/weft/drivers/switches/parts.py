@@ -53,6 +53,8 @@ class Together(ABC):
 
     def __init__(self, name: str, monotonic: Callable[[], float]) -> None:
         self.name, self._monotonic = name, monotonic
+        self._making: Sequence[Part] = ()
+        self._proved = float("-inf")
         self._apart = (
             False  # those that come next: nobody knows what became of the ones before, nor by whose fault
         )
@@ -79,13 +81,37 @@ class Together(ABC):
         return [p.error for p in parts]
 
     def _is_old(self, began: float, parts: Sequence[Part]) -> bool:
-        """Whether it took too long to see who of several may still change something: then each is tried alone."""
-        if len(parts) == 1 or self._monotonic() - began < YOUNG_SECONDS:
+        """Whether it took too long to see who of several may still change something: then each is tried alone. Of one
+        that is alone it is seen again.
+        """
+        self._making, self._proved = [p for p in parts if p.batch], began
+        if len(parts) == 1:
+            self._prove()
+            return False
+        if self._monotonic() - began < YOUNG_SECONDS:
             return False
         error = UndoneError("change VLANs", f"switch {self.name}", "it took too long to see who may")
         for part in parts:
             part.fail(error, apart=True)
         return True
+
+    def _prove(self) -> None:
+        """See again whether all may still be made, if that was seen a while ago. Raises what a fence says."""
+        now = self._monotonic()
+        if now - self._proved >= YOUNG_SECONDS:
+            for part in self._making:
+                part.asked.fence()
+            self._proved = now
+
+    def _go_on(self) -> None:
+        """Before each further request of a change: the ones before it may have taken long. Raises `UnknownError`: the
+        rest isn't sent, of nobody's.
+        """
+        try:
+            self._prove()
+        except Exception as error:
+            said = f"not all of it may be made any more ({str(error) or type(error).__name__})"
+            raise UnknownError("change VLANs", f"switch {self.name}", said) from error
 
     def _attempt(self, parts: Sequence[Part]) -> None:
         try:
@@ -109,6 +135,8 @@ def composed(parts: Sequence[Part], batch_of: Callable[[Asked, Batch], Batch], s
             mine = batch_of(part.asked, whole)
             more = joined(whole, mine)
             more.on(state)
+            if mine:
+                part.asked.fence()
         except Exception as error:  # also of weft's own: the others have nothing to do with it
             part.error = error
         else:

@@ -133,6 +133,11 @@ class EthernetSnapshot(Snapshot):
         ends = (end.partition("/")[::2] for end in self.cabling.ends(port))
         return any(p in self.states[s].exposed for s, p in ends if s in self.states)
 
+    def unsaved(self, port: str) -> list[str]:
+        """Switches of its ends that would lose weft's last change in a restart."""
+        switches = {switch_of(end) for end in self.cabling.ends(port)}
+        return sorted(s for s in switches & self.states.keys() if self.states[s].unsaved)
+
     def _ports(self) -> Mapping[str, PortSeen]:
         known = (*self.site.port_by_id, *self.site.machine_by_port)
         described = {p for f, p in known if f == self.fabric and not self.is_told(p)}

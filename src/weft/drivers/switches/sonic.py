@@ -89,17 +89,17 @@ class Sonic(Session):
         return tuple(there)
 
     def _vlans(self, there: Sequence[str], reply: Reply) -> SwitchState:
-        ports = {name: PortVlans() for name in there}
+        rows: dict[str, list[tuple[int, str]]] = {name: [] for name in there}
         try:
             tree = _inside(reply.body, "sonic-vlan:sonic-vlan")
             vlans = {int(row["vlanid"]): "" for row in tree.get("VLAN", {}).get("VLAN_LIST", [])}
             for row in tree.get("VLAN_MEMBER", {}).get("VLAN_MEMBER_LIST", []):
                 port, number = member(row), int(str(row["name"]).removeprefix("Vlan"))
                 self._leaf = member_leaf(row)
-                ports[port] = _joined(ports.get(port, PortVlans()), number, str(row["tagging_mode"]))
+                rows.setdefault(port, []).append((number, str(row["tagging_mode"])))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
-        return SwitchState(vlans, ports, reply.date)
+        return SwitchState(vlans, {name: _port(mine) for name, mine in rows.items()}, reply.date)
 
     def qos(self) -> SwitchQos | str:
         tables: dict[str, list[Any]] = {}
@@ -146,6 +146,8 @@ class Sonic(Session):
         date, made = 0.0, False
         for request in self._requests(batch, before, after):
             try:
+                if made:
+                    self._go_on()
                 date, made = self._change(*request), True
             except UnheardError as error:
                 if made:
@@ -163,6 +165,7 @@ class Sonic(Session):
         try:
             now = self._fresh()
             for request in self._requests(_only_different(back, now), now, before):
+                self._go_on()
                 self._change(*request)
         except OutsideError as worse:
             said = f"{error.answer}; and what was done before it can't be taken back: {worse.answer}"
@@ -232,10 +235,16 @@ def _inside(body: Any, name: str) -> Mapping[str, Any]:
     return {} if body in (None, {}) else body[name]
 
 
-def _joined(port: PortVlans, number: int, mode: str) -> PortVlans:
-    if mode == "untagged":
-        return PortVlans(number, port.tagged, port.trunk)
-    return PortVlans(port.untagged, port.tagged | {number}, True)
+def _port(rows: Sequence[tuple[int, str]]) -> PortVlans:
+    """By its rows of VLAN_MEMBER: VLAN and tagging mode.
+
+    Until 2024 the models had nothing against several VLANs without a tag: each of them sends to the port. It counts as
+    in all, and as nobody's access port.
+    """
+    bare = [number for number, mode in rows if mode == "untagged"]
+    untagged = bare[0] if len(bare) == 1 else None
+    tagged = frozenset(number for number, _ in rows) - {untagged}
+    return PortVlans(untagged, tagged, bool(tagged))
 
 
 def _rows(batch: Batch, state: SwitchState) -> dict[Row, str]:

@@ -241,6 +241,7 @@ class Session(Together):
                 self._doubts.override(batch)
                 return seen
             try:
+                self._go_on()
                 self._undo(batch, before)
             except OutsideError as error:
                 said = f"it isn't read back as it was made, and can't be taken back: {error.answer}"

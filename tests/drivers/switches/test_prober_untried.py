@@ -1,0 +1,124 @@
+"""Agents that don't answer, or too late, and adapters that they don't have: silence that means nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.drivers.switches.probed import FIRST, MEMBERS, Beside, Probed, addresses, made, settled
+from tests.drivers.switches.rigs import RealSwitches, scope, vlan
+from weft.model.problem import render
+from weftlab.site import FABRIC
+
+pytestmark = pytest.mark.fabric
+
+
+@pytest.fixture
+def rig(switch_rigs: Callable[[str], RealSwitches]) -> RealSwitches:
+    return switch_rigs("mixed")
+
+
+def test_agents_that_do_not_begin_together_try_again(rig: RealSwitches) -> None:
+    probed = Probed(rig)
+    one = made(rig, 1, FIRST, MEMBERS)
+    settled(rig, ("host1", "host5"))
+    probed.agents["far"].late = 1.5
+    found = probed.prober.check(one, addresses(rig, MEMBERS))
+    assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
+    assert len(probed.agents["near"].asked) == 2
+
+
+def test_an_adapter_that_comes_up_meanwhile_is_tried_again(rig: RealSwitches) -> None:
+    """Its server has just been started: for a moment it is down, or has another host's interface."""
+    probed = Probed(rig)
+    one = made(rig, 1, FIRST, MEMBERS)
+    settled(rig, ("host1", "host5"))
+    adapters = probed.agents["near"].agent._config.adapters  # pyright: ignore[reportPrivateUsage]
+    back = threading.Timer(0.5, adapters.update, [{"host2/mlx5_0": adapters.pop("host2/mlx5_0")}])
+    back.start()
+    found = probed.prober.check(one, addresses(rig, MEMBERS))
+    back.join()
+    assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
+
+
+def test_a_live_vlan_is_never_called_clean_by_agents_that_miss_each_other(rig: RealSwitches) -> None:
+    """One that begins when the other has ended hears nobody: that silence is none."""
+    probed = Probed(rig)
+    one = made(rig, 1, FIRST, ("host1", "host5"))
+    settled(rig, ("host1", "host5"))
+    probed.agents["far"].late = 1.5
+    [item] = probed.prober.clean(one)[0].items
+    assert item.result == "not clean", "the second round is in time"
+    probed.agents["far"].late, probed.agents["far"].always = 1.5, True
+    [item] = probed.prober.clean(one)[0].items
+    assert item.subject.startswith("1 former members") and any("later than others" in u for u in item.unread)
+
+
+@contextmanager
+def down(agent: Beside) -> Generator[None]:
+    agent.silent = True
+    try:
+        yield
+    finally:
+        agent.silent = False
+
+
+@pytest.mark.parametrize("policy", ["warn", "refuse"])
+def test_what_was_not_tried_is_neither_fine_nor_wrong(rig: RealSwitches, policy: str) -> None:
+    """An agent that doesn't answer: a note, or unknown; what its neighbours hear counts nevertheless."""
+    probed = Probed(rig, policy)
+    one = made(rig, 1, FIRST, MEMBERS)
+    settled(rig, ("host1", "host5"))
+    with down(probed.agents["far"]):
+        found = probed.prober.check(one, {})
+        said = found.notes if policy == "warn" else found.problems
+        assert [p.unknown for p in said] == [True] and len(found.problems) + len(found.notes) == 1
+        assert "frames of host5/mlx5_0 on ib0 were not tested: agent far: no answer" in render(said)
+        assert found.looked_at[f"adapters of {FABRIC} that hear each other"] == 2
+        assert rig.driver.delete(scope(1), [vlan(FIRST, sorted(one.ports))], {})["partition"].error is None
+        clean, untried = probed.prober.clean(one)
+        results = [(i.result, i.nodes) for i in clean.items]
+        assert results == [("clean", ()), *([("unknown", ("host5",))] if policy == "refuse" else [])]
+        assert any("host5" in u for u in clean.items[0].unread) and untried == ()
+        with down(probed.agents["near"]):
+            clean, untried = probed.prober.clean(one)
+            assert [i.result for i in clean.items] == (["unknown"] if policy == "refuse" else [])
+            assert len(untried) == (4 if policy == "warn" else 1)
+            assert untried[0 if policy == "refuse" else -1].endswith("no former member could be tested")
+
+
+def test_an_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:
+    """As on a hypervisor that has passed it to a guest: weft finds none at its PCI address."""
+    probed = Probed(rig, "refuse")
+    agent = probed.agents["near"].agent
+    del agent._config.adapters["host2/mlx5_0"]  # pyright: ignore[reportPrivateUsage]
+    one = made(rig, 1, FIRST, MEMBERS)
+    settled(rig, ("host1", "host5"))
+    found = probed.prober.check(one, {})
+    assert [p.unknown for p in found.problems] == [True]
+    assert "PCI device 0000:c1:00.0 has no network interface on this host" in render(found.problems)
+
+
+@pytest.mark.parametrize("policy", ["warn", "refuse"])
+def test_what_a_guest_has_by_now_was_tried_before(rig: RealSwitches, policy: str) -> None:
+    """While the adapters are their hosts' all is known of them; when guests have them, nothing is missed."""
+    probed = Probed(rig, policy)
+    one = made(rig, 1, FIRST, MEMBERS)
+    settled(rig, ("host1", "host5"))
+    begun = probed.prober.begin(one)
+    assert (begun.check.problems, begun.check.notes) == ((), ()), render(begun.check.problems)
+    assert begun.ports == {*one.ports}
+    for agent in probed.agents.values():
+        agent.asked.clear()
+        for host in MEMBERS:
+            agent.agent._config.adapters.pop(f"{host}/mlx5_0", None)  # pyright: ignore[reportPrivateUsage]
+    found = probed.prober.check(one, {}, begun.ports)
+    assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
+    assert found.looked_at[f"adapters of {FABRIC} that did before their servers had them"] == 3
+    assert len(probed.agents["near"].asked) == 1, "nobody waits for what is known"
+    found = probed.prober.check(one, {}, begun.ports - {rig.port("host1")})
+    told = found.notes if policy == "warn" else found.problems
+    assert [p.subject for p in told] == ["host1/mlx5_0"]
