@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
@@ -224,3 +225,79 @@ def test_a_pod_that_comes_while_it_is_planned_is_seen(house: SiteHouse) -> None:
     with pytest.raises(ConflictError, match=r"network public by early; release them first"):
         house.ask()
     assert house.mine()["network/public"].fields["segment"] is None
+
+
+@pytest.mark.parametrize("vlan", [14, None], ids=["another VLAN", "taken out"])
+def test_apply_takes_nothing_away_under_others(house: SiteHouse, vlan: int | None) -> None:
+    """The cloud would keep the network that a port is on, and weft take all else of it: its router, its hardware's
+    names. A subnet without others' addresses may go."""
+    house.applied()
+    network, before = house.mine()["network/storage"], house.mine()
+    port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network=network.id, address="10.212.0.101")
+    if vlan is None:
+        here = {name: n for name, n in house.site.networks.items() if name != "storage"}
+        rows = tuple(i for i in house.site.interfaces if i.network != "storage")
+        house.activate(checked(house.site.model_copy(update={"networks": here, "interfaces": rows})))
+    else:
+        house.change(storage={"vlan": vlan})
+    (conflict,) = house.plan().conflicts
+    said = f"network storage would be removed, and others have ports there: port theirs ({port.id}) of project team-a"
+    assert conflict.key == "network/storage" and conflict.what == f"{said}; remove them first"
+    with pytest.raises(ConflictError, match="port theirs"):
+        house.ask()
+    house.visits(2)
+    assert house.mine() == before
+    house.cloud.lose(port)
+    house.applied()
+    assert network not in house.cloud.things()
+
+
+def test_a_subnet_that_others_have_addresses_of_stays(house: SiteHouse) -> None:
+    house.applied()
+    subnets = house.site.networks["gateways"].model_dump(mode="json")["subnets"]
+    network = house.mine()["network/gateways"].id
+    port = house.cloud.add(Kind.PORT, "bmc9", "service", None, network=network, address="10.201.0.250")
+    rows = tuple(i for i in house.site.interfaces if i.name != "bmc")
+    house.activate(house.site.model_copy(update={"interfaces": rows}))
+    house.change(gateways={"subnets": {"gw": subnets["gw"]}})
+    (conflict,) = house.plan().conflicts
+    assert conflict.key == "subnet/gateways/bmc" and "port bmc9" in conflict.what
+    port.fields["address"] = "10.202.0.250"
+    assert house.plan().conflicts == ()
+
+
+@pytest.mark.parametrize("owner", ["network:router_gateway", "network:floatingip"])
+def test_what_others_have_outside_holds_the_external_network(house: SiteHouse, owner: str) -> None:
+    """Such ports have no project in Neutron. The gateway of the site's own router goes with it."""
+    on_external(house)
+    house.applied()
+    here = {"network": house.mine()["network/public"].id, "device_owner": owner}
+    router = house.mine()["router/storage"].id
+    own = house.cloud.add(Kind.PORT, "", "", None, **here, device=router, address="203.0.113.9")
+    port = house.cloud.add(Kind.PORT, "", "", None, **here, device="r-7", address="203.0.113.7")
+    said = "of the site: (the gateway of router|floating IP) r-7 on public; remove them first"
+    with pytest.raises(ConflictError, match=said):
+        house.service.destroy_site(house.operator)
+    assert house.site_owner().wanted == "present"
+    house.cloud.lose(port)
+    house.service.destroy_site(house.operator)
+    house.cloud.lose(own)  # with its router
+    house.visit(house.site_owner(), PodState.RELEASED)
+
+
+def test_a_port_in_a_shared_group_holds_it_on_whatever_network_it_is(house: SiteHouse) -> None:
+    """Who sees the storage network has its group, too, for ports of its own."""
+    house.applied()
+    group = house.mine()["security_group/lab/storage"]
+    port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network="n-7", security_groups=(group.id,))
+    said = f"port theirs ({port.id}) of project team-a in security group lab-storage"
+    with pytest.raises(ConflictError, match=re.escape(f"{said}; remove them first")):
+        house.service.destroy_site(house.operator)
+    here = {name: n for name, n in house.site.networks.items() if name != "storage"}
+    rows = tuple(i for i in house.site.interfaces if i.network != "storage")
+    house.activate(checked(house.site.model_copy(update={"networks": here, "interfaces": rows})))
+    (conflict,) = house.plan().conflicts
+    assert conflict.key == "security_group/lab/storage" and said in conflict.what
+    house.cloud.lose(port)
+    house.applied()
+    house.destroyed()

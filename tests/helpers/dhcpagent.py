@@ -7,17 +7,13 @@ asks in its namespace. Agent, namespaces, dnsmasq and their files are gone when 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from weftlab.environment import environment_path
+from tests.helpers.neutronagent import SPACES, agent_at, neutron_agent
 from weftlab.lab import Lab
 
 HOST = "names"
@@ -60,7 +56,7 @@ class Names:
 
     def serve(self, network: str) -> bool:
         """Schedule a network that was there before the agent; whether the agent is alive to serve it."""
-        agent = next((a for a in self._cloud.network.agents(host=HOST) if a.is_alive), None)
+        agent = agent_at(self._cloud, HOST)
         if agent is not None:
             self._cloud.network.add_dhcp_agent_to_network(agent, network)
         return agent is not None
@@ -85,72 +81,22 @@ class Names:
 @contextlib.contextmanager
 def dhcp_agent(lab: Lab, cloud: Any) -> Generator[Names]:
     """Args: cloud: connection of an administrator."""
-    before = set(_spaces())
-    with tempfile.TemporaryDirectory(prefix="weft-dhcp-") as made:
-        folder = Path(made)
-        folder.chmod(0o755)  # dnsmasq reads its files again as nobody
-        process = _begun(lab, folder)
-        try:
-            yield Names(cloud)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            # Namespaces are the machine's: another lab may have begun some meanwhile.
-            mine = {_space(network.id) for network in cloud.network.networks()}
-            _remove(mine & set(_spaces()) - before)
-            _forget(cloud)
-
-
-def _begun(lab: Lab, folder: Path) -> subprocess.Popen[bytes]:
-    env = environment_path(lab.layout.cache)
-    (folder / "weft_plug.py").write_text(PLUG)
-    options = {
-        "DEFAULT": {
-            "interface_driver": "weft_plug.Plug",
-            "host": HOST,
-            "state_path": folder,
-            "dns_domain": "lab.example",
-            "enable_isolated_metadata": False,
-            "use_stderr": False,
-        },
-        "AGENT": {"root_helper": "env", "report_interval": 5},
-        "oslo_concurrency": {"lock_path": folder / "locks"},
+    options: dict[str, dict[str, object]] = {
+        "DEFAULT": {"dns_domain": "lab.example", "enable_isolated_metadata": False}
     }
-    lines = [f"[{s}]\n" + "\n".join(f"{k} = {v}" for k, v in rows.items()) for s, rows in options.items()]
-    (folder / "agent.ini").write_text("\n".join(lines) + "\n")
-    argv = [str(env / "bin" / "neutron-dhcp-agent")]
-    argv += ["--config-file", str(lab.layout.etc / "neutron" / "neutron.conf")]
-    argv += ["--config-file", str(folder / "agent.ini"), "--log-file", str(lab.layout.log("neutron-dhcp"))]
-    paths = {"PATH": f"{env / 'bin'}:{os.environ['PATH']}:/usr/sbin:/sbin", "PYTHONPATH": str(folder)}
-    with (folder / "out").open("wb") as out:
-        return subprocess.Popen(
-            argv, env={**os.environ, **paths}, cwd=folder, stdout=out, stderr=out, start_new_session=True
-        )
+
+    def mine() -> list[str]:
+        return [_space(network.id).name for network in cloud.network.networks()]
+
+    try:
+        with neutron_agent(lab, "neutron-dhcp-agent", HOST, PLUG, options, mine):
+            yield Names(cloud)
+    finally:
+        _forget(cloud)
 
 
 def _space(network: str) -> Path:
-    return Path("/run/netns") / f"qdhcp-{network}"
-
-
-def _spaces() -> list[Path]:
-    return sorted(Path("/run/netns").glob("qdhcp-*"))
-
-
-def _remove(spaces: set[Path]) -> None:
-    for space in spaces:
-        pids = subprocess.run(
-            ["ip", "netns", "pids", space.name], capture_output=True, text=True, check=False
-        )
-        for pid in pids.stdout.split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-        for _ in range(20):
-            if subprocess.run(["ip", "netns", "delete", space.name], check=False).returncode == 0:
-                break
-            time.sleep(0.1)
+    return SPACES / f"qdhcp-{network}"
 
 
 def _forget(cloud: Any) -> None:

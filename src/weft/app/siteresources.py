@@ -9,7 +9,7 @@ from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.database import Tx
-from weft.engine.othersports import listed, own_ports, ports_on
+from weft.engine.othersports import in_groups, listed, own_ports, ports_on
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import release_owner
 from weft.engine.records import ResourceRecord
@@ -82,8 +82,8 @@ class SiteResourceVerbs(Desk):
     def destroy_site(self, request: Request) -> SiteResources:
         """Remove everything that was applied; a receipt follows.
 
-        Raises `ConflictError` while live pods, or anybody else, have ports on networks of it: they would hold up its
-        end, with the rest gone. Raises `UnknownError` if ports can't be read.
+        Raises `ConflictError` while live pods, or anybody else, have ports on networks or in groups of it: they would
+        hold up its end, with the rest gone. Raises `UnknownError` if ports can't be read.
         """
         with self._logged(request, "site destroy", "everything that was applied"):
             self._policy.check("site:destroy", request.caller)
@@ -151,20 +151,21 @@ class SiteResourceVerbs(Desk):
 
     def _check_alone(self, records: Sequence[ResourceRecord]) -> None:
         there = {r.outside_id: r for r in records if r.outside_id}
-        networks = {id_: r for id_, r in there.items() if r.kind is Kind.NETWORK}
         world, found = self._keeper.world(), list[str]()
-        for where in sorted({r.resource.where for r in networks.values()} & world.clouds.keys()):
-            named = {id_: r.resource.name for id_, r in networks.items() if r.resource.where == where}
+
+        def named(kind: Kind, where: str) -> dict[str, str]:
+            here = {id_: r for id_, r in there.items() if (r.kind, r.resource.where) == (kind, where)}
+            return {id_: r.resource.name for id_, r in here.items()}
+
+        for where in sorted({r.resource.where for r in there.values()} & world.clouds.keys()):
             known = own_ports(r for r in records if r.resource.where == where)
-            found += [
-                said
-                for ports in ports_on(world, named, where, there.keys(), known).values()
-                for said in ports
-            ]
+            if networks := named(Kind.NETWORK, where):
+                ports = ports_on(world, networks, where, there.keys(), known)
+                found += [said for of_one in ports.values() for said in of_one]
+            found += in_groups(world, named(Kind.SECURITY_GROUP, where), where)
         if found:
-            raise ConflictError(
-                f"others have ports on networks of the site: {listed(found)}; remove them first"
-            )
+            said = f"others have ports on networks, or in groups, of the site: {listed(found)}"
+            raise ConflictError(f"{said}; remove them first")
 
     def _resources(self, owner: OwnerRecord, desired: DesiredSite) -> SiteResources:
         records = self._store.resources(owner.id)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_address, ip_network
 
 from weft.engine.owners import Claim
 from weft.engine.records import ResourceRecord, RowState
@@ -10,6 +11,7 @@ from weft.engine.takeback import Stray
 from weft.engine.world import World
 from weft.model.errors import UnknownError
 from weft.model.resources import Kind
+from weft.model.specs import NetworkSpec, SubnetSpec
 from weft.ports.existing import NamedPort
 
 SHOWN = 5
@@ -39,24 +41,94 @@ def seen_on(
     return found
 
 
-def ports_on(
-    world: World, networks: Mapping[str, str], where: str, own: Collection[str], known: Collection[str]
-) -> dict[str, list[str]]:
-    """Id of a network -> ports of others that hold it, for people; networks without any are left out.
+def others_on(
+    world: World, where: str, networks: Collection[str], own: Collection[str], known: Collection[str]
+) -> list[NamedPort]:
+    """Ports of others that hold these networks, by the networks' ids.
 
     Args:
-        networks: id -> name, in cloud `where`.
-        own: ids of ports that are the site's.
+        own: ids of ports and routers that are the site's.
         known: as in `seen_on`.
 
     Raises `UnknownError`.
     """
+    found = seen_on(world, where, networks, known)
+    return [port for port in found if port.holds and port.id not in own and port.device not in own]
+
+
+def ports_on(
+    world: World, networks: Mapping[str, str], where: str, own: Collection[str], known: Collection[str]
+) -> dict[str, list[str]]:
+    """`others_on` for people: id of a network -> its ports; networks without any are left out.
+
+    Args:
+        networks: id -> name, in cloud `where`.
+    """
     found: dict[str, list[str]] = {}
-    for port in seen_on(world, where, list(networks), known):
-        if port.id not in own and port.holds:
-            said = f"{port} of project {port.project_id} on {networks[port.network]}"
-            found.setdefault(port.network, []).append(said)
+    for port in others_on(world, where, list(networks), own, known):
+        found.setdefault(port.network, []).append(f"{port} on {networks[port.network]}")
     return found
+
+
+def in_groups(world: World, groups: Mapping[str, str], where: str) -> list[str]:
+    """Ports of others, for people, that keep security groups from being deleted: the hardware's own are in none.
+
+    Args:
+        groups: id -> name, in cloud `where`. Who shares one may have ports in it on networks of its own.
+
+    Raises `UnknownError`.
+    """
+    found = world.clouds[where].ports_in(groups) if groups else ()
+    return [
+        f"{port} in security group {groups[group]}"
+        for port in found
+        for group in sorted(port.groups & groups.keys())
+    ]
+
+
+def keeping(
+    world: World,
+    going: Collection[str],
+    records: Mapping[str, ResourceRecord],
+    there: Mapping[str, str],
+) -> Iterator[tuple[str, list[NamedPort]]]:
+    """Ports of others that keep networks and subnets from being deleted; of a network that goes with its subnets, it
+    alone is named.
+
+    Args:
+        going: keys of networks and subnets.
+        records: of the whole site.
+        there: key -> id, of what the clouds have now.
+
+    Raises `UnknownError`.
+    """
+    on = {key: network_key(records[key]) for key in sorted(going)}
+    named = {key: net for key, net in on.items() if net in there and (key == net or net not in going)}
+    for where in sorted({records[key].resource.where for key in named} & world.clouds.keys()):
+        here = [r for r in records.values() if r.resource.where == where and r.key in there]
+        nets = {named[r.key] for r in here if r.key in named}
+        known = {there[r.key] for r in here if r.kind is Kind.PORT and nets.intersection(r.resource.needs)}
+        ids = {there[key] for key in nets}
+        ports = others_on(world, where, ids, {there[r.key] for r in here}, known)
+        for record in (r for r in here if r.key in named):
+            on_it = [p for p in ports if p.network == there[named[record.key]] and _is_in(p, record)]
+            if on_it:
+                yield record.key, on_it
+
+
+def network_key(record: ResourceRecord) -> str:
+    """Of a network its own, of a subnet that of its network; of all else none."""
+    spec = record.resource.spec
+    if isinstance(spec, SubnetSpec):
+        return spec.network
+    return record.key if isinstance(spec, NetworkSpec) else ""
+
+
+def _is_in(port: NamedPort, record: ResourceRecord) -> bool:
+    spec = record.resource.spec
+    if not isinstance(spec, SubnetSpec):
+        return True
+    return any(ip_address(a) in ip_network(spec.cidr) for a in port.addresses)
 
 
 def listed(ports: Sequence[str]) -> str:

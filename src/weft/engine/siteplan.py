@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from weft.engine.othersports import in_groups, keeping, listed, network_key
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import ResourceRecord
 from weft.engine.siteowner import NO_PROJECT, known_rows, live_of, pods_on, pods_with, site_owner
@@ -74,7 +75,8 @@ class SitePlanner:
         seen |= self._find(scope, taken, {**ids, **adopted})
         steps = site_steps(known_rows(records.values()), graph, seen, adopted)
         used = (*self._used(steps, records), *self._flavors_used(steps))
-        found = (*conflicts(graph, existing, adopted, seen, known, lost), *used)
+        kept = self._kept_by_others(steps, records, seen, {c.key for c in used})
+        found = (*conflicts(graph, existing, adopted, seen, known, lost), *used, *kept)
         plan = SitePlan(
             site=record.site.name,
             generation=record.generation,
@@ -126,6 +128,34 @@ class SitePlanner:
         for name, pods in used.items():
             what = f"network {name} would be removed, and pods use it: {_some(pods)}; release them first"
             yield SiteConflict(key=going[name][0], id="", what=what)
+
+    def _kept_by_others(
+        self,
+        steps: Sequence[SiteStep],
+        records: Mapping[str, ResourceRecord],
+        seen: Mapping[str, Observed],
+        told: Collection[str],
+    ) -> Iterator[SiteConflict]:
+        """Networks and subnets that others have ports on don't go: the cloud would refuse it, with the rest gone.
+
+        Args:
+            told: keys of which it is said already that pods use it.
+        """
+        there = {key: str(one.id) for key, one in seen.items() if one.there and key in records}
+        pods = {network_key(records[key]) for key in told if key in records}
+        going = {s.key for s in steps if s.action in _GOING and s.key in there}
+        going = {key for key in going if network_key(records[key]) not in {"", *pods}}
+        for key, ports in keeping(self._world, going, records, there):
+            record = records[key]
+            said = f"{record.kind} {record.resource.name} would be removed, and others have ports there"
+            what = f"{said}: {listed([str(p) for p in ports])}; remove them first"
+            yield SiteConflict(key=key, id=there[key], what=what)
+        for step in (s for s in steps if s.kind == str(Kind.SECURITY_GROUP) and s.action in _GOING):
+            if step.key in there and (
+                ports := in_groups(self._world, {there[step.key]: step.name}, step.where)
+            ):
+                what = f"it would be removed, and others have ports in it: {listed(ports)}; remove them first"
+                yield SiteConflict(key=step.key, id=there[step.key], what=what)
 
     def _flavors_used(self, steps: Sequence[SiteStep]) -> Iterator[SiteConflict]:
         """Nova can't change how large a flavor is: another one would have its name, and pods go on with theirs."""

@@ -12,6 +12,8 @@ from weft.model.specs import SegmentSpec
 
 THE_CLOUDS = "network:"
 """`device_owner` of ports of the cloud's own agents (DHCP, routers)."""
+_OUTWARD = {"network:router_gateway": "the gateway of router", "network:floatingip": "floating IP"}
+"""`device_owner` of a port on an external network -> what it belongs to."""
 
 
 def host_name(dns_name: str) -> str:
@@ -50,6 +52,8 @@ class NamedPort:
         project_id: empty: it is the cloud's, as of a floating IP.
         own: it is in the project of weft's service user.
         addresses: that it has there.
+        device: id of what it belongs to, such as a router.
+        groups: ids of its security groups.
     """
 
     id: str
@@ -60,16 +64,22 @@ class NamedPort:
     device_owner: str = ""
     name: str = ""
     addresses: frozenset[str] = frozenset()
+    device: str = ""
+    groups: frozenset[str] = frozenset()
 
     @property
     def holds(self) -> bool:
         """Whether its network can't be deleted before it: Neutron deletes its agents' ports with the network, and the
-        site's own routers go first. Ports of others' floating IPs and gateways have no project, and aren't counted.
-        """
+        site's own routers go first. Those of gateways and floating IPs have no project."""
+        if self.device_owner in _OUTWARD:
+            return True
         return bool(self.project_id) and not (self.own and self.device_owner.startswith(THE_CLOUDS))
 
     def __str__(self) -> str:
-        return f"port {self.name} ({self.id})" if self.name else f"port {self.id}"
+        if what := _OUTWARD.get(self.device_owner):
+            return f"{what} {self.device}"
+        named = f"port {self.name} ({self.id})" if self.name else f"port {self.id}"
+        return f"{named} of project {self.project_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,10 @@ class ExistingThings(Protocol):
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
         """Ports of all projects on networks of weft's service user, by the networks' ids. Raises `UnknownError`."""
+        ...
+
+    def ports_in(self, groups: Collection[str]) -> Sequence[NamedPort]:
+        """Ports of all projects in security groups of weft's service user, by their ids. Raises `UnknownError`."""
         ...
 
 

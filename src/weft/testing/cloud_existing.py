@@ -24,6 +24,23 @@ def known_by_name(scope: Scope, resource: Resource) -> bool:
     return scope.owner.kind == "site" and resource.kind in (Kind.NETWORK, Kind.SECURITY_GROUP)
 
 
+def _named(port: Thing) -> NamedPort:
+    groups = port.fields.get("security_groups") or ()
+    assert isinstance(groups, tuple)
+    return NamedPort(
+        port.id,
+        str(port.fields.get("network")),
+        port.project_id,
+        str(port.fields.get("dns_name") or ""),
+        port.project_id == SERVICE_PROJECT,
+        str(port.fields.get("device_owner") or ""),
+        port.name,
+        frozenset({str(port.fields["address"])} if port.fields.get("address") else ()),
+        str(port.fields.get("device") or ""),
+        frozenset(map(str, groups)),
+    )
+
+
 class FakeExisting(FakeNetworks):
     """`ExistingThings`."""
 
@@ -43,20 +60,12 @@ class FakeExisting(FakeNetworks):
         self._call("alike", None)
         if self._planted(Fault.EMPTY):
             return []
-        return [
-            NamedPort(
-                p.id,
-                str(p.fields["network"]),
-                p.project_id,
-                str(p.fields.get("dns_name") or ""),
-                p.project_id == SERVICE_PROJECT,
-                str(p.fields.get("device_owner") or ""),
-                p.name,
-                frozenset({str(p.fields["address"])} if p.fields.get("address") else ()),
-            )
-            for p in self.things(Kind.PORT)
-            if p.fields.get("network") in networks
-        ]
+        return [_named(p) for p in self.things(Kind.PORT) if p.fields.get("network") in networks]
+
+    def ports_in(self, groups: Collection[str]) -> Sequence[NamedPort]:
+        self._call("alike", None)
+        ports = map(_named, self.things(Kind.PORT))
+        return [port for port in ports if port.groups.intersection(groups)]
 
     def _like(self, resource: Resource, ids: Mapping[str, str]) -> Iterator[Existing]:
         for thing in self.things(resource.kind):

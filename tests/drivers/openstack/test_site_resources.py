@@ -20,6 +20,7 @@ from weft.model.specs import (
     Ingress,
     NetworkSpec,
     PortSpec,
+    RouterSpec,
     SecurityGroupSpec,
     Spec,
     SubnetSpec,
@@ -343,7 +344,7 @@ def test_what_keeps_an_address_is_known_by_it(
         assert (found.id, found.same) == ("p1", same)
         assert found.like.startswith("the address 10.1.0.1")
     (port,) = facts.ports_on(["net-1"])
-    assert port.addresses == {"10.1.0.1"}
+    assert port.addresses == {"10.1.0.1"} and port.device == "r1"
 
 
 @pytest.mark.parametrize("wrong", [{"fixed_ips": None}, {"device_owner": ...}, {"fixed_ips": [{}]}, None])
@@ -363,6 +364,30 @@ def test_a_port_in_another_shape_is_unknown(
     tiny.lies = [("GET .*/ports", Reply(200, {"ports": [{**row, "mac_address": None}]}))]
     with pytest.raises(UnknownError, match="malformed"):
         facts.alike(PORTS, {"network/gw": "net-1"})
+
+
+def test_a_router_that_does_not_translate_is_a_difference_of_a_sites_alone(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """As Neutron makes it where `enable_snat_by_default` is off. weft's user must be allowed to say otherwise."""
+    tiny, driver, _ = cloud
+    wanted = made("router/gw", RouterSpec(external_network="public", subnets=()))
+    outside = {"network_id": "ext", "enable_snat": False}
+    row = raw(wanted, 1, status="ACTIVE", external_gateway_info=outside)
+    tiny.things |= {"routers": [row], "networks": [{"id": "ext", "name": "public"}], "ports": []}
+    ids = {wanted.key: "id-1"}
+    [difference] = driver.find(SCOPE, [wanted], ids)[wanted.key].differences
+    assert (difference.field, difference.wanted, difference.observed) == ("nat", "yes", "no")
+    tiny.lies = [("PUT .*/routers/id-1", Reply(200, {"router": row}))]
+    assert driver.update(SCOPE, [wanted], ids)[wanted.key].error is None
+    assert SENT[-1][2] == {"router": {"external_gateway_info": {"network_id": "ext", "enable_snat": True}}}
+    pods = wanted.model_copy(update={"owner": "tenant"})
+    pod = Scope("lab", Owner("pod", OWNER.id), "train", PROJECT)
+    row["description"] = pod.mark(pods.key).text()
+    assert driver.find(pod, [pods], ids)[pods.key].differences == ()
+    outside["enable_snat"] = True
+    row["description"] = SCOPE.mark(wanted.key).text()
+    assert driver.find(SCOPE, [wanted], ids)[wanted.key].differences == ()
 
 
 def test_a_listing_that_is_none_is_no_answer(

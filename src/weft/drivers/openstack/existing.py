@@ -22,6 +22,8 @@ from weft.ports.existing import Existing, NamedPort, host_name
 
 Found = dict[str, list[Existing]]
 ALWAYS = ("id", "name", "description", "project_id")
+_WHOSE = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
+PORT = (*_WHOSE, "dns_name", "fixed_ips", "security_groups")
 
 
 class OpenStackExisting:
@@ -46,10 +48,15 @@ class OpenStackExisting:
         return {key: found for key, found in look.found.items() if found}
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
-        fields = ("id", "name", "network_id", "project_id", "dns_name", "device_owner", "fixed_ips")
-        with _shaped("list ports on the site's networks"):
+        return self._named_ports("network_id", networks, "list ports on the site's networks")
+
+    def ports_in(self, groups: Collection[str]) -> Sequence[NamedPort]:
+        return self._named_ports("security_groups", groups, "list ports in the site's security groups")
+
+    def _named_ports(self, by: str, ids: Collection[str], asked: str) -> Sequence[NamedPort]:
+        with _shaped(asked):
             own = self._existing_of.own()
-            project, rows = own.network.signed_in_project(), _on(own, "ports", networks, fields)
+            project, rows = own.network.signed_in_project(), _on(own, "ports", ids, PORT, by, asked)
             return [
                 NamedPort(
                     row["id"],
@@ -60,6 +67,8 @@ class OpenStackExisting:
                     row["device_owner"],
                     row["name"],
                     frozenset(f["ip_address"] for f in row["fixed_ips"]),
+                    str(row.get("device_id") or ""),
+                    frozenset(row.get("security_groups") or ()),
                 )
                 for row in rows
             ]
@@ -204,12 +213,19 @@ class _Look:
         self.found.setdefault(resource.key, []).append(one)
 
 
-def _on(own: Project, collection: str, networks: Collection[str], fields: Sequence[str]) -> list[Json]:
-    """Rows on these networks."""
-    ids = sorted(networks)
+def _on(
+    own: Project,
+    collection: str,
+    things: Collection[str],
+    fields: Sequence[str],
+    by: str = "network_id",
+    asked: str = "",
+) -> list[Json]:
+    """Rows on these networks, or of these things by another field."""
+    ids = sorted(things)
     found: list[Json] = []
     for start in range(0, len(ids), IDS_IN_A_URL):
-        params = {"network_id": ids[start : start + IDS_IN_A_URL], "fields": fields}
-        asked = f"list {collection} on the site's networks"
+        params = {by: ids[start : start + IDS_IN_A_URL], "fields": fields}
+        asked = asked or f"list {collection} on the site's networks"
         found += own.network.listing(asked, f"/{collection}", collection, params)
     return found

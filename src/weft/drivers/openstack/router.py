@@ -27,7 +27,7 @@ class Routers(NeutronKind):
     """Legacy, distributed and highly available routers."""
 
     kind = Kind.ROUTER
-    updatable = frozenset({"mark", "external_network", "subnets"})
+    updatable = frozenset({"mark", "external_network", "subnets", "nat"})
     collection, item = "routers", "router"
     bulk = False
     fields = ("status", "external_gateway_info")
@@ -42,7 +42,11 @@ class Routers(NeutronKind):
             self._interface(call.project, "add", raw["id"], resource.name, call.id_of(subnet))
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
-        return self.body(call, resource) if "external_network" in fields else {}
+        body = self.body(call, resource) if fields & {"external_network", "nat"} else {}
+        if "nat" in fields:
+            # By default only administrators may say it, of either value.
+            body["external_gateway_info"]["enable_snat"] = True
+        return body
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         super().repair(call, resource, row, fields)
@@ -69,12 +73,17 @@ class Routers(NeutronKind):
         return {
             "external_network": self._own_external(call, resource) or _spec(resource).external_network,
             "subnets": frozenset(call.ids.get(key, key) for key in spec.subnets),
+            # Of a pod's it is the cloud's default, or its tenant's.
+            **({"nat": True} if call.scope.owner.kind == "site" else {}),
         }
 
     def seen(self, call: Call, row: Row) -> Fields:
+        outside: Json = row.raw.get("external_gateway_info") or {}
         return {
             "external_network": row.raw[EXTERNAL],
             "subnets": row.raw[INTERFACES],
+            # A cloud without the extension has no routers without translation.
+            **({"nat": bool(outside.get("enable_snat", True))} if outside else {}),
         }
 
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
