@@ -1,0 +1,169 @@
+"""Storage of a running pod: what comes, goes, stays, and can't change."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from tests.engine.house import House
+from tests.engine.storagehouse import (
+    OFFER,
+    SHARE,
+    VOLUME,
+    again,
+    apply,
+    changed,
+    order,
+    ready,
+    receipt,
+    site,
+    storage_house,
+)
+from weft.engine.database import Database
+from weft.model.errors import ConflictError, InputError, InputErrors, RefusedError
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = storage_house(database, database_url)
+    yield house
+    house.close()
+
+
+def test_storage_is_added_to_a_running_pod_and_taken_away(house: House) -> None:
+    """Servers go on as they are; what was kept is in the receipt though it left long before."""
+    pod = ready(house, SHARE)
+    servers = {s.id for s in house.cloud.servers}
+    more = {"share": "more", "size": "10GiB", "mount": "/more", "keep": True}
+    pod = changed(house, order(SHARE, more, VOLUME))
+    assert len(house.cloud.things(Kind.SHARE)) == 2 and len(house.cloud.things(Kind.VOLUME_ATTACHMENT)) == 2
+    kept = house.cloud.thing("share/more").id
+    pod = changed(house, order(VOLUME))
+    assert pod.state is PodState.READY and {s.id for s in house.cloud.servers} == servers
+    assert [t.id for t in house.cloud.things(Kind.SHARE)] == [kept]
+    assert not house.cloud.things(Kind.SHARE_ACCESS)
+    signed = receipt(house, pod)
+    assert signed.clean
+    assert [i.subject for i in signed.items if i.result == "kept"] == [f"train-more {kept}"]
+
+
+def test_a_name_that_is_ordered_again_gets_a_new_share(house: House) -> None:
+    """What was kept under that name is the project's now; both are in the receipts."""
+    keep = {**SHARE, "keep": True}
+    ready(house, keep, VOLUME)
+    first = house.cloud.thing("share/data").id
+    changed(house, order(VOLUME))
+    pod = changed(house, order(keep, VOLUME))
+    second = house.cloud.thing("share/data").id
+    assert first != second
+    signed = receipt(house, pod)
+    kept = [i.subject for i in signed.items if i.result == "kept"]
+    assert sorted(kept) == sorted([f"train-data {first}", f"train-data {second}"])
+
+
+@pytest.mark.parametrize("entry", [SHARE, VOLUME])
+@pytest.mark.parametrize("fault", [Fault.ERROR_500, Fault.LOST_ANSWER])
+def test_what_was_kept_is_never_taken_back(house: House, entry: dict[str, Any], fault: Fault) -> None:
+    """Ordered again under the same name, and the first attempt to make the new one gets no answer of use."""
+    kind, other = (Kind.SHARE, VOLUME) if "share" in entry else (Kind.VOLUME, SHARE)
+    ready(house, {**entry, "keep": True}, other)
+    changed(house, order(other))
+    kept = {t.id: t.name for t in house.cloud.things(kind)}
+    house.cloud.plant(fault, kind=kind, verb="create")
+    pod = changed(house, order(entry, other))
+    assert {t.id: t.name for t in house.cloud.things(kind) if t.mark is None} == kept
+    assert len(house.cloud.things(kind)) == 2 * len(kept)
+    signed = receipt(house, pod)
+    assert signed.clean and {t.id: t.name for t in house.cloud.things(kind)} == kept
+    assert {i.subject for i in signed.items if i.result == "kept"} == {f"{n} {i}" for i, n in kept.items()}
+
+
+def test_a_name_whose_data_is_on_its_way_out_is_refused(house: House) -> None:
+    """What is being kept is neither deleted in its middle nor taken back."""
+    ready(house, {**SHARE, "keep": True}, VOLUME)
+    share = house.cloud.thing("share/data")
+    away = house.cloud.plant(Fault.ERROR_500, verb="delete", kind=Kind.SHARE, times=None)
+    again(house, apply(house, order(VOLUME)), 4)
+    with pytest.raises(ConflictError, match="still being removed or kept"):
+        apply(house, order(SHARE, VOLUME))
+    away.lift()
+    pod = changed(house, order(VOLUME))
+    assert share.mark is None and share.gone_at is None
+    pod = changed(house, order(SHARE, VOLUME))
+    assert receipt(house, pod).clean and house.cloud.things(Kind.SHARE) == [share]
+
+
+def test_what_was_taken_from_the_order_by_mistake_is_taken_back(house: House) -> None:
+    """Nothing of it was touched yet."""
+    ready(house, SHARE, VOLUME)
+    share = house.cloud.thing("share/data").id
+    apply(house, order(VOLUME))
+    changed(house, order(SHARE, VOLUME))
+    assert [t.id for t in house.cloud.things(Kind.SHARE)] == [share]
+
+
+def test_a_grown_pods_new_node_gets_rule_and_volume(house: House) -> None:
+    ready(house, SHARE, VOLUME)
+    pod = changed(house, order(SHARE, VOLUME, count=3))
+    assert len(house.cloud.things(Kind.SHARE_ACCESS)) == 3 and len(house.cloud.things(Kind.VOLUME)) == 3
+    pod = changed(house, order(SHARE, VOLUME, count=2))
+    assert len(house.cloud.things(Kind.SHARE_ACCESS)) == 2 and len(house.cloud.things(Kind.VOLUME)) == 2
+    assert receipt(house, pod).clean
+
+
+@pytest.mark.parametrize(
+    ("entries", "field", "allowed"),
+    [
+        ([{**SHARE, "size": "2TiB"}, VOLUME], "storage.0.size", "stays as created"),
+        ([{**SHARE, "mount": "/other"}, VOLUME], "storage.0.mount", "cloud-init"),
+        ([{**SHARE, "type": "fast"}, VOLUME], "storage.0.type", "stays as created"),
+        ([SHARE, VOLUME, {"export": "home", "mount": "/home"}], "storage.2", "cloud-init"),
+    ],
+)
+def test_what_can_not_change_is_said_before_anything_is_touched(
+    house: House, entries: list[dict[str, Any]], field: str, allowed: str
+) -> None:
+    pod = ready(house, SHARE, VOLUME)
+    before = dict(house.cloud.calls)
+    with pytest.raises(InputErrors) as caught:
+        apply(house, order(*entries))
+    (error,) = caught.value.errors
+    assert error.field == field and allowed in str(error)
+    changed = {k for k, n in house.cloud.calls.items() if n != before.get(k)}
+    assert not {k for k in changed if k.split()[0] in ("create", "update", "delete")}
+    assert house.store.find_pod(str(pod.id), None).generation == 1
+
+
+def test_a_first_share_of_a_pod_without_a_storage_port_is_refused(house: House) -> None:
+    ready(house, VOLUME)
+    with pytest.raises(InputErrors, match="no port on the storage network"):
+        apply(house, order(VOLUME, SHARE))
+
+
+def test_an_export_that_the_site_no_longer_has(house: House) -> None:
+    """One sentence, for a change of something else too; the pod serves, and is released."""
+    home = {"export": "home", "mount": "/home"}
+    pod = ready(house, home)
+    house.store.activate_site(site(OFFER.model_copy(update={"exports": {}})), "test")
+    with pytest.raises((ConflictError, InputError), match="export"):
+        apply(house, order(home, count=3))
+    assert again(house, pod).state is PodState.READY
+    assert receipt(house, pod).clean
+
+
+def test_keep_can_be_decided_while_the_pod_runs(house: House) -> None:
+    ready(house, SHARE)
+    pod = changed(house, order({**SHARE, "keep": True}))
+    assert [i.result for i in receipt(house, pod).items if i.plane == "share"] == ["kept"]
+
+
+def test_quotas_count_when_storage_is_added(house: House) -> None:
+    ready(house, SHARE)
+    house.cloud.offers.quotas[("team-a", "volumes")] = 1
+    with pytest.raises(RefusedError, match=r"volumes: 0 used \+ 2 requested > 1"):
+        apply(house, order(SHARE, VOLUME))
