@@ -22,6 +22,7 @@ from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.enrollment import Enrollment, enrollment_differences, node_of, ports_of
 from weft.drivers.openstack.nodes import MARK
+from weft.drivers.openstack.raid import array_differences, target_of
 from weft.model.enrollment import Enrolled, Inspected, ListedMachine, MachineList
 from weft.model.errors import InputError, TemporaryError, WeftError
 from weft.model.site import Node, Site
@@ -63,6 +64,9 @@ def read_input(site_file: str | Path, list_file: str | Path) -> EnrollmentInput:
         address = urlsplit(listed.machines[name].bmc).hostname or ""
         if allowed := bmc_wrong(site, node, address):
             raise InputError(f"machines.{name}.bmc", listed.machines[name].bmc, allowed)
+        interface = listed.of(name).interfaces.get("raid", "agent")
+        if listed.of(name).raid and interface != "agent":
+            raise InputError(f"machines.{name}.interfaces.raid", interface, "agent, which makes its arrays")
         file = listed.of(name).account
         if file is None:
             raise InputError(f"machines.{name}.account", None, "a file with the account of its BMC")
@@ -125,6 +129,15 @@ def _hindrances(node: Node, found: Mapping[str, Any]) -> Iterator[str]:
         yield f"it is in maintenance: {why}"
 
 
+def _array_differences(target: Mapping[str, Any], found: Mapping[str, Any], state: str) -> tuple[str, ...]:
+    """Of a machine that Ironic has looked at."""
+    if not target or state in ("enroll", "verifying"):
+        return ()
+    if found.get("target_raid_config") != target:
+        return ("Ironic has another target RAID than the list",)
+    return array_differences(target, found)
+
+
 class Enroller:
     """One run.
 
@@ -177,11 +190,8 @@ class Enroller:
             found = ironic.node(machine)
         if found is None:
             return Inspected(machine=node.name, state="", differences=("Ironic doesn't have it",)), False
-        fresh = found["provision_state"] in ("enroll", "manageable")
-        if listed.traits and fresh and not found.get("traits") and not self._dry:
-            ironic.set_traits(machine, listed.traits)
-            self._tell(node.name, f"traits {', '.join(listed.traits)}")
-            found = ironic.node(machine) or found
+        target = target_of(listed.raid)
+        found = self._set(node, listed, target, found)
         ports = self._ports(node, listed)
         state, held = str(found["provision_state"]), _is_held(found)
         inspected = ironic.inspected(machine)
@@ -195,7 +205,9 @@ class Enroller:
         if state not in ("enroll", "verifying"):  # before that Ironic hasn't read them
             differences += ironic.firmware_differences(machine)
         differences += _hindrances(node, found)
-        verb = self._next(machine, state, inspected is not None, not differences)
+        arrays = _array_differences(target, found, state)
+        verb = self._next(machine, state, inspected is not None, not differences, bool(arrays))
+        differences += arrays
         if verb == "inspect" and (node.maintenance is not None or held or _instance(found)):
             verb = None  # somebody keeps it as it is
         waits = bool(found.get("reservation")) or (verb == "provide" and not found.get("power_state"))
@@ -211,6 +223,23 @@ class Enroller:
         going = verb is not None or waits or state in _GOING
         return Inspected(machine=node.name, state=state, made=made, differences=tuple(differences)), going
 
+    def _set(
+        self, node: Node, listed: ListedMachine, target: dict[str, Any], found: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Say what takes requests of its own, of a machine of which it was never said; the node after that."""
+        machine, fresh = str(node.machine), found["provision_state"] in ("enroll", "manageable")
+        if not fresh or self._dry:
+            return found
+        if listed.traits and not found.get("traits"):
+            self._ironic.set_traits(machine, listed.traits)
+            self._tell(node.name, f"traits {', '.join(listed.traits)}")
+            found = self._ironic.node(machine) or found
+        if target and not found.get("target_raid_config"):
+            self._ironic.set_target_raid(machine, target)
+            self._tell(node.name, "target RAID")
+            found = self._ironic.node(machine) or found
+        return found
+
     def _ports(
         self, node: Node, listed: ListedMachine
     ) -> tuple[Mapping[str, dict[str, Any]], Mapping[str, dict[str, Any]]]:
@@ -223,14 +252,19 @@ class Enroller:
             self._tell(node.name, f"port {address}")
         return wanted, self._ironic.ports(machine) if missing else found
 
-    def _next(self, machine: str, state: str, inspected: bool, good: bool) -> str | None:
-        """What brings it nearer to its pods, each once a run; one that isn't as it should be stays where it is."""
+    def _next(self, machine: str, state: str, inspected: bool, good: bool, arrays: bool) -> str | None:
+        """What brings it nearer to its pods, each once a run; one that isn't as it should be stays where it is.
+
+        Args:
+            arrays: only those must be made.
+        """
         if state == "enroll":
             verb = "manage"
         elif state == "manageable":
             again = self._again and (machine, "inspect") not in self._asked
             unseen = self._given.listed.inspect and (again or not inspected)
-            verb = "inspect" if unseen else "provide" if good else None
+            then = "clean" if arrays else "provide"
+            verb = "inspect" if unseen else then if good else None
         else:
             return None
         return None if (machine, verb) in self._asked else verb

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, field_validator
 
 from weft.model.base import Document
 from weft.model.ids import Mac, Name
@@ -44,6 +44,26 @@ Interface = Literal[
     "rescue",
     "vendor",
 ]
+
+
+class LogicalDisk(Document):
+    """An array of disks, made by Ironic's agent (MD RAID)."""
+
+    level: Literal["0", "1", "5", "6", "1+0"] = Field(description="RAID level.")
+    size_gib: int | None = Field(
+        default=None, ge=1, description="GiB of each disk that it takes. Default: all that is left."
+    )
+    disks: tuple[Mapping[RootHint, str], ...] = Field(
+        default=(),
+        description="Its disks: for each one hints, as for root_device. Default: all disks of the machine.",
+    )
+
+    @field_validator("disks")
+    @classmethod
+    def _several(cls, disks: tuple[Mapping[RootHint, str], ...]) -> tuple[Mapping[RootHint, str], ...]:
+        if len(disks) == 1 or not all(disks):
+            raise ValueError("at least two disks with hints")
+        return disks
 
 
 class MachinePort(Document):
@@ -89,6 +109,12 @@ class Known(Document):
         description="Hints for the disk that images are written to, as Ironic's root device hints; default: the "
         "smallest disk of at least 4 GiB.",
     )
+    raid: tuple[LogicalDisk, ...] = Field(
+        default=(),
+        max_length=2,
+        description="Arrays that its disks are made into before it is available; the first one is for the root disk, "
+        "and a mirror. Default: none.",
+    )
     boot_mode: Literal["uefi", "bios"] | None = Field(
         default=None, description="How it boots; default: Ironic's own."
     )
@@ -98,6 +124,15 @@ class Known(Document):
     interfaces: Mapping[Interface, Name] = Field(
         default_factory=dict[Interface, Name], description="Ironic's interfaces; default: the driver's own."
     )
+
+    @field_validator("raid")
+    @classmethod
+    def _as_the_agent_makes_it(cls, raid: tuple[LogicalDisk, ...]) -> tuple[LogicalDisk, ...]:
+        if raid and raid[0].level != "1":
+            raise ValueError('the first array, for the root disk, has level "1"')
+        if len([one for one in raid if one.size_gib is None]) > 1:
+            raise ValueError("size_gib of all arrays but one")
+        return raid
 
 
 class ListedMachine(Known):

@@ -52,14 +52,14 @@ class Agent:
         going = last.get("command_status") == "RUNNING"
         return str(last["command_params"]["step"]["step"]) if going else ""
 
-    def finish(self, error: str = "") -> None:
-        """The step has ended."""
+    def finish(self, error: str = "", result: object = None) -> None:
+        """The step has ended. Args: result: what it says that it has made."""
         last = self.commands[-1]
         if error:
             last |= {"command_status": "FAILED", "command_error": {"type": "CleaningError", "message": error}}
             return
         kind = last["command_name"].split("_")[1]
-        done = {f"{kind}_step": last["command_params"]["step"], f"{kind}_result": None}
+        done = {f"{kind}_step": last["command_params"]["step"], f"{kind}_result": result}
         last |= {"command_status": "SUCCEEDED", "command_result": done}
 
     def take(self, name: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,10 @@ from tests.drivers.openstack.fakehardware import clouds_file, enrolled, hardware
 from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, real_ironic
 from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
-from weft.drivers.openstack.cleaning import UNSEEN
+from weft.drivers.openstack.cleaning import MEMBERS, UNSEEN
+from weft.drivers.openstack.enrollment import Enrollment
+from weft.drivers.openstack.raid import array_differences, target_of
+from weft.model.enrollment import LogicalDisk
 from weft.model.owner import Owner
 from weft.model.resources import Resource
 from weft.model.specs import MachineSpec
@@ -26,12 +29,16 @@ from weft.ports.resources import Scope
 pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
 CONFIG = {
-    **hardware("direct"),
+    **hardware("direct", raid="agent"),
+    "deploy": {"delete_configuration_priority": 90, "create_configuration_priority": 3},
     "agent": {"require_tls": False},
     "service_catalog": {"auth_type": "none", "endpoint_override": "http://127.0.0.1"},
 }
 ERASE = {"step": "erase_devices", "priority": 10, "interface": "deploy", "abortable": True}
 VERIFY = {"step": "verify_erased", "priority": 5, "interface": "deploy", "abortable": True}
+DELETE = {"step": "delete_configuration", "priority": 0, "interface": "raid", "abortable": True}
+WIPE = {"step": "erase_devices_metadata", "priority": 0, "interface": "deploy", "abortable": True}
+CREATE = {"step": "create_configuration", "priority": 0, "interface": "raid", "abortable": True}
 BURN = {"step": "burnin_memory", "priority": 5, "interface": "deploy", "abortable": True}
 
 
@@ -55,6 +62,7 @@ class Rig:
     ironic: RealIronic
     stand: Stand
     facts: OpenStackFacts
+    enrollment: Enrollment
     watching: Watching
     driver: OpenStackDriver
     blind: OpenStackDriver
@@ -93,14 +101,14 @@ class Rig:
         self.ironic.ask("DELETE", f"nodes/{self.ironic.node}/maintenance")
         self.provide()
 
-    def clean(self, *steps: dict[str, Any]) -> None:
-        """To its end, step by step."""
+    def clean(self, *steps: dict[str, Any], then: str = "available", made: object = None) -> None:
+        """To its end, step by step. Args: made: the arrays, as the agent says."""
         agent = self.boots(*steps)
         for step in steps:
             self.until(agent, lambda step=step: agent.runs == step["step"] and self.is_in("clean wait"))
             self.look()
-            agent.finish()
-        self.until(agent, lambda: self.is_in("available"))
+            agent.finish(result=made if step is CREATE else None)
+        self.until(agent, lambda: self.is_in(then))
         self.look()
 
     def events(self) -> list[str]:
@@ -128,7 +136,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         facts = OpenStackFacts(seeing, machines=[ironic.node], site="lab")
         with agent_stand(ironic.url, ironic.node) as stand:
             enrolled(ironic)
-            yield Rig(ironic, stand, facts, watching, driver, blind, machine)
+            yield Rig(ironic, stand, facts, Enrollment(seeing), watching, driver, blind, machine)
         for each in (driver, blind, seeing, unseeing):
             each.close()
 
@@ -144,9 +152,7 @@ def test_a_machine_that_the_agent_has_cleaned_is_taken_and_given_back(rig: Rig) 
     ids = {rig.machine.key: outcome.id}
     assert rig.driver.delete(SCOPE, [rig.machine], ids)[rig.machine.key].error is None
     seen = rig.driver.find(SCOPE, [rig.machine], ids)[rig.machine.key]
-    assert (
-        ": deploy.erase_devices, deploy.verify_erased; disks erased; steps seen by weft from" in seen.reason
-    )
+    assert f": deploy.erase_devices, deploy.verify_erased; disks erased; {MEMBERS}; steps seen" in seen.reason
 
 
 def test_a_step_that_fails_after_it_was_begun_lends_nothing_to_the_next_cleaning(rig: Rig) -> None:
@@ -182,3 +188,30 @@ def test_a_cleaning_that_is_aborted_lends_nothing_to_the_next(rig: Rig) -> None:
     rig.clean(ERASE)
     outcome = rig.driver.create(SCOPE, [rig.machine], {})[rig.machine.key]
     assert outcome.id is not None, outcome.error
+
+
+def test_arrays_are_made_by_hand_and_again_in_each_cleaning(rig: Rig) -> None:
+    """As `weft site enroll` has it, and as a cloud is set up that deletes them first. One that comes out otherwise is
+    neither taken nor given back."""
+    rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [{"op": "add", "path": "/extra", "value": {}}])
+    if not rig.is_in("manageable"):
+        rig.ironic.provision("manage", "manageable")
+    target = target_of((LogicalDisk(level="1", size_gib=200), LogicalDisk(level="0")))
+    rig.enrollment.set_target_raid(rig.ironic.node, target)
+    rig.enrollment.move(rig.ironic.node, "clean")
+    rig.clean(DELETE, WIPE, CREATE, then="manageable", made=target)
+    node = rig.enrollment.node(rig.ironic.node)
+    assert node is not None and array_differences(target, node) == ()
+    assert node["properties"]["capabilities"] == "raid_level:1"
+    rig.provide()
+    rig.clean(DELETE, ERASE, CREATE, made={"logical_disks": target["logical_disks"][:1]})
+    assert "it has 1 arrays, and should have 2" in rig.refusal(rig.driver)
+    rig.again()
+    rig.clean(DELETE, ERASE, CREATE, made=target)
+    outcome = rig.driver.create(SCOPE, [rig.machine], {})[rig.machine.key]
+    assert outcome.id is not None, outcome.error
+    ids = {rig.machine.key: outcome.id}
+    assert rig.driver.delete(SCOPE, [rig.machine], ids)[rig.machine.key].error is None
+    proof = rig.driver.find(SCOPE, [rig.machine], ids)[rig.machine.key].reason
+    steps = "raid.delete_configuration, deploy.erase_devices, raid.create_configuration"
+    assert f": {steps}; disks erased; steps seen by weft from" in proof

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.drivers.openstack.tinyironic import STEPS, cleaned, deployed, event
-from weft.drivers.openstack.cleaning import UNSEEN, Cleaning, last_cleaning
+from weft.drivers.openstack.cleaning import MEMBERS, UNSEEN, Cleaning, last_cleaning
 from weft.ports.cleanings import Watched
 
 AT, ENDED = "2026-11-22T21:30:00+00:00", "2026-11-22T21:30:01+00:00"
@@ -34,9 +34,39 @@ def test_a_cleaning_by_the_agent_has_the_steps_that_weft_saw() -> None:
     found = last_cleaning([*deployed(), *AGENTS], NODE, WATCHED)
     assert isinstance(found, Cleaning) and found.steps == ("deploy.erase_devices",)
     assert found.text() == (
-        f"cleaned until {AT}: deploy.erase_devices; disks erased; "
+        f"cleaned until {AT}: deploy.erase_devices; disks erased; {MEMBERS}; "
         "steps seen by weft from 2026-11-22 21:10:00+00:00 to 2026-11-22 21:30:05+00:00"
     )
+
+
+@pytest.mark.parametrize(
+    ("raid", "steps", "whole"),
+    [
+        ("agent", ("raid.delete_configuration", "deploy.erase_devices"), True),
+        ("agent", ("raid.delete_configuration", "deploy.erase_devices_metadata", "deploy.burnin_disk"), True),
+        ("agent", ("deploy.erase_devices", "raid.delete_configuration"), False),
+        ("agent", ("deploy.erase_devices_express",), False),
+        # It deletes what the RAID controller has.
+        ("redfish", ("raid.delete_configuration", "deploy.erase_devices"), False),
+    ],
+)
+def test_the_agent_leaves_members_of_a_raid_unless_it_has_deleted_it(
+    raid: str, steps: tuple[str, ...], whole: bool
+) -> None:
+    """A tenant with root makes of its disks what it likes. A site that demands the step gets no machine without it."""
+    node, watched = {**NODE, "raid_interface": raid}, replace(WATCHED, plan=steps)
+    found = last_cleaning(AGENTS, node, watched)
+    assert isinstance(found, Cleaning) and (MEMBERS in found.text()) is not whole
+    demanded = last_cleaning(AGENTS, node, watched, ["raid.delete_configuration"])
+    assert isinstance(demanded, Cleaning) is whole
+    if not whole and "raid.delete_configuration" in steps:
+        assert "left members of a Linux RAID as they were" in said(demanded)
+
+
+def test_what_ironic_does_itself_knows_no_raid() -> None:
+    history = logged("2026-11-22T21:00:30+00:00")
+    node = {"provision_updated_at": history[-1]["created_at"]}
+    assert MEMBERS not in said(last_cleaning(history, node))
 
 
 @pytest.mark.parametrize(

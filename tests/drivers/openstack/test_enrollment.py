@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -430,3 +431,72 @@ def test_firmware_that_the_site_does_not_allow_is_a_difference(rig: Rig) -> None
     rig.ironic.hardware = {"firmware": [{"component": "bios", "current_version": "2.4.0"}]}
     assert strict.enroll().good
     sessions.close()
+
+
+MIRROR = {"level": "1", "size_gib": 200, "disks": [{"size": "> 400"}, {"size": "> 400"}]}
+RAID = [MIRROR, {"level": "0"}]
+
+
+def test_arrays_are_made_before_a_machine_is_available(rig: Rig) -> None:
+    """By a cleaning by hand, of what was inspected and is as it should be; once made, they stay."""
+    rig.edit(raid=RAID)
+    assert rig.enroll().good
+    node = rig.ironic.nodes[rig.ids[0]]
+    assert node["raid_interface"] == "agent" and node["target_raid_config"] == {
+        "logical_disks": [
+            {
+                **{"raid_level": "1", "size_gb": 200, "controller": "software", "is_root_volume": True},
+                "physical_disks": [{"size": "> 400"}, {"size": "> 400"}],
+            },
+            {"raid_level": "0", "size_gb": "MAX", "controller": "software", "is_root_volume": False},
+        ]
+    }
+    asked = [b for b in rig.ironic.provisioned if b["target"] == "clean"]
+    assert [[s["step"] for s in one["clean_steps"]] for one in asked] == [
+        ["delete_configuration", "erase_devices_metadata", "create_configuration"]
+    ]
+    verbs = [b["target"] for b in rig.ironic.provisioned]
+    assert verbs.index("clean") > verbs.index("inspect"), "who isn't what the list says loses nothing"
+    disks = rig.ironic.findings[rig.ids[0]]["inventory"]["disks"]
+    disks += [{"name": "/dev/md0", "size": 1}, {"name": "/dev/md1", "size": 2}]
+    rig.ironic.asked.clear()
+    assert rig.enroll(again=True).good and not changes(rig)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_machine_without_its_arrays_is_kept_back(rig: Rig, made: bool) -> None:
+    """The agent made none, or somebody had other ones made since. One that is in use is told and left alone."""
+    rig.edit(raid=RAID)
+    rig.ironic.arrays = made
+    found = rig.enroll()
+    if not made:
+        assert rig.only(found) == ("manageable", "it has 0 arrays, and should have 2")
+        return
+    node = rig.ironic.nodes[rig.ids[0]]
+    node["raid_config"] = {"logical_disks": [{**d, "raid_level": "1"} for d in arrays_of(node)]}
+    rig.ironic.asked.clear()
+    state, told = rig.only(rig.enroll())
+    assert state == "available" and told == "array 1 has raid_level 1, it should be 0" and not changes(rig)
+    node["target_raid_config"] = {"logical_disks": arrays_of(node)[:1]}
+    assert rig.only(rig.enroll())[1] == "Ironic has another target RAID than the list" and not changes(rig)
+
+
+def arrays_of(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return node["target_raid_config"]["logical_disks"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"raid": [{"level": "0"}]}, 'the first array, for the root disk, has level "1"'),
+        ({"raid": [{"level": "1"}, {"level": "0"}]}, "size_gib of all arrays but one"),
+        ({"raid": [{"level": "1", "disks": [{"size": "> 400"}]}]}, "at least two disks with hints"),
+        ({"raid": [MIRROR, MIRROR, MIRROR]}, "at most 2"),
+        ({"raid": RAID, "interfaces": {"raid": "redfish"}}, "agent, which makes its arrays"),
+    ],
+)
+def test_arrays_that_the_agent_does_not_make_are_refused(rig: Rig, fields: dict[str, Any], said: str) -> None:
+    rig.edit(**fields)
+    with pytest.raises(InputError, match=re.escape(said)):
+        rig.enroll()
+    assert not rig.ironic.asked

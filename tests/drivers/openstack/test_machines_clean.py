@@ -113,6 +113,27 @@ def test_a_cleaning_without_a_step_that_the_site_demands_is_none(rig: Rig, tmp_p
         sessions.close()
 
 
+def test_a_machine_without_the_arrays_that_ironic_was_to_make_is_neither_taken_nor_given_back(
+    rig: Rig,
+) -> None:
+    """They were deleted in a cleaning that didn't make them again. What a RAID controller has is another's affair."""
+    array = {"raid_level": "1", "size_gb": 200, "controller": "software"}
+    taken = rig.take()
+    rig.use()
+    rig.empty()
+    rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+    rig.node.update(raid_interface="agent", target_raid_config={"logical_disks": [array]}, raid_config={})
+    error = rig.give_back(taken)
+    assert isinstance(error, TemporaryError) and "it has 0 arrays, and should have 1" in str(error)
+    rig.node.update(raid_config={"logical_disks": [{**array, "volume_name": "md0"}], "last_updated": "now"})
+    assert rig.give_back(taken) is None
+    rig.node.update(raid_config={"logical_disks": [{**array, "raid_level": "0"}]})
+    with pytest.raises(TemporaryError, match="array 0 has raid_level 0, it should be 1"):
+        rig.take()
+    rig.node.update(raid_interface="redfish")
+    assert rig.take()
+
+
 LISTED = Demands(
     firmware={"bios": frozenset({"2.3.1", "2.4.0"}), "bmc": frozenset({"7.10"})},
     bios={"SriovGlobalEnable": "Enabled"},

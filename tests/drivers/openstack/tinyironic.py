@@ -54,6 +54,7 @@ class TinyIronic(TinyCloud):
         max_limit: rows of a page of nodes at most.
         asides: (pattern of method and path, what happens right before it is answered), each once.
         losing: methods and paths of which one answer is lost, after it took effect.
+        arrays: a cleaning by hand makes them.
         stuck: the conductor can neither start nor stop consoles.
         readers: Glance's image -> projects that may read it; its details are that it is there.
     """
@@ -71,6 +72,7 @@ class TinyIronic(TinyCloud):
     max_limit: int = 1000
     asides: list[tuple[str, Callable[[], None]]] = field(default_factory=list[tuple[str, Callable[[], None]]])
     losing: list[str] = field(default_factory=list[str])
+    arrays: bool = True
     stuck: bool = False
     readers: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
 
@@ -155,6 +157,12 @@ class TinyIronic(TinyCloud):
         if parts[2:] == ["states", "provision"]:
             self.provisioned.append(body)
             return self._move(node, body["target"])
+        if parts[2:] == ["states", "raid"]:
+            if node.get("raid_interface") != "agent":
+                said = f"Driver {node['driver']} does not support raid (disabled or not implemented)."
+                return Reply(400, {"error_message": said})
+            node["target_raid_config"] = body
+            return Reply(204)
         if parts[2:] == ["states", "power"]:
             node["power_state"] = "power on"
             return Reply(202)
@@ -240,6 +248,9 @@ class TinyIronic(TinyCloud):
             return Reply(409, {"error_message": f"Node {node['uuid']} is locked"})
         if verb == "inspect":
             self.inspections[node["uuid"]] = self.findings[node["uuid"]]
+        if verb == "clean":
+            node["raid_config"] = {**node["target_raid_config"], "last_updated": "now"} if self.arrays else {}
+            verb = "manage"
         if verb in ("active", "deleted"):
             allowed = {"active": ("available",), "deleted": ("active", "deploy failed", "error")}[verb]
             if node["provision_state"] not in allowed:

@@ -172,6 +172,11 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
         ["site.yaml:22: clouds.main.flavors.h100.4.accelerators: '16 x h100' is not allowed: "
          "no node of cloud main has that many; the most on one node: 8 x h100"],
     ),
+    "machines with an array that nobody deletes": (
+        "site.yaml", "nvme: 4}", "nvme: 4, bare_metal: true}",
+        ["site.yaml:21: clouds.main.flavors.h100.8.nvme: 4 is not allowed: at most 1, or "
+         "raid.delete_configuration in cleaning_steps: pods stripe several drives of a machine"],
+    ),
 }  # fmt: skip
 
 

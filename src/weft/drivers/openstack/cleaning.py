@@ -11,8 +11,13 @@ after the other; a cleaning that was watched to its end has that change's time, 
 A cleaning that is aborted leaves no event, nor do steps that fail later than they were begun leave an end. So a start
 belongs to an end only if there was no time in between to abort a cleaning and boot an agent for another.
 
+Whoever had root may have made its disks members of a Linux RAID, of one that is incomplete, too. All erasing steps of
+the agent leave members as they are, and any disk with a partition that is one; of an array that it could assemble they
+erase what is inside. So these steps say nothing of members, unless the agent has deleted all arrays before them.
+
 Source: ironic 39, `ironic.conductor.utils.log_step_flow_history`, `ironic.conductor.cleaning`; what the agent leaves
-out: ironic-python-agent 11, `hardware.GenericHardwareManager.erase_block_device`, `erase_devices_metadata`.
+out: ironic-python-agent 11, `hardware.GenericHardwareManager.erase_block_device`, `_list_erasable_devices`,
+`_is_linux_raid_member`, `delete_configuration`.
 """
 
 from __future__ import annotations
@@ -39,6 +44,8 @@ END = timedelta(minutes=1)
 """Between the end of a cleaning and the state `available` that follows it."""
 AT_ONCE = timedelta(minutes=1)
 """Between start and end of a cleaning that wasn't watched: no machine boots an agent and is erased in less."""
+NO_RAID = "raid.delete_configuration"
+MEMBERS = "members of a Linux RAID, if there were any, left as they were"
 NONE = (
     "Ironic has no record of a cleaning: it keeps one from release 31.0.0 on, "
     "with [conductor]record_step_flows_in_history"
@@ -80,6 +87,7 @@ class Cleaning:
         steps: as `interface.step`, in their order.
         began, ended: as Ironic has them (ISO 8601); it has no beginning of one by its agent.
         erased: what was done to the disks.
+        spared: which of them, if there were such, weren't.
         seen: who has the steps from where.
         checked: what was compared with the site's lists, besides.
     """
@@ -90,12 +98,13 @@ class Cleaning:
     erased: str
     seen: str
     checked: str = ""
+    spared: str = ""
 
     def text(self) -> str:
         """For the receipt."""
         when = f"from {self.began} to {self.ended}" if self.began else f"until {self.ended}"
-        told = [f"cleaned {when}: {', '.join(self.steps)}", self.erased, f"steps {self.seen}", self.checked]
-        return "; ".join(filter(None, told))
+        told = [f"cleaned {when}: {', '.join(self.steps)}", self.erased, self.spared, f"steps {self.seen}"]
+        return "; ".join(filter(None, (*told, self.checked)))
 
 
 def last_cleaning(
@@ -120,6 +129,9 @@ def last_cleaning(
     found = _cleaning(start, end, watched if _is_its(watched, changed) else None, node)
     if isinstance(found, str):
         return found
+    if found.spared and NO_RAID in demanded and NO_RAID in found.steps:
+        how = f"raid interface {node.get('raid_interface')}, steps: {', '.join(found.steps)}"
+        return f"its cleaning left members of a Linux RAID as they were: the agent deletes it first ({how})"
     if lacking := sorted(set(demanded).difference(found.steps)):
         ran = ", ".join(found.steps)
         return f"its cleaning lacked {', '.join(lacking)}, which the site demands (steps: {ran})"
@@ -173,11 +185,19 @@ def _cleaning(
     steps = tuple(step for step in plan if logged is None or step in logged)
     if why := _spared(node):
         return why
-    erased = [text for step in steps if (text := _erased(step, node))]
+    erased = {step: text for step in steps if (text := _erased(step, node))}
     if not erased:
         return f"its cleaning had no step that erases disks (steps: {', '.join(steps) or 'none'})"
     seen = f"seen by weft from {watched.since} to {watched.looked}" if watched else "as Ironic logged them"
-    return Cleaning(steps, began if logged is not None else "", ended, ", ".join(erased), seen)
+    # What Ironic logs no agent has done.
+    spared = MEMBERS if logged is None and not _without_raid(steps, next(iter(erased)), node) else ""
+    began = began if logged is not None else ""
+    return Cleaning(steps, began, ended, ", ".join(erased.values()), seen, spared=spared)
+
+
+def _without_raid(steps: Sequence[str], erasing: str, node: Mapping[str, Any]) -> bool:
+    """Whether the agent had deleted every Linux RAID before it erased: other RAID interfaces delete another's."""
+    return node.get("raid_interface") == "agent" and NO_RAID in steps[: steps.index(erasing)]
 
 
 def _is_at_once(began: str, ended: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from weft.drivers.openstack.base import as_text
 from weft.drivers.openstack.firmware import firmware_differences
 from weft.drivers.openstack.nodes import GONE, read_node
+from weft.drivers.openstack.raid import STEPS
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
 from weft.model.enrollment import ListedMachine
@@ -79,14 +80,23 @@ class Enrollment:
         if not answer.fine:
             raise TemporaryError(asked, "Ironic", answer.sentence())
 
+    def set_target_raid(self, machine: str, target: Json) -> None:
+        """Raises `TemporaryError` while a conductor works on it."""
+        asked, path = f"set the RAID of machine {machine}", f"/v1/nodes/{machine}/states/raid"
+        answer = self._ironic.ask(asked, "PUT", path, json=target, ok=(409,))
+        if not answer.fine:
+            raise TemporaryError(asked, "Ironic", answer.sentence())
+
     def firmware_differences(self, machine: str) -> tuple[str, ...]:
         """What of its firmware and BIOS isn't as the site demands."""
         return firmware_differences(self._own, machine, self._own.cleaning)
 
     def move(self, machine: str, verb: str) -> None:
-        """Towards another state. Raises `TemporaryError` while a conductor works on it."""
+        """Towards another state; `clean`: by hand, to make its arrays. Raises `TemporaryError` while a conductor works
+        on it."""
         asked, path = f"{verb} machine {machine}", f"/v1/nodes/{machine}/states/provision"
-        answer = self._ironic.ask(asked, "PUT", path, json={"target": verb}, ok=(409,))
+        body: Json = {"target": verb, **({"clean_steps": [*STEPS]} if verb == "clean" else {})}
+        answer = self._ironic.ask(asked, "PUT", path, json=body, ok=(409,))
         if not answer.fine:
             raise TemporaryError(asked, "Ironic", answer.sentence())
 
@@ -110,6 +120,7 @@ def node_of(node: Node, listed: ListedMachine, account: tuple[str, str]) -> Json
         **({"properties": properties} if (properties := _properties(listed)) else {}),
         **({"resource_class": listed.resource_class} if listed.resource_class else {}),
         **{f"{kind}_interface": name for kind, name in listed.interfaces.items()},
+        **({"raid_interface": "agent"} if listed.raid else {}),
     }
 
 

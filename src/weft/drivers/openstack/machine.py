@@ -30,6 +30,7 @@ from weft.drivers.openstack.nodes import (
     read_node,
     unfit,
 )
+from weft.drivers.openstack.raid import unlike_target
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
@@ -230,6 +231,8 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
         return found
     if wrong := firmware_differences(own, machine, demands):
         return f"it was cleaned, but isn't as the site demands: {'; '.join(wrong)}"[:500]
+    if arrays := unlike_target(node):
+        return f"it was cleaned, but its RAID isn't the one that Ironic was to make: {arrays}"[:500]
     return replace(found, checked=firmware_text(demands))
 
 

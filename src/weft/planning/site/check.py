@@ -28,6 +28,8 @@ from weft.planning.site.seen import Seen, WrongValue, casefold, known
 from weft.planning.site.switching import check_switching
 from weft.planning.site.traffic import check_traffic
 
+NO_RAID = "raid.delete_configuration"
+"""Step of Ironic's cleaning."""
 RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
 
@@ -310,6 +312,12 @@ def _flavors(site: Site) -> Iterator[WrongValue]:
             most[key] = max(most.get(key, 0), types.count(kind))
     for name, cloud in site.clouds.items():
         for flavor, one in cloud.flavors.items():
+            # Members of a tenant's array are neither erased nor usable for the next one otherwise.
+            if one.bare_metal and one.nvme > 1 and NO_RAID not in cloud.cleaning_steps:
+                allowed = (
+                    f"at most 1, or {NO_RAID} in cleaning_steps: pods stripe several drives of a machine"
+                )
+                yield ("clouds", name, "flavors", flavor, "nvme"), one.nvme, allowed
             wanted = one.accelerators
             if wanted is not None and most.get((name, wanted.type), 0) < wanted.count:
                 has = ", ".join(
