@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 from tests.engine.house import nothing_lands
 from tests.engine.test_change_loop import apply, held, settle, sized
 from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports, released, visits
+from tests.engine.timehouse import look
 from weft.engine.database import Database
 from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.records import PodRecord
@@ -105,6 +107,11 @@ def test_a_number_with_which_something_may_land_is_not_given_up(house: EthernetH
     assert number not in house.fake.snapshot().ports_in
 
 
+def lands(house: EthernetHouse, pod: PodRecord) -> float:
+    """For how many seconds more something may come to be."""
+    return (pod.late_until - house.time.now()).total_seconds() if pod.late_until is not None else 0.0
+
+
 class Told(FakeEthernet):
     """One of its switches can't be read back: what was asked of it was accepted."""
 
@@ -135,3 +142,29 @@ def test_a_port_that_was_given_back_unread_is_in_the_receipt(house: EthernetHous
     receipt = released(house, pod).receipt
     accepted = {i.subject.split()[0].partition("/")[0] for i in receipt.items if i.result == "accepted"}
     assert accepted == set(gone) and not receipt.clean
+
+
+class Later:
+    """The next change is sent, and isn't answered until the event."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+
+    def __bool__(self) -> bool:
+        assert self.event.wait(30.0)
+        return True
+
+
+def test_what_may_land_is_known_though_the_order_was_changed_meanwhile(house: EthernetHouse) -> None:
+    """What ends the visit is another request's answer; the switch's comes later, and to nobody who would go on."""
+    later = Later()
+    house.fake.late = later  # type: ignore[assignment]
+
+    def changed() -> None:
+        apply(house, sized(3))
+        threading.Timer(0.5, later.event.set).start()
+
+    house.cloud.meanwhile("create", changed)
+    pod = house.order()
+    visits(house, pod, 1)
+    assert lands(house, look(house, pod)) > 5.0

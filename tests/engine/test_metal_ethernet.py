@@ -136,6 +136,24 @@ def test_by_weft_a_port_is_parked_while_its_machine_is_deployed_and_cleaned(
     assert {k for k, _ in cleaned} == {Kind.SERVER, Kind.MACHINE}
 
 
+def test_a_port_that_may_land_in_the_vlan_is_waited_for_by_every_worker(house: MetalHouse) -> None:
+    """It follows its machine into the VLAN, by a move of its own; the switch doesn't answer."""
+    house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
+    pod = visits(house, house.order(ORDER), 6)
+    assert pod.late_until is None and len(house.cloud.servers) == 2
+    for server in house.cloud.servers:
+        server.stuck = ""
+
+    def follow() -> None:
+        house.fake.late = True
+
+    # Who is on its nodes is looked at before anything is made, and once its servers are there.
+    house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", follow))
+    pod = visits(house, pod, 1)
+    assert not house.fake.late and pod.late_until is not None
+    assert (pod.late_until - house.time.now()).total_seconds() > 5.0
+
+
 def test_by_neutron_a_port_goes_through_ironics_networks_in_turn_and_is_read_back(
     neutrons: MetalHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,7 @@ class Moves:
 
     def _accepted(self, batch: Batch, made: _Made) -> None:
         """Note what the attempts gave, and what was seen then; raise the worst error after that."""
+        self._held.may_land([made.error, *(o.error for o in made.outcomes.values())])
         enough = RowState.PENDING if batch[0].kind.row.settles else RowState.SETTLED
         self._held.note(_ended(r, made.ended[r.key]) for r in batch if r.key in made.ended)
         batch, changes = self.fresh(batch), list[Change]()
@@ -146,7 +147,6 @@ class Moves:
                         record.key, record.state, outcome.id, why, record.differences, None, record.attempts
                     )
                 )
-        self._held.may_land(errors)
         self._held.note(changes)
         _raise_worst(errors)
         if made.error is not None:
@@ -200,6 +200,7 @@ class Moves:
             return seen
 
         seen: Mapping[str, Observed] = yield take_away
+        self._held.may_land(o.error for o in outcomes.values())
         changes: list[Change] = []
         for record in self.fresh(batch):
             found, outcome = seen[record.key], outcomes.get(record.key)
@@ -211,7 +212,6 @@ class Moves:
             if (state, why, asked) != (record.state, record.reason, record.asked):
                 changes.append(change)
         self._remember_kept(self.fresh(batch), seen)
-        self._held.may_land(o.error for o in outcomes.values())
         self._held.note(changes)
         _raise_worst(o.error for k, o in outcomes.items() if o.error is not None and seen[k].there)
 

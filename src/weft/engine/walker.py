@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import groupby
 from typing import Any, Self
 
@@ -172,7 +172,13 @@ class _Round:
         return self
 
     def __exit__(self, *_: object) -> None:
-        wait(self._asked)  # who lets go of a pod has nothing of it under way
+        """Who lets go of a pod has nothing of it under way. What has ended the walk is told; but what others were
+        answered meanwhile is known, and above all what of it may come to be later.
+        """
+        wait(self._asked)
+        for future, (batch, move, _ask) in self._asked.items():
+            with suppress(Exception):
+                self._answered(batch, move, future)
 
     def begin(self, batch: Batch, move: Move) -> None:
         self._step(batch, move, lambda: next(move))
@@ -238,6 +244,9 @@ def attempt(held: Held, move: Move) -> Wait | None:
             ask = move.send(ask())
     except StopIteration as end:
         return end.value
+    except WeftError as error:
+        held.may_land([error])
+        raise
 
 
 def _answer(ask: Ask) -> Future[Any]:
