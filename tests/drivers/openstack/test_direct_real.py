@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,20 +18,14 @@ import pytest
 
 from tests.drivers.openstack.agentstand import Agent, Stand, agent_stand
 from tests.drivers.openstack.diskwriter import MIB, Partition, partitions, read, table, write_image
-from tests.drivers.openstack.fakehardware import MANUAL, clouds_file, enrolled, hardware
-from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, in_iso, real_ironic
-from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
-from tests.drivers.openstack.tinyglance import Glance, in_ironic
-from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
-from weft.model.errors import NotYetError
-from weft.model.owner import Owner
-from weft.model.resources import Observed, Resource, Status
-from weft.model.specs import ServerSpec
-from weft.ports.resources import Scope
+from tests.drivers.openstack.fakehardware import MANUAL, hardware
+from tests.drivers.openstack.imagedironic import NAME, Imaged, imaged_ironic
+from tests.drivers.openstack.real_ironic import PATIENCE, in_iso
+from tests.drivers.openstack.tinycloud import PROJECT
+from weft.model.resources import Status
 from weft.ports.servers import Action
 
 pytestmark = pytest.mark.cloud
-SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
 PART, STOLEN, WHOLE, PARTED, RESCUED = (f"{n}1111111-2222-3333-4444-555555555555" for n in range(5))
 """Images: a kernel and ramdisk, another tenant's, shared with weft's project, and one for each test."""
 LATE = {"kernel_id": STOLEN, "ramdisk_id": STOLEN}
@@ -65,34 +59,20 @@ def web_server(folder: Path) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Rig:
-    ironic: RealIronic
+class Rig(Imaged):
     stand: Stand
-    driver: OpenStackDriver
-    facts: OpenStackFacts
-    cloud: Glance
     disk: Path
 
-    def server(self, image: str) -> Resource:
-        spec = ServerSpec(
-            host=self.ironic.node, bare_metal=True, by="ironic", flavor="metal8", image=image, ports=()
-        )
-        return Resource(key="server/bm01", name="weft-00000000-server-bm01", where="lab", spec=spec)
-
-    def see(self, server: str) -> Observed:
-        one = self.server("any")
-        return self.driver.find(SCOPE, [one], {one.key: server})[one.key]
-
-    def until(self, agent: Agent, over: Callable[[], bool]) -> None:
-        """Heartbeats, until something has happened."""
+    def heartbeats(self, agent: Agent, over: Callable[[], bool]) -> None:
+        """Until something has happened."""
         end = time.monotonic() + PATIENCE
         while not over():
-            assert time.monotonic() < end, self.ironic.ask("GET", f"nodes/{self.ironic.node}")
+            assert time.monotonic() < end, self.node
             agent.heartbeat()
             time.sleep(0.2)
 
     def is_in(self, *states: str) -> bool:
-        node = self.ironic.ask("GET", f"nodes/{self.ironic.node}")
+        node = self.node
         return node["provision_state"] in states and not node["reservation"]
 
     def written(self) -> dict[str, Any]:
@@ -100,12 +80,12 @@ class Rig:
         state = self.ironic.await_state("wait call-back", "deploy failed")
         assert state["provision_state"] == "wait call-back", state["last_error"]
         agent = self.stand.boot(WRITE)
-        self.until(agent, lambda: agent.runs == "write_image" and self.is_in("wait call-back"))
+        self.heartbeats(agent, lambda: agent.runs == "write_image" and self.is_in("wait call-back"))
         info = agent.commands[-1]["command_params"]["step"]["args"]["image_info"]
         write_image(self.disk, info)
         agent.partitions = {"root uuid": "12345678-01"} if info.get("image_type") == "partition" else {}
         agent.finish()
-        self.until(agent, lambda: self.is_in("active", "deploy failed"))
+        self.heartbeats(agent, lambda: self.is_in("active", "deploy failed"))
         return info
 
     def drive(self, path: str) -> Any:
@@ -114,47 +94,34 @@ class Rig:
         iso.write_bytes(read(self.disk, partitions(self.disk)[-1]))
         return json.loads(in_iso(iso, path))
 
-    def leave(self, server: str) -> None:
-        one = self.server("any")
-        error = self.driver.delete(SCOPE, [one], {one.key: server})[one.key].error
-        assert error is None or isinstance(error, NotYetError), error
-        self.ironic.await_state("available")
-
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("ironic")
     with ExitStack() as stack:
-        cloud, text = stack.enter_context(tiny_cloud(Glance))
-        assert isinstance(cloud, Glance)
         served = folder / "served"
-        url = stack.enter_context(web_server(served))
-        deploy: dict[str, object] = {"http_root": served, "http_url": url}
-        sections = {**CONFIG, **in_ironic(text, folder), "deploy": deploy}
-        ironic = stack.enter_context(real_ironic(folder, sections))
-        sessions = Sessions("weft", [clouds_file(folder, text, ironic)])
-        driver = OpenStackDriver("lab", sessions, machines=True)
-        enrolled(
-            ironic,
-            driver=MANUAL,
-            extra={"weft": SCOPE.mark("machine/bm01").text()},
-            properties={"local_gb": LOCAL_GB, "capabilities": "boot_mode:bios"},
-            driver_info={"deploy_forces_oob_reboot": True},
+        deploy: dict[str, object] = {
+            "http_root": served,
+            "http_url": stack.enter_context(web_server(served)),
+        }
+        made = stack.enter_context(
+            imaged_ironic(
+                folder,
+                {**CONFIG, "deploy": deploy},
+                by_ironic=True,
+                driver=MANUAL,
+                properties={"local_gb": LOCAL_GB, "capabilities": "boot_mode:bios"},
+                driver_info={"deploy_forces_oob_reboot": True},
+            )
         )
-        ironic.provision("provide", "available")
-        stand = stack.enter_context(agent_stand(ironic.url, ironic.node))
-        facts = OpenStackFacts(sessions, machines=[ironic.node], by_ironic=True)
-        yield Rig(ironic, stand, driver, facts, cloud, folder / "disk")
-        driver.close()
-        sessions.close()
+        stand = stack.enter_context(agent_stand(made.ironic.url, made.ironic.node))
+        yield Rig(made.ironic, made.driver, made.facts, made.cloud, stand, folder / "disk")
 
 
 @pytest.fixture
 def rig(house: Rig) -> Rig:
     """A disk with nothing on it."""
-    house.cloud.things["images"], house.cloud.fetched = [], []
-    for part in (PART, STOLEN):
-        house.cloud.image(part, part)
+    house.forget_images(PART, STOLEN)
     house.disk.unlink(missing_ok=True)
     with house.disk.open("wb") as file:
         file.truncate(DISK_MIB * MIB)
@@ -162,22 +129,12 @@ def rig(house: Rig) -> Rig:
 
 
 def deployed(rig: Rig, name: str, image: dict[str, object], **late: str) -> tuple[str, dict[str, Any]]:
-    """The server, and what the agent was told. Args: late: what the tenant changes of the image meanwhile."""
-    asked = 0
-
-    def tenant() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 3:  # the machine is the server's, and not yet deployed
-            image.update(late)
-
-    one = rig.server(name)
-    made = rig.driver.create(replace(SCOPE, fence=tenant), [one], {})[one.key]
-    assert made.id is not None and late.items() <= image.items(), made.error
+    """The server, and what the agent was told. Args: late: as of `Imaged.create`."""
+    server = rig.create(name, image, **late)
     told = rig.written()
-    seen = rig.see(made.id)
+    seen = rig.see(server)
     assert (seen.status, seen.facts["image"]) == (Status.SETTLED, image["id"]), seen.reason
-    return made.id, told
+    return server, told
 
 
 def whole_disk() -> bytes:
@@ -192,7 +149,7 @@ def test_a_whole_disk_is_written_and_its_tenant_can_not_make_it_a_partition_mean
     first, drive = partitions(rig.disk)
     assert first == FIRST and read(rig.disk, first, len(SYSTEM)) == SYSTEM
     assert drive.start > first.start + first.size
-    assert rig.drive("/openstack/latest/meta_data.json")["name"] == "weft-00000000-server-bm01"
+    assert rig.drive("/openstack/latest/meta_data.json")["name"] == NAME
     rig.leave(server)
 
 
@@ -204,7 +161,7 @@ def test_a_partition_is_written_and_its_tenant_can_not_make_it_a_whole_disk_mean
     assert set(rig.cloud.fetched) == {PARTED}
     root, _ = partitions(rig.disk)
     assert root == ROOT and read(rig.disk, root, len(SYSTEM)) == SYSTEM
-    assert rig.drive("/openstack/latest/meta_data.json")["name"] == "weft-00000000-server-bm01"
+    assert rig.drive("/openstack/latest/meta_data.json")["name"] == NAME
     rig.leave(server)
 
 
@@ -216,7 +173,7 @@ def test_a_tenant_rescues_its_machine_with_the_password_that_it_is_shown_once(ri
     rig.ironic.await_state("rescue wait")
     assert rig.see(server).status is Status.PENDING
     agent = rig.stand.boot()
-    rig.until(agent, lambda: rig.is_in("rescue", "rescue failed"))
+    rig.heartbeats(agent, lambda: rig.is_in("rescue", "rescue failed"))
     given = next(c for c in agent.commands if c["command_name"] == "finalize_rescue")["command_params"]
     _, method, salt, _ = given["rescue_password"].split("$")
     command = ["openssl", "passwd", f"-{method}", "-salt", salt, "-stdin"]
@@ -224,8 +181,7 @@ def test_a_tenant_rescues_its_machine_with_the_password_that_it_is_shown_once(ri
         command, input=password, capture_output=True, text=True, check=True
     ).stdout.strip()
     assert given == {"rescue_password": hashed, "hashed": True}
-    node = rig.ironic.ask("GET", f"nodes/{rig.ironic.node}")
-    assert not [name for name in node["instance_info"] if "rescue" in name]
+    assert not [name for name in rig.node["instance_info"] if "rescue" in name]
     assert rig.see(server).reason == "rescue" and rig.facts.changed_machines()[rig.ironic.node].use
     assert rig.facts.act(PROJECT, server, Action.UNRESCUE) is None
     rig.ironic.await_state("active")

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from tests.drivers.openstack.fakehardware import clouds_file, enrolled, hardware
-from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, real_ironic
-from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
-from tests.drivers.openstack.tinyglance import Glance, in_ironic
-from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
-from weft.model.errors import NotYetError
-from weft.model.owner import Owner
-from weft.model.resources import Observed, Resource, Status
-from weft.model.specs import ServerSpec
+from tests.drivers.openstack.fakehardware import hardware
+from tests.drivers.openstack.imagedironic import Imaged, imaged_ironic
+from tests.drivers.openstack.tinycloud import PROJECT, Reply
+from weft.model.resources import Status
 from weft.ports.occupants import OnHost, SeenMachine
-from weft.ports.resources import Scope
 
 pytestmark = pytest.mark.cloud
-SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
 OWN, KERNEL, RAMDISK, ISO, STOLEN, SETTLED = (f"{n}1111111-2222-3333-4444-555555555555" for n in range(6))
 """Images: the tenant's, its parts, another tenant's, shared with weft's project, and weft's."""
 PARTS = (KERNEL, RAMDISK, ISO, STOLEN)
@@ -33,26 +24,10 @@ SERVER, TENANT = "ac89efa9-a34e-4260-b101-29e9e3b49c3d", "ffffffffffffffffffffff
 
 
 @dataclass(frozen=True)
-class Rig:
-    ironic: RealIronic
-    driver: OpenStackDriver
-    facts: OpenStackFacts
-    cloud: Glance
-    server: Resource
-
+class Rig(Imaged):
     @property
     def info(self) -> dict[str, Any]:
-        return self.ironic.ask("GET", f"nodes/{self.ironic.node}")["instance_info"]
-
-    def see(self, server: str) -> Observed:
-        return self.driver.find(SCOPE, [self.server], {self.server.key: server})[self.server.key]
-
-    def until(self, server: str, *statuses: Status) -> Observed:
-        end = time.monotonic() + PATIENCE
-        while (seen := self.see(server)).status not in statuses:
-            assert time.monotonic() < end, seen
-            time.sleep(0.3)
-        return seen
+        return self.node["instance_info"]
 
     def asked_by_nova(self, image: str, target: str, meanwhile: Callable[[], None]) -> None:
         """As Nova's driver has a machine deployed, or rebuilt (`nova.virt.ironic.driver`), and no more of it.
@@ -79,39 +54,16 @@ class Rig:
         ]
         return self.facts.on_hosts([self.ironic.node])[self.ironic.node]
 
-    def leave(self, server: str) -> None:
-        error = self.driver.delete(SCOPE, [self.server], {self.server.key: server})[self.server.key].error
-        assert error is None or isinstance(error, NotYetError), error
-        self.until(server, Status.ABSENT)
-        self.ironic.await_state("available")
-
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    folder = tmp_path_factory.mktemp("ironic")
-    with ExitStack() as stack:
-        cloud, text = stack.enter_context(tiny_cloud(Glance))
-        assert isinstance(cloud, Glance)
-        ironic = stack.enter_context(real_ironic(folder, {**CONFIG, **in_ironic(text, folder)}))
-        sessions = Sessions("weft", [clouds_file(folder, text, ironic)])
-        driver = OpenStackDriver("lab", sessions, machines=True)
-        enrolled(ironic, extra={"weft": SCOPE.mark("machine/bm01").text()})
-        ironic.ask("POST", "ports", {"node_uuid": ironic.node, "address": "02:00:00:00:b0:01"})
-        ironic.provision("provide", "available")
-        spec = ServerSpec(
-            host=ironic.node, bare_metal=True, by="ironic", flavor="metal8", image="tiny", ports=()
-        )
-        server = Resource(key="server/bm01", name="weft-00000000-server-bm01", where="lab", spec=spec)
-        yield Rig(ironic, driver, OpenStackFacts(sessions, machines=[ironic.node]), cloud, server)
-        driver.close()
-        sessions.close()
+    with imaged_ironic(tmp_path_factory.mktemp("ironic"), CONFIG, port=True) as made:
+        yield Rig(made.ironic, made.driver, made.facts, made.cloud)
 
 
 def with_images(rig: Rig, name: str, **more: str) -> dict[str, object]:
     """The tenant's, which this gives, with further properties, and all others."""
-    rig.cloud.things["images"], rig.cloud.fetched = [], []
-    for part in PARTS:
-        rig.cloud.image(part, part)
+    rig.forget_images(*PARTS)
     return rig.cloud.image(OWN, name, **more)
 
 
@@ -126,21 +78,10 @@ def test_a_machine_boots_what_weft_has_checked_and_not_what_its_tenant_has_put_t
     rig: Rig, name: str, properties: dict[str, str], booted: dict[str, str]
 ) -> None:
     image = with_images(rig, name, **properties)
-    asked = 0
-
-    def tenant() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 3:  # the machine is the server's, and not yet deployed
-            image.update(LATE)
-
-    spec = rig.server.spec.model_copy(update={"image": name})
-    one = rig.server.model_copy(update={"spec": spec})
-    made = rig.driver.create(replace(SCOPE, fence=tenant), [one], {})[one.key]
-    assert made.id is not None and LATE.items() <= image.items(), made.error
-    seen = rig.until(made.id, Status.SETTLED, Status.BROKEN)
+    server = rig.create(name, image, **LATE)
+    seen = rig.until(server, Status.SETTLED, Status.BROKEN)
     info = rig.info
-    rig.leave(made.id)
+    rig.leave(server)
     assert set(rig.cloud.fetched) == set(booted.values()), seen.reason
     assert (seen.status, seen.facts["image"]) == (Status.SETTLED, OWN), seen.reason
     assert {k: info[k] for k in ("image_source", "kernel", "ramdisk", "boot_iso") if k in info} == booted
