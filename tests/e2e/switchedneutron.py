@@ -40,6 +40,11 @@ def switching_of(site: Site) -> Switching:
     return found
 
 
+def switch_mac(number: int) -> str:
+    """Of the switch with this place, from 1, in the site."""
+    return f"02:00:00:00:ff:{number:02x}"
+
+
 def configured(lab: Lab, folder: Path) -> None:
     """Neutron's own configuration, with the driver and a section for each switch."""
     neutron = configparser.ConfigParser(strict=False, interpolation=None)
@@ -57,7 +62,7 @@ def configured(lab: Lab, folder: Path) -> None:
             "weft_url": switch.url,
             "weft_credentials": str(switching.credentials),
             "weft_ca": str(switching.ca),
-            "ngs_mac_address": f"02:00:00:00:ff:{number:02x}",
+            "ngs_mac_address": switch_mac(number),
             "ngs_physical_networks": PHYSICAL_NETWORK,
             "ngs_trunk_ports": ",".join(links),
             "ngs_port_default_vlan": str(switching.parking),

@@ -17,6 +17,7 @@ from openstack.connection import Connection
 
 from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, real_ironic
 from tests.e2e.people import wait_for
+from tests.e2e.switchedironic import CLEANING, PROVISIONING, ironics, network_of, networks
 from tests.e2e.switchedneutron import VLAN, adapter, operator_of, read_switches, switched_neutron
 from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.drivers.switches import EthernetFabric
@@ -25,7 +26,6 @@ from weft.model.owner import Owner
 from weft.model.resources import Resource, Status
 from weft.model.specs import MachineSpec, ServerSpec
 from weft.ports.resources import Scope
-from weftlab import config
 from weftlab.lab import Lab
 from weftlab.metal.config import secret_path
 from weftlab.metal.machines import RESOURCE_CLASS, mac
@@ -38,7 +38,7 @@ pytestmark = [
     ),
 ]
 
-CLEANING, PROVISIONING, TENANT = VLAN + 2, VLAN + 3, VLAN + 4
+TENANT = VLAN + 4
 CABLED = "roce02"
 """A node of the lab, to whose switch port the machine is cabled instead."""
 
@@ -71,46 +71,6 @@ def watch(lab: Lab) -> Generator[Watch]:
         yield made
         made.stop.set()
         thread.join()
-
-
-@contextmanager
-def networks(cloud: Connection) -> Iterator[dict[int, str]]:
-    """VLAN -> id of the network. Ironic's own two belong to the operator."""
-    made: dict[int, str] = {}
-    with ExitStack() as undo:
-        for vlan in (CLEANING, PROVISIONING):
-            made[vlan] = network_of(cloud, vlan, undo)
-        yield made
-
-
-def network_of(cloud: Connection, vlan: int, undo: ExitStack) -> str:
-    network: Any = cloud.network.create_network(
-        name=f"lab-test-machines-{vlan}",
-        provider_network_type="vlan",
-        provider_physical_network=PHYSICAL_NETWORK,
-        provider_segmentation_id=vlan,
-    )
-    undo.callback(cloud.network.delete_network, network.id)
-    cloud.network.create_subnet(
-        network_id=network.id,
-        ip_version=4,
-        cidr=f"10.{vlan - 1700}.0.0/24",
-        gateway_ip=None,
-        is_dhcp_enabled=False,
-    )
-    return str(network.id)
-
-
-def ironics(lab: Lab, neutron: str, own: dict[int, str]) -> config.Sections:
-    """An Ironic that signs in to the lab's services, and to the Neutron that sets switches."""
-    login = config.login(lab.layout, "nova")
-    mine = {f"{n}_network": own[CLEANING] for n in ("cleaning", "inspection", "rescuing")}
-    mine |= {"provisioning_network": own[PROVISIONING], "endpoint_override": neutron}
-    return {
-        "DEFAULT": {"enabled_network_interfaces": "neutron"},
-        "neutron": {**login, **mine, "fail_on_port_binding_failure": True},
-        **{name: dict(login) for name in ("service_catalog", "glance", "nova", "swift")},
-    }
 
 
 def enrolled(ironic: RealIronic, end: str) -> None:

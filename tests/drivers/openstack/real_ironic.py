@@ -99,14 +99,16 @@ def _switch(layout: Layout, site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def real_ironic(folder: Path, more: Sections | None = None, booting: bool = False) -> Iterator[RealIronic]:
-    """Ready to enroll its one machine.
+def real_ironic(
+    folder: Path, more: Sections | None = None, booting: bool = False, count: int = 1
+) -> Iterator[RealIronic]:
+    """Ready to enroll its machine, or so many.
 
     Args:
         more: instead of what its configuration has.
         booting: the machine boots, cabled to the bridge `mgmt` of an Open vSwitch of its own.
     """
-    chosen = settings(nodes=4, computes=1, ipus=0, metal=1, ports=free_ports())
+    chosen = settings(nodes=4, computes=1, ipus=0, metal=count, ports=free_ports())
     layout = Layout(folder, default_cache(), chosen.ports)
     site = make_site(chosen, layout)
     environment.install_packages(packages(boots=booting), print)

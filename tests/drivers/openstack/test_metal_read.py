@@ -197,15 +197,23 @@ def test_what_booted_is_told_by_ironic(rig: Rig) -> None:
     assert built(early) == set()
 
 
-def test_what_booted_is_asked_of_ironic_only_where_it_is_awaited_and_not_of_all_machines(rig: Rig) -> None:
+@pytest.mark.parametrize(("others", "more"), [(50, []), (150, [f"GET {AT}"])])
+def test_what_booted_is_asked_of_ironic_only_where_it_is_awaited_and_not_of_all_machines(
+    rig: Rig, others: int, more: list[str]
+) -> None:
+    """In one short answer, unless more than are in it have changed since."""
     server = rig.running()
-    rig.ironic.nodes |= {f"other-{i}": {**rig.node, "uuid": f"other-{i}"} for i in range(50)}
+    later = {"provision_updated_at": "2026-11-22T21:00:01+00:00"}
+    names = [f"other-{i}" for i in range(others)]
+    rig.ironic.nodes |= {name: {**rig.node, "uuid": name, **later} for name in names}
     rig.ironic.asked.clear()
     assert rig.facts.built(datetime(2026, 11, 22, 19, 0, tzinfo=UTC), list) == set()
     assert not [line for line in rig.ironic.asked if "baremetal" in line]
     assert rig.facts.built(datetime(2026, 11, 22, 19, 0, tzinfo=UTC), lambda: [server]) == {server}
-    asked = [line for line in rig.ironic.asked if "baremetal" in line]
-    assert len(asked) == 4 and f"GET {AT}" in asked
+    assert [line for line in rig.ironic.asked if "baremetal" in line] == [
+        "GET /baremetal/v1/nodes",
+        *more,
+    ]
 
 
 @pytest.mark.parametrize(("away", "left"), [("compute", True), ("baremetal", False)])

@@ -15,7 +15,14 @@ from weft.drivers.openstack.console import REFUSED, console_hindrance, console_o
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.given import NAME
 from weft.drivers.openstack.instances import info_of, instance_of, server_id
-from weft.drivers.openstack.nodes import GONE, ON_ITS_WAY, alive_conductor, read_node, use_of_node
+from weft.drivers.openstack.nodes import (
+    GONE,
+    ON_ITS_WAY,
+    alive_conductor,
+    newest_machines,
+    read_node,
+    use_of_node,
+)
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import ConflictError, NotYetError, OutsideError, TemporaryError
@@ -24,7 +31,6 @@ from weft.model.views import ConsoleView
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.servers import Action
 
-DEPLOYING = ("deploying", "wait call-back", "deploy hold")
 ITS_OWN = frozenset({"active", "rescue"})
 """States in which a machine runs what its tenant wants there. In others its power is Ironic's, too: who switches it off
 while firmware is written has a machine that never boots again."""
@@ -102,21 +108,17 @@ def _lacks(node: Json, needs: HostNeeds) -> str | None:
 def booted(own: Project, servers: Collection[str], since: datetime) -> frozenset[str]:
     """Those of these ids whose machines changed since then, and on which nothing is done any more.
 
-    Asked each second: not for all machines that are in use, but for the few that are being deployed, and then for those
-    of the servers that aren't among these.
+    Asked each second: not for all machines that are in use, but for those that changed last, and then for those of the
+    servers that aren't among these.
     """
-    busy: set[str] = set()
-    for state in DEPLOYING if servers else ():
-        params = {"fields": "uuid", "provision_state": state}
-        listed = own.baremetal.listing(f"list machines that are {state}", "/v1/nodes", "nodes", params)
-        busy |= {str(node.get("uuid")) for node in listed}
-    rest = (server for server in servers if server.partition("@")[2] not in busy)
-    return frozenset(server for server in rest if _is_over(own, server, since))
+    newest = newest_machines(own) if servers else {}
+    return frozenset(server for server in servers if _is_over(own, server, newest, since))
 
 
-def _is_over(own: Project, server: str, since: datetime) -> bool:
+def _is_over(own: Project, server: str, newest: Mapping[str, Json], since: datetime) -> bool:
     instance, _, machine = server.partition("@")
-    node = read_node(own, machine)
+    listed = newest.get(machine, {})
+    node = listed if listed.get("provision_state") else read_node(own, machine)
     changed = _moment(node.get("provision_updated_at"))
     given = (
         instance_of(node) == instance and node["provision_state"] != "available"

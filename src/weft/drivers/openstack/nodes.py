@@ -150,17 +150,24 @@ NEWEST = 100
 """Machines whose state changed last, in one answer. If more change within a second, the listing of all shows them."""
 
 
-def changed_machines(own: Project, machines: Collection[str]) -> Mapping[str, SeenMachine]:
-    """See `Occupants.changed_machines`. Raises `UnknownError`.
+def newest_machines(own: Project) -> Mapping[str, Json]:
+    """Of the machines with an instance those whose state changed last, with what says what is done with them.
 
-    Without an instance a machine runs nothing of a pod's, and may have changed never: those come first in PostgreSQL's
-    order, and last in MySQL's.
+    Raises `UnknownError`. Without an instance a machine runs nothing of a pod's, and may have changed never: those come
+    first in PostgreSQL's order, and last in MySQL's.
     """
     asked = "list the machines that changed last"
     order = {"sort_key": "provision_updated_at", "sort_dir": "desc", "limit": str(NEWEST)}
-    params = {"associated": "true", "fields": "uuid,provision_state", **order}
+    fields = "uuid,provision_state,provision_updated_at,instance_uuid"
+    params = {"associated": "true", "fields": fields, **order}
     nodes = own.baremetal.rows(asked, own.baremetal.ask(asked, "GET", "/v1/nodes", params=params), "nodes")
-    return {str(node["uuid"]): _seen(node) for node in nodes if node.get("uuid") in machines}
+    return {str(node.get("uuid")): node for node in nodes}
+
+
+def changed_machines(own: Project, machines: Collection[str]) -> Mapping[str, SeenMachine]:
+    """See `Occupants.changed_machines`. Raises `UnknownError`."""
+    found = newest_machines(own).items()
+    return {one: _use(node) for one, node in found if one in machines}
 
 
 _LOOK = "uuid,provision_state,target_provision_state,provision_updated_at,driver_internal_info"
@@ -180,6 +187,13 @@ def _seen(node: Json | None) -> SeenMachine:
         plan=steps_here(info.get("clean_steps")),
         agent=str(info.get("agent_cached_clean_steps_refreshed") or ""),
     )
+
+
+def _use(node: Json) -> SeenMachine:
+    """Of a short answer, which says no more."""
+    if not node.get("provision_state"):
+        return _seen(node)
+    return SeenMachine(use=use_of_node(node), state=str(node["provision_state"]))
 
 
 def use_of_node(node: Json) -> str:
