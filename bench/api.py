@@ -17,6 +17,7 @@ import httpx
 import yaml
 
 from bench.row import row
+from bench.threads import served_by
 
 PODS = ((1000, 30.0), (10_000, 60.0))
 """How many there are, and how many milliseconds the 99th percentile of list and show may take."""
@@ -38,17 +39,8 @@ def rows() -> list[dict[str, Any]]:
 @contextmanager
 def _server(state: Path, pods: int) -> Generator[str]:
     words = [sys.executable, "-m", "bench.api_server", str(state), str(pods)]
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        url = process.stdout.readline().strip()
-        if not url:
-            raise RuntimeError("the server of the benchmark did not start")
+    with served_by(words) as (_, url):
         yield url
-    finally:
-        process.stdin.close()
-        process.wait(60)
 
 
 def answers(

@@ -25,6 +25,7 @@ from weft.planning.shapes.plan import NOT_ORDERED, make_plan
 from weft.testing.callers import tokens
 from weft.testing.keystone import FakeIdentity
 from weftlab.layout import Layout
+from weftlab.processes import interrupt_on_sigterm
 from weftlab.site import make_site, settings
 
 NODES_A_POD = 4
@@ -71,6 +72,7 @@ def _copy(plan: Plan, number: int) -> Plan:
 
 
 def main(state: Path, pods: int) -> int:
+    interrupt_on_sigterm()
     with parts(ServeSettings(state=state, worker=False)) as made:
         fill(made, state, pods)
         policy = Policy()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,6 +21,7 @@ import httpx
 
 from bench.api import TICKS, database_of, ticks
 from bench.row import row
+from bench.threads import served_by
 
 CLIENTS, NODES_A_POD = 24, 4
 SECONDS = float(os.environ.get("SECONDS_OF_ORDERS", "30"))
@@ -33,22 +33,15 @@ def rows() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         words = [sys.executable, "-W", "ignore", "-m", "bench.endtoend_server", folder]
         words += [str(CLIENTS * NODES_A_POD * 2), "8"]
-        server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert server.stdin is not None and server.stdout is not None
-        try:
-            url = server.stdout.readline().strip()
-            if not url:
-                raise RuntimeError("the server of the benchmark did not start")
+        with served_by(words) as (server, url):
             database = Path(folder) / "postgres"
             of_database, of_clients = ticks(database_of(database)), time.process_time()
             took, seconds = _orders(url)
             of_database = (ticks(database_of(database)) - of_database) / TICKS
             of_clients = time.process_time() - of_clients
+            assert server.stdin is not None and server.stdout is not None
             server.stdin.close()
             processor = float(server.stdout.readline())
-        finally:
-            server.stdin.close()
-            server.wait(120)
     rate = len(took) / seconds
     return [
         row("orders end to end", rate, "orders/s", f"≥ {GOAL:.0f}", rate >= GOAL),

@@ -20,6 +20,7 @@ from weft.app.policy import Policy
 from weft.testing.callers import caller
 from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
+from weftlab.processes import interrupt_on_sigterm
 
 PROJECTS = 24
 
@@ -74,4 +75,5 @@ def _beside(folder: Path, nodes: int, threads: int) -> Generator[subprocess.Pope
 
 
 if __name__ == "__main__":
+    interrupt_on_sigterm()
     (work if sys.argv[4:] else main)(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

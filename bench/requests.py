@@ -8,7 +8,6 @@ other work on the machine slows processors down.
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ import httpx
 
 from bench.api import database_of, processor
 from bench.row import row
+from bench.threads import served_by
 
 PODS, NODES_A_POD, RUN = 150, 4, 10
 WAIT = {"until": "PLACED,READY", "wait": 20}
@@ -30,16 +30,8 @@ def rows() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         words = [sys.executable, "-W", "ignore", "-m", "bench.endtoend_server", folder]
         words += [str(PODS * NODES_A_POD + 8), "0"]
-        server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert server.stdin is not None and server.stdout is not None
-        try:
-            url = server.stdout.readline().strip()
-            if not url:
-                raise RuntimeError("the server of the benchmark did not start")
+        with served_by(words) as (server, url):
             return _measured(url, server.pid, Path(folder) / "postgres")
-        finally:
-            server.stdin.close()
-            server.wait(120)
 
 
 def _measured(url: str, server: int, database: Path) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ from typing import Any
 import yaml
 
 from bench.row import row
+from bench.threads import served_by
+from weftlab.processes import interrupt_on_sigterm
 
 SITES = tuple(map(int, os.environ.get("SITES", "10000,100000").split(",")))
 _TABLES = ("nodes", "hcas", "accelerators", "links", "switches")
@@ -32,24 +34,13 @@ def rows() -> list[dict[str, Any]]:
 def rows_of(nodes: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         write_site(Path(folder), nodes)
-        server = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "bench.site", "serve", folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert server.stdin is not None and server.stdout is not None
-        try:
-            url = server.stdout.readline().strip()
-            if not url:
-                raise RuntimeError("the server of the benchmark did not start")
+        words = [sys.executable, "-W", "ignore", "-m", "bench.site", "serve", folder]
+        with served_by(words, 300) as (server, url):
             first = _client(folder, url, "")
             change = _client(folder, url, "new fan")
+            assert server.stdin is not None and server.stdout is not None
             server.stdin.close()
             served = json.loads(server.stdout.readline())
-        finally:
-            server.stdin.close()
-            server.wait(300)
     return list(_rows(f"site of {nodes:,} nodes", first, change, served))
 
 
@@ -172,6 +163,7 @@ def _memory() -> float:
 
 
 def main(what: str, *words: str) -> int:
+    interrupt_on_sigterm()
     if what == "measure":
         for found in rows_of(int(words[0])):
             print(f"{found['name']}: {found['value']:.3g} {found['unit']}", flush=True)

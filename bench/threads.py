@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Generator
+import subprocess
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -20,6 +21,28 @@ def threads(number: int) -> Generator[ThreadPoolExecutor]:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def served_by(words: Sequence[str], patience: float = 120.0) -> Generator[tuple[subprocess.Popen[str], str]]:
+    """A program that serves until its input ends, and its first line, the URL. Interrupted, it ends as this one does.
+
+    Args:
+        patience: seconds in which it ends.
+    """
+    server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert server.stdin is not None and server.stdout is not None
+    try:
+        url = server.stdout.readline().strip()
+        if not url:
+            raise RuntimeError("the server of the benchmark did not start")
+        yield server, url
+    except BaseException:
+        server.terminate()
+        raise
+    finally:
+        server.stdin.close()
+        server.wait(patience)
 
 
 def apart(measure: Callable[..., Any], *arguments: Any) -> Any:
