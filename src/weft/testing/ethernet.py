@@ -61,6 +61,8 @@ class Config:
 class FakeSwitch(Session):
     """One switch, with faults."""
 
+    serials_go_on = False
+
     def __init__(
         self,
         name: str,
@@ -109,7 +111,7 @@ class FakeSwitch(Session):
             self._on_its_way.append(batch)
             raise self.unknown("change VLANs", "no answer")
         self._make(batch)
-        self._raise_floor(self.config.revision)
+        self._floor.rise(self.config.revision, self._monotonic())
         if self._lost():
             raise self.unknown("change VLANs", "no answer")
         return self.config.revision

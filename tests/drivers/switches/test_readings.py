@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import time
+from dataclasses import replace
 
 import pytest
 
@@ -157,3 +159,61 @@ def test_what_a_process_that_was_killed_has_sent_makes_readings_old(
         session.change(lambda _: Batch({VLAN: "weft-name"}, frozenset(), {port: PortEdit(VLAN)}))
     one.session.change(look, recent=True)
     assert seen == [frozenset({VLAN})]
+
+
+class Given:
+    """What answers of a switch are, after `passed` seconds: those of a moment that are given again and again, or its
+    own by a clock that was set back.
+
+    Attributes:
+        kept: what was answered before, and is answered still; None: the switch answers.
+        back: seconds that its clock was set back.
+    """
+
+    def __init__(self, one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kept: SwitchState | None = None
+        self.passed = self.back = 0.0
+        real = one.session._read  # pyright: ignore[reportPrivateUsage]
+
+        def read() -> SwitchState:
+            if self.kept is not None:
+                return self.kept
+            state = real()
+            return replace(state, serial=state.serial + self.passed - self.back)
+
+        monkeypatch.setattr(one.session, "_read", read)
+        monkeypatch.setattr(one.session, "_monotonic", lambda: time.monotonic() + self.passed)
+
+
+def test_an_answer_of_before_is_old_however_long_it_is_given(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache between gives what the switch had before the pod came: a release would be clean after ten minutes."""
+    given = Given(one, monkeypatch)
+    before = one.session.read()
+    given.passed = 5.0
+    one.put(0, VLAN)
+    given.kept = before
+    for _ in range(30):
+        given.passed += 60.0
+        with pytest.raises(UnknownError, match="older than one before it"):
+            one.session.read()
+    given.kept = None
+    assert one.untagged(0) == VLAN
+
+
+def test_a_clock_that_was_set_back_is_believed_once_it_goes_on(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = Given(one, monkeypatch)
+    one.put(0, VLAN)
+    one.session.read()
+    given.back, refused = 7200.0, 0
+    for _ in range(30):
+        given.passed += 60.0
+        with contextlib.suppress(UnknownError):
+            assert one.session.read().ports[one.ports[0]] == PortVlans(VLAN)
+            break
+        refused += 1
+    assert 9 <= refused <= 12
+    one.session.read()

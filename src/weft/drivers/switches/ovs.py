@@ -74,6 +74,8 @@ class OvsDatabase:
 class Ovs(Session):
     """One bridge."""
 
+    serials_go_on = False
+
     def __init__(
         self, name: str, database: OvsDatabase, limits: Limits, confirm: float = CONFIRM_SECONDS
     ) -> None:

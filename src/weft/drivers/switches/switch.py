@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from weft.drivers.switches.access import JSON, UnheardError
 from weft.drivers.switches.doubts import Doubts
+from weft.drivers.switches.floor import Floor
 from weft.drivers.switches.interface import Asked, Edit
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.parts import Part, Together, UndoneError, composed
@@ -31,8 +32,6 @@ DOUBT_SECONDS = 30.0
 RECENT_SECONDS = 1.0
 """How old a reading may be that a change begins with, if this process has changed nothing since: as old as the proof
 that the change may be made."""
-FLOOR_SECONDS = 600.0
-"""How long a switch's own time is remembered: its clock may be set back."""
 
 
 def pauses() -> Iterator[float]:
@@ -56,6 +55,8 @@ class Session(Together):
     keeps_names = True
     media = JSON
     """Type of requests' bodies, where they have any."""
+    serials_go_on = True
+    """Whether the serials of its states are times."""
     lands_seconds = DOUBT_SECONDS
     """How long a change may still land of which nobody knows what became; other processes hear of it by the error."""
 
@@ -73,7 +74,7 @@ class Session(Together):
         self._confirm_seconds, self._sleep = confirm, sleep
         self._changing = threading.Lock()
         self._lock = threading.Lock()
-        self._floor: tuple[float, float] = (float("-inf"), float("-inf"))
+        self._floor = Floor(self.serials_go_on)
         self._doubts = Doubts(monotonic)
         self._latest: tuple[SwitchState, float] | None = None
         self._changes = 0
@@ -232,7 +233,7 @@ class Session(Together):
         wanted, unsure = batch.on(before), True
         try:
             try:
-                self._raise_floor(self._send(batch, before, wanted))
+                self._floor.rise(self._send(batch, before, wanted), self._monotonic())
             except (PermanentError, UndoneError):
                 unsure = False
                 raise
@@ -285,21 +286,12 @@ class Session(Together):
 
     def _fresh(self, since: float | None = None) -> SwitchState:
         """A reading that is no older than an earlier one; than one of meanwhile it may be."""
-        with self._lock:
-            floor, when = self._floor
+        highest = self._floor.highest
         state = self._read() if since is None else self._read_since(since)
-        if state.serial < floor and self._monotonic() - when < FLOOR_SECONDS:
+        if not self._floor.takes(state.serial, highest, self._monotonic()):
             said = "the answer is older than one before it"
             raise UnknownError("read the configuration", f"switch {self.name}", said)
-        self._raise_floor(state.serial)
         return state
-
-    def _raise_floor(self, serial: float) -> None:
-        now = self._monotonic()
-        with self._lock:
-            floor, when = self._floor
-            if serial >= floor or now - when >= FLOOR_SECONDS:
-                self._floor = (serial, now)
 
     def refused(self, answer: str, then: str = "see the switch's own log") -> PermanentError:
         return PermanentError("change VLANs", f"switch {self.name}", answer, then)
