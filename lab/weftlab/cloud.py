@@ -254,7 +254,7 @@ def agents(layout: Layout, env: Path, site: Site, after: tuple[str, ...], runnin
         cwd=layout.work / "neutron-agents",
         ready=checks.file_is_there(ready, "the agents have not reported to Neutron yet"),
         after=after,
-        timeout=180,
+        timeout=600,  # it starts beside Neutron, and waits for the schema of its database
         stop=signal.SIGKILL,
     )
 

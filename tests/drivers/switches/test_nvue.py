@@ -107,10 +107,14 @@ def test_an_nvue_revision_that_is_gone_may_have_been_applied(nvue: One) -> None:
     nvue.front.faults.slow_commit = 3600.0
 
     def restarted() -> None:
-        with nvue.front.lock:
-            nvue.front.forget_sessions()
+        for _ in range(6000):
+            with nvue.front.lock:
+                if any('"apply"' in request.line for request in nvue.front.requests):
+                    nvue.front.forget_sessions()
+                    return
+            time.sleep(0.01)
 
-    gone = threading.Timer(0.3, restarted)
+    gone = threading.Thread(target=restarted)
     gone.start()
     with pytest.raises(UnknownError, match="isn't there any more") as told:
         nvue.put(0, VLAN)
