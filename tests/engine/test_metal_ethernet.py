@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 
+import psycopg
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import House, nothing_lands
 from tests.engine.metalhouse import ORDER, site, sized
 from tests.engine.test_ethernet_life import ethernet, ports, released, visits
 from tests.engine.test_neutrons_fabric import Ml2Cloud, by_neutron
@@ -152,6 +153,24 @@ def test_a_port_that_may_land_in_the_vlan_is_waited_for_by_every_worker(house: M
     pod = visits(house, pod, 1)
     assert not house.fake.late and pod.late_until is not None
     assert (pod.late_until - house.time.now()).total_seconds() > 5.0
+
+
+def test_a_machine_is_not_cleaned_while_its_port_may_come_into_the_vlan_again(
+    house: MetalHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pod goes on, with a tenant who is root on the others: what cleans it is out of their reach."""
+    pod = house.ready(ORDER)
+    told = told_at(house, monkeypatch, "delete")
+    house.service.apply_pod(house.request(), "train", sized(1))
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE owner SET late_until = now() + interval '1 h'")
+    pod = visits(house, pod, 6)
+    number = pod.plan.segment or 0
+    assert house.fake.snapshot().ports_in[number] == frozenset(ports(house, pod)) and not told
+    assert pod.changed_at is not None and pod.state is PodState.READY
+    nothing_lands(house.database)
+    pod = visits(house, pod, 8)
+    assert {kind for kind, _ in told} == {Kind.SERVER, Kind.MACHINE} and pod.changed_at is None
 
 
 def test_by_neutron_a_port_goes_through_ironics_networks_in_turn_and_is_read_back(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from weft.engine.fence import Event
+from weft.engine.fence import LATE, Event
 from weft.engine.heldnotes import News
 from weft.engine.heldpod import HeldPod
 from weft.engine.leaving import Left, let_go
@@ -86,7 +86,10 @@ class PodVisitor(PodBuilder):
         if all(r.is_nowhere for r in going) or not has_followers(held.resources()):
             return None
         self._watch_nodes(held, arriving=held.pod.repair)
-        return self._until_left(held)
+        wait = self._until_left(held)
+        if wait is None and (late := held.late()) > 0:
+            return Wait(LATE, late)  # one of them may come into it again
+        return wait
 
     def _change(self, held: HeldPod, left: Left | None) -> Look:
         """Make what the newest generation brought; the pod stays what it is, and goes on, meanwhile."""
