@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
 from tests.engine.ownerhouse import OwnerHouse
@@ -27,8 +28,9 @@ class TenantHouse(OwnerHouse):
         self.tenants = self.new_keeper()
         self.wants |= {"network": tenant_network(database)}
 
-    def new_keeper(self) -> TenantKeeper:
-        return TenantKeeper(self.database, self.keeper.world, self.keeper.site)
+    def new_keeper(self, site: Callable[[], Site] | None = None) -> TenantKeeper:
+        """One more; `site`: what it takes for the active one."""
+        return TenantKeeper(self.database, self.keeper.world, site or self.keeper.site)
 
     def serve(self, yes: bool, leave: bool = False) -> None:
         """Args: leave: if not, partitions stay for another manager."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-
 from tests.engine.house import ORDER, QUICK, House
+from tests.engine.test_takes import sql
 from tests.engine.timehouse import HandClock
 from weft.engine.database import Database
-from weft.engine.lane import Alone
 from weft.engine.settings import LoopSettings
-from weft.model.fabric import Clean, Snapshot
+from weft.model.agentapi import Tables
 from weft.model.pod import PodState
 from weft.model.resources import Kind
-from weft.model.specs import SegmentSpec
 from weft.testing.cloud import Fault
-from weft.testing.fabric import FakeFabric
 
 THREADS, PODS = 2, 14
 PATIENT = LoopSettings(observe_every=3600.0, pods_at_once=THREADS)
@@ -144,25 +140,27 @@ def test_who_is_asked_to_go_is_asked_once(house: House) -> None:
     assert len(asked) == 2 * len(pod.nodes)
 
 
-def test_a_release_reads_back_without_its_place(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_reads_back_without_its_place(house: House) -> None:
     """The few places of releases aren't taken by those that wait for a reading of the fabric."""
-    aside, seen = list[bool](), list[bool]()
+    first, second = (house.ready(ORDER.model_copy(update={"name": name})) for name in ("first", "second"))
+    reads_back, goes_on = threading.Event(), threading.Event()
+    left = "SELECT count(*) FROM resource WHERE owner_id = %s AND state <> 'absent'"
 
-    @contextmanager
-    def stepping(way: Alone) -> Generator[None]:
-        aside.append(True)
-        yield
-        aside.pop()
+    def eyes(tables: Tables) -> Tables:
+        if sql(house, left, first.id) == [(0,)]:
+            reads_back.set()
+            assert goes_on.wait(120)
+        return tables
 
-    clean = FakeFabric.clean
-
-    def watched(fabric: FakeFabric, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
-        seen.append(bool(aside))
-        return clean(fabric, segment, snapshot)
-
-    pod = house.ready(ORDER)
-    monkeypatch.setattr(Alone, "aside", stepping)
-    monkeypatch.setattr(FakeFabric, "clean", watched)
-    house.release(pod)
-    house.run(pod, PodState.RELEASED)
-    assert seen and all(seen)
+    house.fabric.manager("sm1").eyes = eyes
+    worker = house.new_worker("w", replace(QUICK, releases_at_once=1))
+    worker.start()
+    try:
+        house.release(first)
+        assert reads_back.wait(120)
+        house.release(second)
+        until(lambda: not house.cloud.things(Kind.SERVER), 120.0)
+        assert house.store.find_pod(str(first.id), None).state is PodState.RELEASING
+    finally:
+        goes_on.set()
+        worker.stop()

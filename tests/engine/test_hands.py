@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 import pytest
 
 from tests.engine.house import ORDER, House
 from tests.engine.test_takes import ONE, house, ready, silent_hosts, sql, work
+from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
 from weft.engine import worker as worker_module
 from weft.engine.fence import ChangedError
 from weft.engine.held import Held
 from weft.engine.heldnotes import News
 from weft.engine.lane import Lane
-from weft.engine.reconciler import Reconciler
-from weft.engine.visitor import Look
 from weft.engine.worker import Worker
 from weft.model.pod import Aspect, Cause, PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
 
 __all__ = ["house"]
 
@@ -106,23 +108,23 @@ def test_a_worker_that_stops_lets_go_of_what_it_has_looked_at(
         assert sql(house, "SELECT held_until FROM pod WHERE id = %s", a.id) == [(None,)]
 
 
-def test_who_is_taken_again_at_once_keeps_its_signs_of_life(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_taken_again_at_once_keeps_its_signs_of_life(house: House) -> None:
+    """By the turn's thread, before that of the visit which has let go of it has forgotten it."""
+    house.cloud.plant(Fault.STUCK, kind=Kind.SERVER)
     ordered(house).hand_back()
-    worker = house.new_worker("w2")
-    monkeypatch.setattr(Reconciler, "visit", lambda self, held: Look(0.0))
-    let_go, again = Held.let_go, list[Held]()
+    again: list[Held] = []
 
-    def then_taken(self: Held, delay: float, failures: int = 0) -> None:
-        let_go(self, delay, failures)
-        if not again:  # by the turn's thread, before that of the visit has forgotten it
+    def after(name: str, values: Mapping[str, Any]) -> None:
+        if name == "write_held" and values["delay"] >= 0 and not again:
+            sql(house, "UPDATE pod SET next_at = now()")
             again.extend(worker._take_work(1, 0))  # pyright: ignore[reportPrivateUsage]
 
-    monkeypatch.setattr(Held, "let_go", then_taken)
-    assert worker.run_once()
-    assert again and sql(house, "SELECT worker FROM pod") == [("w2",)]
-    assert worker.busy() == 1
+    with on_statements(house.database) as database:
+        worker = house.new_worker("w2", database=database)
+        database.after = after
+        assert worker.run_once()
+        assert again and sql(house, "SELECT worker FROM pod") == [("w2",)]
+        assert worker.busy() == 1
 
 
 def test_a_retry_is_not_undone_by_a_visit_that_began_before(house: House) -> None:

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House
-from weft.engine.database import Database, Tx
+from tests.helpers.statements import OnStatements, on_statements
+from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
@@ -27,27 +28,29 @@ class Killed(BaseException):
 class Fate:
     """Kills whoever runs the n-th statement from now on, before PostgreSQL has it, or after."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, house: House, patch: pytest.MonkeyPatch) -> None:
         self.left, self.after = 0, False
-        execute: Any = Tx._execute  # pyright: ignore[reportPrivateUsage]
+        assert isinstance(house.database, OnStatements)
+        house.database.before, house.database.after = self._before, self._after
 
-        def run(tx: Tx, name: str, values: Mapping[str, object]) -> Any:
-            if not self.left:
-                return execute(tx, name, values)
-            self.left -= 1
-            if self.left:
-                return execute(tx, name, values)
-            if self.after:
-                execute(tx, name, values)
-            raise Killed
+    def _before(self, name: str, values: Mapping[str, object]) -> None:
+        if self.left == 1 and not self.after:
+            self._kill()
 
-        patch.setattr(Tx, "_execute", run)
+    def _after(self, name: str, values: Mapping[str, object]) -> None:
+        if self.left == 1:
+            self._kill()
+        self.left -= bool(self.left)
+
+    def _kill(self) -> None:
+        self.left = 0
+        raise Killed
 
 
 class FateOfRequests(Fate):
     """The same at the n-th request that changes something in the cloud or the fabric."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, house: House, patch: pytest.MonkeyPatch) -> None:
         self.left, self.after = 0, False
         for driver in (FakeCloud, FakeFabric):
             for verb in ("create", "update", "delete"):
@@ -69,9 +72,10 @@ class FateOfRequests(Fate):
 
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:
-    house = House(database, database_url)
-    yield house
-    house.close()
+    with on_statements(database) as watched:
+        house = House(watched, database_url)
+        yield house
+        house.close()
 
 
 def killed_at(house: House, fate: Fate, statement: int, after: bool, pod: PodRecord) -> bool:
@@ -101,7 +105,7 @@ def test_a_worker_that_is_killed_at_any(
     """At each statement, or request, of a pod's way to READY, and of the release of the same pod: the next worker gets
     there.
     """
-    fate = at(monkeypatch)
+    fate = at(house, monkeypatch)
     died = True
     statement = 0
     while died:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from uuid import UUID, uuid4
 
 import psycopg
@@ -14,10 +14,11 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import make
 from weft.engine import lookout as module
+from weft.engine.database import Database, Row
 from weft.engine.listener import Listener
 from weft.engine.lookout import Lookout
 from weft.engine.pulse import Pulse
-from weft.engine.records import FoundPod
+from weft.engine.shownrecords import FoundPod
 from weft.model.errors import TemporaryError
 from weft.model.pod import PodState
 
@@ -49,28 +50,42 @@ class Eye:
         return pod
 
 
+class Reads:
+    """The database as a lookout has it. Its first statements may fail.
+
+    Attributes:
+        asked: for how many pods each statement has asked.
+    """
+
+    def __init__(self, database: Database, *errors: Exception) -> None:
+        self._database, self.errors, self.asked = database, list(errors), list[int]()
+
+    @contextmanager
+    def statement(self) -> Generator[Reads]:
+        if self.errors:
+            raise self.errors.pop(0)
+        with self._database.statement() as self._tx:
+            yield self
+
+    def rows(self, name: str, /, ids: Sequence[UUID]) -> list[Row]:
+        self.asked.append(len(ids))
+        return self._tx.rows(name, ids=ids)
+
+
 @pytest.fixture
-def lookout(house: House) -> Iterator[Lookout]:
+def reads(house: House) -> Reads:
+    return Reads(house.database)
+
+
+@pytest.fixture
+def lookout(house: House, reads: Reads) -> Iterator[Lookout]:
     listener = Listener(house.database.url)
-    yield Lookout(house.database, listener)
+    yield Lookout(reads, listener)  # type: ignore[arg-type]
     listener.close()
 
 
 def pods(house: House, number: int) -> list[UUID]:
     return [house.order(make(f"p{n}", 1)).id for n in range(number)]
-
-
-def looks(house: House, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many pods each statement of the lookout has asked for."""
-    asked: list[int] = []
-    real = module.Lookout._tell
-
-    def counted(self: Lookout, due: set[str]) -> None:
-        asked.append(len(due))
-        real(self, due)
-
-    monkeypatch.setattr(module.Lookout, "_tell", counted)
-    return asked
 
 
 def test_one_is_told_how_it_is_now_and_after_each_event(house: House, lookout: Lookout) -> None:
@@ -105,12 +120,10 @@ def test_a_lost_notification_is_made_up_for(house: House, monkeypatch: pytest.Mo
     lookout.stop()
 
 
-def test_events_of_other_pods_ask_the_database_nothing(
-    house: House, lookout: Lookout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_of_other_pods_ask_the_database_nothing(house: House, lookout: Lookout, reads: Reads) -> None:
     """A thousand wait for one pod, and another one has events: none of them is told, nothing is read."""
     mine, other = pods(house, 2)
-    asked = looks(house, monkeypatch)
+    asked = reads.asked
     eye, first, last = Eye(), Eye(), Eye()
     with ExitStack() as all_, psycopg.connect(house.database.url, autocommit=True) as connection:
         for _ in range(1000):
@@ -128,12 +141,11 @@ def test_events_of_other_pods_ask_the_database_nothing(
 
 
 def test_many_events_of_many_pods_are_one_statement(
-    house: House, lookout: Lookout, monkeypatch: pytest.MonkeyPatch
+    house: House, lookout: Lookout, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And each who waits is told of its own pod only."""
     monkeypatch.setattr(module, "GATHER", 0.5)
     ids = pods(house, 8)
-    asked = looks(house, monkeypatch)
     eyes = {pod_id: Eye() for pod_id in ids}
     with ExitStack() as all_:
         for pod_id, eye in eyes.items():
@@ -143,7 +155,7 @@ def test_many_events_of_many_pods_are_one_statement(
             for pod_id in ids:
                 lookout.came(str(pod_id))
         assert all((now := eye.next()) is not None and now.id == pod_id for pod_id, eye in eyes.items())
-    assert len(asked) <= 6, asked
+    assert len(reads.asked) <= 6, reads.asked
 
 
 def test_those_who_wait_no_more_are_forgotten(house: House, lookout: Lookout) -> None:
@@ -159,22 +171,14 @@ def test_those_who_wait_no_more_are_forgotten(house: House, lookout: Lookout) ->
 def test_it_outlives_what_it_meets(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that is away, and a defect: those who wait are told later, and /readyz says what is wrong."""
     monkeypatch.setattr(module, "AFTER_TROUBLE", 0.01)
-    pulse, listener = Pulse(), Deaf()
-    lookout = Lookout(house.database, listener, pulse)  # type: ignore[arg-type]
-    errors: list[Exception] = [TemporaryError("a", "b", "c"), RuntimeError("d")]
-    real = lookout._tell
-
-    def failing(due: set[str]) -> None:
-        if errors:
-            raise errors.pop(0)
-        real(due)
-
-    monkeypatch.setattr(lookout, "_tell", failing)
+    reads = Reads(house.database, TemporaryError("a", "b", "c"), RuntimeError("d"))
+    pulse = Pulse()
+    lookout = Lookout(reads, Deaf(), pulse)  # type: ignore[arg-type]
     (pod_id,) = pods(house, 1)
     eye = Eye()
     with lookout.watching(pod_id, eye):
         assert eye.next() is not None
-        assert errors == []
+        assert reads.errors == []
     lookout.stop()
     assert pulse.checks() == {"lookout": "ok"}
 

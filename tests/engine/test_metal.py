@@ -205,7 +205,7 @@ def test_who_has_a_machine_next_is_no_remains_of_who_had_it(
 def test_a_worker_that_is_killed_at_any_request(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    fate = FateOfRequests(monkeypatch)
+    fate = FateOfRequests(house, monkeypatch)
     died, request = True, 0
     while died:
         request += 1

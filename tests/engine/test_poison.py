@@ -15,9 +15,10 @@ import weft.engine.worker as worker_module
 from tests.engine.house import ORDER, House
 from tests.engine.test_takes import sql
 from tests.engine.timehouse import HandClock, look, make, messages, queue
+from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
 from weft.app.metrics import StoreCollector
-from weft.engine.database import Database, Tx
+from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.held import Held
 from weft.engine.listener import Listener
@@ -27,8 +28,6 @@ from weft.engine.store import Store
 from weft.engine.takes import take_looks
 from weft.engine.unreadable import UnreadableError
 from weft.engine.visitor import Look
-from weft.engine.waiter import Waiter
-from weft.engine.waitlist import Waitlist
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -313,27 +312,23 @@ def test_what_was_asked_for_before_a_row_could_not_be_read_is_looked_for(
     assert "spoilt" in house.store.events(pod.id, 0)[-1].message
 
 
-def unreadable_visit(house: House, monkeypatch: pytest.MonkeyPatch, before: Callable[[Held], object]) -> None:
-    """A worker that can't read the owner, of which something else happens in the meantime."""
-
-    def visit(held: Held) -> Look:
-        before(held)
-        raise UnreadableError("read a row", "the database", "spoilt", "correct it")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(house.worker._reconciler, "visit", visit)  # pyright: ignore[reportPrivateUsage]
-        assert house.worker.run_once()
+def unreadable_visit(house: House, pod: PodRecord, meanwhile: Callable[[], object]) -> None:
+    """A worker that can't read a resource of the pod, of which something else happens before it says so."""
+    sql(house, "UPDATE resource SET document = '{}' WHERE owner_id = %s", pod.id)
+    with on_statements(house.database) as database:
+        database.once("park_held", meanwhile)
+        assert house.new_worker("w2", database=database).run_once()
 
 
-def test_who_has_lost_an_owner_sets_nothing_apart(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_lost_an_owner_sets_nothing_apart(house: House) -> None:
     """Another worker, of a newer weft, say, can read it, and has it by now."""
     pod = house.order(make("train", 1))
 
-    def loses(held: Held) -> None:
+    def loses() -> None:
         sql(house, "UPDATE pod SET held_until = now() - interval '1 s'")
         assert house.store.take(pod.id, "newer") is not None
 
-    unreadable_visit(house, monkeypatch, loses)
+    unreadable_visit(house, pod, loses)
     assert sql(house, "SELECT worker, held_until > now(), parked, alarmed FROM pod") == [
         ("newer", True, None, False)
     ]
@@ -349,37 +344,30 @@ def test_a_row_that_cannot_be_read_is_left_to_who_has_taken_it(house: House) -> 
     assert sql(house, "SELECT worker, held_until > now(), parked FROM pod") == [("newer", True, None)]
 
 
-def test_who_was_woken_while_it_could_not_be_read_is_tried_at_once(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_was_woken_while_it_could_not_be_read_is_tried_at_once(house: House) -> None:
     """Its release was asked for, or it was corrected."""
     pod = house.order(make("train", 1))
-    unreadable_visit(house, monkeypatch, lambda held: house.store.wake(pod.id))
+    unreadable_visit(house, pod, lambda: house.store.wake(pod.id))
     assert sql(house, "SELECT parked IS NULL, next_at <= now(), held_until FROM pod") == [(False, True, None)]
-    unreadable_visit(house, monkeypatch, lambda held: None)
+    unreadable_visit(house, pod, lambda: None)
     assert sql(house, "SELECT next_at > now() + interval '50 minutes' FROM pod") == [(True,)]
     assert len(messages(house, pod, "alarm")) == 1
 
 
-def test_an_order_that_has_started_meanwhile_is_not_set_apart(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_order_that_has_started_meanwhile_is_not_set_apart(house: House) -> None:
     """It was corrected, and another worker has started it, after this one had read it."""
     first = house.ready(make("first", 16))
     pod = queue(house, "late", 2)
     house.release(first)
     house.run(first, PodState.RELEASED)
     spoil(house, pod, "ordered = ordered || '{\"was\": 1}'")
-    reading = Waitlist.read
 
-    def read(self: Waitlist, tx: Tx) -> dict[UUID, Waiter]:
-        monkeypatch.setattr(Waitlist, "read", reading)
-        found = reading(self, tx)
+    def starts() -> None:
         sql(house, "UPDATE pod SET ordered = ordered - 'was' WHERE id = %s", pod.id)
         Dispatcher(house.store, house.keeper.world).run()
-        return found
 
-    monkeypatch.setattr(Waitlist, "read", read)
-    Dispatcher(house.store, house.keeper.world).run()
+    with on_statements(house.database) as database:
+        database.once("park_waiting", starts)
+        Dispatcher(Store(database), house.keeper.world).run()
     assert look(house, pod).state is PodState.PLACED
     assert sql(house, "SELECT parked, alarmed FROM pod WHERE name = 'late'") == [(None, False)]

@@ -15,6 +15,7 @@ from keystoneauth1.token_endpoint import Token
 
 from tests.engine.house import House, small_site
 from tests.engine.timehouse import HandClock
+from tests.helpers.statements import on_statements
 from weft.api.app import create_app
 from weft.client import Client
 from weft.engine import siteparts
@@ -318,20 +319,21 @@ def test_two_who_apply_at_once(house: House, database_url: str) -> None:
         one_database.close()
 
 
-def test_died_in_between(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_died_in_between(house: House) -> None:
     """While the parts are bound to the generation: neither is there, and the next try is as if there had been none."""
     made = cut(large())
     half = list(made.parts)[: len(made.parts) // 2]
     for digest in half:
         house.service.send_part(house.operator, digest, made.parts[digest])
 
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
+    def die(name: str, _: object) -> None:
+        if name == "name_site_parts":
+            raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(siteparts, "_name", die)
+    with on_statements(house.database) as database:
+        database.after = die
         with pytest.raises(KeyboardInterrupt):
-            house.store.activate_site(large(), "test")
+            Store(database).activate_site(large(), "test")
     assert Store(house.database).site().generation == 1
     assert house.service.missing_parts(house.operator, list(made.parts)).missing == tuple(
         d for d in made.parts if d not in half

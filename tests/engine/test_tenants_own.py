@@ -432,22 +432,19 @@ def test_a_look_by_a_site_that_was_replaced_meanwhile_begins_nothing(house: Tena
     assert house.owners() == []
 
 
-def test_a_site_that_was_replaced_meanwhile_takes_nothing_away(
-    house: TenantHouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_site_that_was_replaced_meanwhile_takes_nothing_away(house: TenantHouse) -> None:
     """One worker still has the site that didn't serve them when another has just begun to."""
     network = house.network()
     house.adapter(network)
     house.serve(False)
-    slow, old = house.new_keeper(), house.keeper.site()
+    old = house.keeper.site()
 
     def late() -> Site:
         house.serve(True)
         house.ready(network)
         return old
 
-    monkeypatch.setattr(slow, "_site", late)
-    slow.look()
+    house.new_keeper(late).look()
     assert [house.see(o.id).wanted for o in house.owners()] == ["present"]
     assert house.ports_in(house.free_number()) == {house.guid()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ NO_MODULES = frozenset({"weft.commands", "weft.pem"})
 """A group of entry points, and a file."""
 
 
+@cache
 def validator(name: str) -> Any:
+    """Checking the site's own schema takes longer than what it is used for."""
     schema = schemas()[name]
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)

@@ -59,7 +59,11 @@ class Config:
 
 
 class FakeSwitch(Session):
-    """One switch, with faults."""
+    """One switch, with faults.
+
+    Attributes:
+        meanwhile: called before each change is made.
+    """
 
     serials_go_on = False
 
@@ -83,6 +87,7 @@ class FakeSwitch(Session):
         self._frozen: Config | None = None
         self._lost = lost
         self.reads = 0
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def freeze(self) -> None:
         self._frozen = deepcopy(self.config)
@@ -105,6 +110,7 @@ class FakeSwitch(Session):
         return (self._frozen or self.config).state()
 
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
+        self.meanwhile()
         if not self.reachable:
             raise UndoneError("change VLANs", f"switch {self.name}", "no connection")
         if self._late():

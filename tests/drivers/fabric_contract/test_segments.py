@@ -12,7 +12,6 @@ from tests.drivers.fabric_contract.rigs import FIRST, Ethernet, InfiniBand, Segm
 from tests.drivers.opensm.rigs import FakeRig, scope, until
 from tests.drivers.switches.rigs import KINDS
 from tests.drivers.ufm.rigs import UfmRig
-from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
@@ -220,14 +219,13 @@ def test_a_reading_does_not_wait_for_changes(monkeypatch: pytest.MonkeyPatch) ->
     rig = Ethernet()
     wanted = segment(rig, FIRST, rig.ports()[:1])
     slow = rig.fake.switches[rig.ports()[0].partition("/")[0]]
-    begun, go_on, send = threading.Event(), threading.Event(), slow._send  # pyright: ignore[reportPrivateUsage]
+    begun, go_on = threading.Event(), threading.Event()
 
-    def slowly(batch: Batch, before: SwitchState, after: SwitchState) -> float:
+    def slowly() -> None:
         begun.set()
         assert go_on.wait(20)
-        return send(batch, before, after)
 
-    monkeypatch.setattr(slow, "_send", slowly)
+    slow.meanwhile = slowly
     with ThreadPoolExecutor(2) as pool:
         change = pool.submit(rig.driver.create, scope(), [wanted], {})
         assert begun.wait(20)

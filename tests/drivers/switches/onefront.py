@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from weft.drivers.switches import EthernetFabric, open_fabric
+import pytest
+
+from weft.drivers.switches import EthernetFabric, open_fabric, turn
 from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
 from weft.model.fabric import Membership
@@ -77,6 +79,20 @@ def one_of(folder: Path, speaks: Speaks) -> Iterator[One]:
 def session_of(fabric: EthernetFabric) -> Session:
     session = fabric.session("leaf1")
     assert isinstance(session, Session)
+    return session
+
+
+def dying(one: One, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Another process's session, which is killed once the switch has what it sends."""
+    session = session_of(one.another())
+    real = session._send  # pyright: ignore[reportPrivateUsage]
+
+    def killed(*given: object) -> float:
+        real(*given)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "_send", killed)
+    monkeypatch.setattr(turn.Turn, "ends", lambda _: None)
     return session
 
 

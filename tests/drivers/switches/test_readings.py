@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.drivers.switches.onefront import OTHER, VLAN, One, session_of
-from weft.drivers.switches import access, switch, turn
+from tests.drivers.switches.onefront import OTHER, VLAN, One, dying, session_of
+from weft.drivers.switches import access, switch
 from weft.drivers.switches.vlans import PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.drivers.switches.wanted import removal_for
 from weft.model.errors import OutsideError, UnknownError
@@ -139,15 +139,7 @@ def test_what_a_process_that_was_killed_has_sent_makes_readings_old(
 ) -> None:
     """It left no moment at which its change ended."""
     monkeypatch.setattr(switch, "RECENT_SECONDS", 60.0)
-    port, session = one.ports[0], session_of(one.another())
-    real = session._send  # pyright: ignore[reportPrivateUsage]
-
-    def killed(*given: object) -> float:
-        real(*given)  # type: ignore[arg-type]
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(session, "_send", killed)
-    monkeypatch.setattr(turn.Turn, "ends", lambda _: None)
+    port, session = one.ports[0], dying(one, monkeypatch)
     seen: list[frozenset[int]] = []
 
     def look(state: SwitchState) -> Batch:

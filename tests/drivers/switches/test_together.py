@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.drivers.switches.onefront import MAKES, OTHER, SAVES, VLAN, One, ordered, results, session_of
+from tests.drivers.switches.onefront import MAKES, OTHER, SAVES, VLAN, One, dying, ordered, results
 from tests.drivers.switches.rigs import scope
-from weft.drivers.switches import parts, turn
+from weft.drivers.switches import parts
 from weft.drivers.switches.interface import Asked
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.vlans import PARK, Batch, PortEdit, PortVlans, SwitchState, joined, within
@@ -247,18 +247,10 @@ def test_a_worker_that_dies_in_a_batch_leaves_nobody_behind(
     """The switch has it, nobody has noted it: another worker sees all of it, and takes all of it away."""
     pods = [(scope(1), *ordered(one, 0)), (scope(2), *ordered(one, 1, number=OTHER))]
     first, second = (vlan_name(mine.mark(wanted.key)) for mine, _, wanted in pods)
-    dying = session_of(one.another())
-    real = dying._send  # pyright: ignore[reportPrivateUsage]
-
-    def killed(*given: object) -> float:
-        real(*given)  # type: ignore[arg-type]
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(dying, "_send", killed)
-    monkeypatch.setattr(turn.Turn, "ends", lambda _: None)
+    session = dying(one, monkeypatch)
     one.session.read()
     with pytest.raises(KeyboardInterrupt):
-        dying.change_all([into(one, 0, VLAN, first), into(one, 1, OTHER, second)])
+        session.change_all([into(one, 0, VLAN, first), into(one, 1, OTHER, second)])
     for mine, spec, wanted in pods:
         assert "not clean" in results(one.fabric, spec)
         assert one.fabric.delete(mine, [wanted], {})["partition"].error is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,14 @@ from urllib.parse import parse_qsl
 
 import httpx
 
-from tests.drivers.opensm.rigs import FABRIC, host_ports
+from tests.drivers.opensm.rigs import FABRIC, host_ports, scope
 from weft.drivers.ufm import Ufm as UfmDriver
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid, parse_guid
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import Outcome, Resource
+from weft.model.resources import Observed, Outcome, Resource, Status
 from weft.model.site import FabricManager, Site
 from weft.model.specs import SegmentSpec
 from weft.ports.resources import Scope
@@ -241,3 +242,34 @@ def segment(number: int, ports: Sequence[str]) -> Resource:
     return Resource(
         key="partition", name="weft-partition", where=FABRIC, spec=SegmentSpec(number=number, members=members)
     )
+
+
+KEY = 0x101
+"""Of the segments that tests make."""
+
+
+def create(rig: UfmRig, wanted: Resource, pod: int = 1) -> Outcome:
+    return rig.driver.create(scope(pod), [wanted], {})[wanted.key]
+
+
+def seen(rig: UfmRig, wanted: Resource, pod: int = 1) -> Observed:
+    return rig.driver.find(scope(pod), [wanted], {})[wanted.key]
+
+
+def made(rig: UfmRig, count: int = 2) -> Resource:
+    """A segment of so many ports; nothing was sent since."""
+    wanted = segment(KEY, rig.ports()[:count])
+    assert create(rig, wanted).error is None
+    assert seen(rig, wanted).status is Status.SETTLED
+    rig.sent.clear()
+    return wanted
+
+
+def at_index0(state: State, number: int, ports: Sequence[str]) -> None:
+    for port in ports:
+        state.pkeys[number].guids[port.removeprefix("0x")].index0 = True
+
+
+def basic() -> dict[str, str]:
+    """Headers of an administrator with a password."""
+    return {"Authorization": "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()}

@@ -1,0 +1,176 @@
+"""Answers of UFM that are late, lost or wrong, and its jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.drivers.opensm.rigs import scope
+from tests.drivers.ufm.rigs import KEY, UfmRig, create, made, seen, segment, spec
+from weft.model.errors import TemporaryError, UnknownError
+from weft.model.resources import Status
+from weftlab.ufm import Dialect
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> UfmRig:
+    return UfmRig(tmp_path)
+
+
+def test_a_lost_answer_is_read_back(rig: UfmRig) -> None:
+    """The PUT was made, and the connection ended: what is read says that it was."""
+    rig.ufm.plant({"lose_answers": 1})
+    wanted = segment(KEY, rig.ports()[:2])
+    assert create(rig, wanted).error is None
+    assert seen(rig, wanted).status is Status.SETTLED
+
+
+def test_a_lost_question_is_unknown(rig: UfmRig) -> None:
+    """Closed before it was looked at: not there, so nothing is claimed; the next try makes it."""
+    wanted = segment(KEY, rig.ports()[:2])
+    rig.driver.configured()
+    rig.driver._changer.version()  # pyright: ignore[reportPrivateUsage]
+    rig.ufm.plant({"statuses": []})
+    hit = False
+
+    def lost(request: httpx.Request) -> None:
+        nonlocal hit
+        if request.method == "PUT" and not hit:
+            hit = True
+            rig.ufm.plant({"statuses": [0]})
+
+    rig.before = lost
+    with pytest.raises(UnknownError):
+        create(rig, wanted)
+    assert hit and KEY not in rig.ufm.pkeys
+    assert create(rig, wanted).error is None
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_change_that_runs_out_of_time_is_unknown_until_it_is_read(
+    rig: UfmRig, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    """UFM hangs in the middle of the PUT, and is left alone for a moment; then what it shows decides."""
+    ports = rig.ports()
+    wanted = segment(KEY, ports[:2])
+
+    def hangs(request: httpx.Request) -> None:
+        if request.method == "PUT":
+            if done:
+                rig.foreign(KEY, dict.fromkeys(ports[:2], "full"))
+            raise httpx.ReadTimeout("timed out", request=request)
+
+    rig.before = hangs
+    with pytest.raises(UnknownError, match="timed out"):
+        create(rig, wanted)
+    asked = len(rig.sent)
+    with pytest.raises(UnknownError, match="no answer a moment ago"):
+        seen(rig, wanted)
+    assert len(rig.sent) == asked
+    rig.before = lambda _: None
+    monkeypatch.setattr("weft.drivers.ufm.rest.SILENT_SECONDS", 0.0)
+    assert seen(rig, wanted).status is (Status.SETTLED if done else Status.ABSENT)
+    assert create(rig, wanted).error is None and seen(rig, wanted).status is Status.SETTLED
+    assert rig.methods() == ["PUT /ufmRestV3/resources/pkeys/"] * (1 if done else 2)
+
+
+def test_done_is_not_believed_until_it_is_shown(rig: UfmRig) -> None:
+    """A stale GET after a 200: no claim, no repetition of what was done; then it shows."""
+    rig.ufm.plant({"stale": True})
+    wanted = segment(KEY, rig.ports()[:2])
+    with pytest.raises(TemporaryError, match="doesn't show the change"):
+        create(rig, wanted)
+    assert KEY in rig.ufm.pkeys
+    rig.ufm.plant({"stale": False})
+    assert seen(rig, wanted).status is Status.SETTLED
+
+
+def test_members_that_ufm_leaves_out_are_named(rig: UfmRig) -> None:
+    """It answers 200 and has fewer than it was sent, or others: whoever reads that knows which."""
+    ports = rig.ports()
+    wanted = segment(KEY, ports[:3])
+
+    def spoil(request: httpx.Request) -> None:
+        if request.method == "GET" and request.url.path.endswith("0x101"):
+            rig.foreign(KEY, {ports[0]: "full", ports[1]: "limited", ports[7]: "full"})
+
+    rig.before = spoil
+    with pytest.raises(TemporaryError) as caught:
+        create(rig, wanted)
+    said = str(caught.value)
+    assert f"{ports[1]} is limited member, wanted full; {ports[2]} is no member, wanted full" in said
+    assert f"{ports[7]} is full member, wanted none" in said and ports[0] not in said
+
+
+def test_a_stale_listing_is_no_proof_of_absence(rig: UfmRig) -> None:
+    """UFM answers with what was before the partition: its ports' own tables have the key."""
+    rig.ufm.plant({"stale": True})
+    wanted = segment(KEY, rig.ports()[:2])
+    with pytest.raises(TemporaryError):
+        create(rig, wanted)
+    assert seen(rig, wanted).status is Status.PENDING
+    clean = rig.driver.clean(spec(wanted), rig.driver.snapshot())
+    assert {i.result for i in clean.items if i.plane.startswith("p_key ")} >= {"not clean"}
+
+
+def test_it_is_there_when_the_tables_show_it(rig: UfmRig) -> None:
+    """UFM has it, and its subnet manager wasn't told yet (a slow sweep): pending, with each port."""
+    rig.ufm.plant({"hold": True})
+    wanted = segment(KEY, rig.ports()[:2])
+    assert create(rig, wanted).error is None
+    found = seen(rig, wanted)
+    assert found.status is Status.PENDING and "no member" in found.reason
+    rig.ufm.plant({"hold": False})
+    assert seen(rig, wanted).status is Status.SETTLED
+
+
+def test_a_release_waits_for_the_tables(rig: UfmRig) -> None:
+    """Gone from UFM, and still on the ports: not absent, not clean."""
+    wanted = made(rig)
+    rig.ufm.plant({"hold": True})
+    rig.driver.delete(scope(), [wanted], {})
+    assert KEY not in rig.ufm.pkeys
+    assert seen(rig, wanted).status is Status.PENDING
+    clean = rig.driver.clean(spec(wanted), rig.driver.snapshot())
+    assert [i.plane for i in clean.items if i.result == "clean"] == ["partition", "p_key elsewhere"]
+    rig.ufm.plant({"hold": False})
+    assert seen(rig, wanted).status is Status.ABSENT
+
+
+# -- jobs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_slow_job_is_followed(tmp_path: Path) -> None:
+    rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
+    rig.ufm.plant({"job_polls": 3})
+    made(rig)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("fail", "Completed With Errors.*OpenSM is busy"),
+        ("abort", "Aborted"),
+        ("lie", "doesn't show the change"),
+        ("forget", "doesn't know its job"),
+    ],
+)
+def test_a_job_that_did_nothing_is_never_done(tmp_path: Path, fault: str, said: str) -> None:
+    """Failed with its causes, aborted, Completed with nothing made, or forgotten."""
+    rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
+    rig.ufm.plant({"jobs": fault})
+    wanted = segment(KEY, rig.ports()[:2])
+    with pytest.raises(TemporaryError, match=said):
+        create(rig, wanted)
+    assert seen(rig, wanted).status is Status.ABSENT
+    rig.ufm.plant({"jobs": ""})
+    assert create(rig, wanted).error is None and seen(rig, wanted).status is Status.SETTLED
+
+
+def test_a_forgotten_job_that_did_its_work_is_read_back(tmp_path: Path) -> None:
+    """GET /jobs says `[]`, as for one that never was: what was asked for is there."""
+    rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
+    rig.ufm.plant({"jobs": "forget done"})
+    made(rig)
