@@ -64,6 +64,28 @@ def test_who_asks_while_one_is_under_way_gets_the_next() -> None:
         assert (first.result(), second.result()) == (0, 1)
 
 
+def test_all_whose_changes_were_one_share_the_reading_after_it() -> None:
+    """Whoever of them asks last: the change was before it. The next change needs another one, and so does an error."""
+    calls: list[float] = []
+
+    def read(began: float) -> int:
+        calls.append(began)
+        if len(calls) == 3:
+            raise UnknownError("read", "the fabric", "no answer")
+        return len(calls)
+
+    shared = SharedReading(read)
+    assert shared.since_change() == shared.since_change() == 1
+    shared.changed()
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: shared.since_change(), range(8))) == {2}
+    assert shared.since_change() == 2
+    shared.changed()
+    with pytest.raises(UnknownError):
+        shared.since_change()
+    assert shared.since_change() == 4
+
+
 def test_a_failed_reading_is_unknown_for_everybody_who_waited() -> None:
     """Nobody gets an older one instead, whatever age would do; who asks later tries again."""
     calls: list[float] = []

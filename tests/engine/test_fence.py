@@ -10,13 +10,14 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from weft.engine.database import Database
-from weft.engine.fence import LostError
+from weft.engine.fence import FRESH_SECONDS, ChangedError, LostError, OwnersFence
 from weft.engine.heldnotes import News
 from weft.engine.heldpod import HeldPod
 from weft.engine.listener import Listener
 from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError
 from weft.model.pod import Aspect, Cause, PodState
+from weft.ports.fences import renew
 
 WIRING = News(Aspect.WIRED, "false", Cause.UNDER_WAY)
 
@@ -81,6 +82,32 @@ def test_a_worker_whose_time_ran_out_can_not_write(house: House) -> None:
     run_out(house, held)
     with pytest.raises(LostError):
         held.say("step", "too late")
+
+
+def test_the_proofs_of_several_are_renewed_together(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one question, which counts as long as each one's own; whoever lost its owner is told so, and nobody else."""
+    now = [1000.0]
+    monkeypatch.setattr(house.database, "monotonic", lambda: now[0])
+    helds: list[HeldPod] = []
+    for name in ("kept", "lost", "newer"):
+        house.order(ORDER.model_copy(update={"name": name}))
+        held = take(house)
+        assert held
+        helds.append(held)
+    kept, lost, newer = map(OwnersFence, helds)
+    run_out(house, helds[1])
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE pod SET retries = retries + 1 WHERE id = %s", [helds[2].pod.id])
+    renew([kept, lost, newer, lambda: None])
+    run_out(house, helds[0])
+    kept()
+    with pytest.raises(LostError):
+        lost()
+    with pytest.raises(ChangedError):
+        newer()
+    now[0] += FRESH_SECONDS
+    with pytest.raises(LostError):
+        kept()
 
 
 def test_a_wake_up_during_a_visit_is_not_lost(house: House) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -481,15 +482,20 @@ def test_killed_in_the_middle(house: PortsHouse) -> None:
         pass
 
     house.ask()
-    switch = house.fake.switches["tor02"]
+    switch, send = house.fake.switches["tor02"], house.fake.sessions.change
 
-    def dies() -> None:
-        raise DiedError
+    def die(*args: Any, **more: Any) -> None:
+        switch.reachable = False
+        try:
+            send(*args, **more)
+        finally:
+            switch.reachable = True
+            raise DiedError
 
-    switch.meanwhile = dies
-    with pytest.raises(DiedError):
-        house.visit(house.site_owner())
-    switch.meanwhile = lambda: None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(house.fake.sessions, "change", die)
+        with pytest.raises(DiedError):
+            house.visit(house.site_owner())
     assert set(house.access()) == {e for e in ACCESS if e.startswith("tor01")}
     house.run_out()
     house.settle()

@@ -19,7 +19,9 @@ from weft.engine.held import Held
 from weft.engine.records import PodRecord
 from weft.engine.takes import Seen, take_looks, take_work
 from weft.model.pod import PodState
+from weft.model.resources import Kind
 from weft.ports.occupants import OnHost
+from weft.testing.cloud import Fault
 
 ONE = ORDER.nodes.model_copy(update={"count": 1})
 
@@ -137,6 +139,24 @@ def test_what_was_noted_is_written_with_the_next_statement_or_not_at_all(house: 
     assert "never to be read" not in [e.message for e in house.store.events(pod.id, 0)]
     assert house.store.find_pod("a", None).state is PodState.READY
     assert sql(house, "SELECT held_until > now() FROM pod") == [(True,)]
+
+
+def test_a_visit_that_asks_for_nothing_is_one_write(house: House) -> None:
+    """What it sees of servers that boot, and that all is as wanted, is written when it lets go."""
+    pod = house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
+    house.cloud.plant(Fault.STUCK, kind=Kind.SERVER)
+    house.run(pod, PodState.BOOTING)
+    for server in house.cloud.things(Kind.SERVER):
+        server.stuck = ""
+    written = "SELECT owner.xmin::text, (SELECT max(sequence) FROM event) FROM owner"
+    seen: list[object] = []
+    master = house.fabric.manager("sm1")
+    master.eyes = lambda tables: seen.append(sql(house, written)) or tables
+    house.cloud.meanwhile("find", lambda: seen.append(sql(house, written)))
+    house.store.wake(pod.id)
+    assert house.worker.run_once()
+    assert house.store.find_pod("a", None).state is PodState.READY
+    assert len(seen) > 1 and all(one == seen[0] for one in seen) and sql(house, written) != seen[0]
 
 
 @contextmanager

@@ -71,6 +71,7 @@ class Turns:
 
     def _remains(self, database: Database, before: set[threading.Thread]) -> str:
         """Why another test must not have this database, or nothing."""
+        database.wait_until_told()
         database.clock = None
         database.forget()  # rows are taken away behind its back
         pool = database._pool  # pyright: ignore[reportPrivateUsage]

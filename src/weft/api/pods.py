@@ -30,7 +30,7 @@ from weft.api.podwaits import After, Aim, Gather, Until, Wait, aim_of, when_ther
 from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, sequence_of
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
-from weft.engine.records import FoundPod
+from weft.engine.shownrecords import FoundPod
 from weft.model.errors import InputError
 from weft.model.ids import Name as NodeName
 from weft.model.order import Order

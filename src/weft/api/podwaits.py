@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from weft.api.asking import answer, asker_again
 from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, states_of
 from weft.app.service import Service
-from weft.engine.records import FoundPod
+from weft.engine.shownrecords import FoundPod
 from weft.model.pod import PodState, wait_is_over
 
 

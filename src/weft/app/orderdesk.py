@@ -13,7 +13,8 @@ from weft.app.show import pod_view
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity, seconds_of
 from weft.engine.gather import PlanningInput, Window, gather, refused
-from weft.engine.records import FoundPod, PodRecord, ShownPod
+from weft.engine.records import PodRecord
+from weft.engine.shownrecords import FoundPod, ShownPod
 from weft.engine.sitefence import SiteChangedError
 from weft.engine.waiter import window_of
 from weft.engine.waiting import check_later

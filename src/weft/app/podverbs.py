@@ -11,7 +11,8 @@ from weft.app.verbs import Request
 from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch
 from weft.engine.lookout import Seen
-from weft.engine.records import FoundPod, PodRecord
+from weft.engine.records import PodRecord
+from weft.engine.shownrecords import FoundPod
 from weft.engine.waiting import order_waiting
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order

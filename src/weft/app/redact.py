@@ -18,7 +18,7 @@ from weft.app.service import Service
 from weft.app.shown import shown
 from weft.app.verbs import TENANTS, Request
 from weft.engine.lookout import Seen
-from weft.engine.records import FoundPod
+from weft.engine.shownrecords import FoundPod
 from weft.model.errors import (
     ConflictError,
     ForbiddenError,

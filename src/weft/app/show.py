@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.engine.capacity import Capacity
-from weft.engine.records import PodRecord, ResourceRecord, RowState, ShownPod, ShownResource
+from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.shownrecords import ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
 from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import FabricStatus

@@ -1,7 +1,8 @@
 """One reading at a time, shared by all callers that asked before it began, since readings are expensive.
 
 A reading says nothing about changes after it began. So callers get one that began after their request (or at most the
-given time before), and never one that began before the last change of this process.
+given time before), and never one that began before the last change of this process. Who has just made that change needs
+no other than one that began after it: all whose changes were one change share a reading, too.
 """
 
 from __future__ import annotations
@@ -63,6 +64,18 @@ class SharedReading(Generic[T]):
         """
         with self._lock:
             oldest = max(self._monotonic() - max_age, self._changed)
+        return self._since(oldest, patient)
+
+    def since_change(self) -> T:
+        """A reading that began after the last change, whoever asked for it. Raises as `get`."""
+        with self._lock:
+            last = self._last
+            # One that failed is for those who waited for it.
+            oldest = self._changed if last is None or last.error is None else self._monotonic()
+        return self._since(oldest)
+
+    def _since(self, oldest: float, patient: bool = False) -> T:
+        with self._lock:
             while True:
                 if self._last is not None and self._last.began >= oldest:
                     return self._last.outcome()

@@ -53,8 +53,12 @@ class SegmentDriver(ABC, Generic[S]):
     ) -> Mapping[str, Observed]:
         if not wanted:
             return {}
-        snapshot = self.snapshot(patient=scope.patient)
+        snapshot = self._reading_for(scope)
         return {r.key: self.observe(scope.mark(r.key), segment_of(r), snapshot) for r in wanted}
+
+    def _reading_for(self, scope: Scope) -> S:
+        """What `find` answers by."""
+        return self._reading.since_change() if scope.changed else self.snapshot(patient=scope.patient)
 
     def _own(self, snapshot: Snapshot) -> S:
         """Raises `TypeError` for a snapshot that another driver took."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, LiteralString, cast
+from uuid import UUID
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
@@ -18,6 +19,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from weft.engine.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
 from weft.engine.sql import migrations, queries
+from weft.engine.teller import Teller
 from weft.model.errors import PermanentError
 
 log = logging.getLogger(__name__)
@@ -151,9 +153,23 @@ class Database:
                 "check --database and that it runs",
             ) from error
         self._migrate()
+        self._teller = Teller(self._tell)
 
     def close(self) -> None:
+        self._teller.close()
         self._pool.close()
+
+    def tell(self, owner_id: UUID) -> None:
+        """There are events of an owner, in a transaction that is over: soon, whoever follows it is told."""
+        self._teller.tell(str(owner_id))
+
+    def wait_until_told(self) -> None:
+        """Until nothing is left to be told."""
+        self._teller.wait()
+
+    def _tell(self, owners: Sequence[str]) -> None:
+        with self.statement() as tx:
+            tx.rows("tell", owners=list(owners))
 
     @contextmanager
     def transaction(self) -> Generator[Tx]:

@@ -103,6 +103,6 @@ class _Known:
                 self._size -= len(oldest)
 
 
-_KNOWN = _Known(2 << 20)
+_KNOWN = _Known(1 << 20)
 _LONGEST = 1 << 18
 """Bytes: sites are kept by `weft.engine.siteparts`."""

@@ -5,13 +5,16 @@ something outside.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NoReturn
 
+from psycopg.types.json import Jsonb
+
 from weft.engine.database import Database, Row, Tx
 from weft.engine.ownerrecord import OwnerRecord
+from weft.ports.fences import JointFence
 
 HOLD_SECONDS = 30.0
 """How long an owner stays with a worker without a heartbeat."""
@@ -137,6 +140,21 @@ class Fence:
             self._refused()
         self._proved = began
 
+    def renew(self, fences: Sequence[Fence]) -> None:
+        """Renew the proofs of all these with one statement, if one is too old to count; whoever isn't held as it was is
+        told so by its own `check`.
+        """
+        mine, began = [f for f in fences if f._database is self._database], self._database.monotonic()
+        if all(began - f._proved < FRESH_SECONDS for f in mine):
+            return
+        owners = [{"id": str(f.owner.id), "token": f.owner.token} for f in mine]
+        with self._database.statement() as tx:
+            rows = {row["id"]: row for row in tx.rows("are_held", owners=Jsonb(owners))}
+        for one in mine:
+            row = rows.get(one.owner.id)
+            if row is not None and not one._is_older(row):
+                one._proved = max(one._proved, began)
+
     def late(self) -> float:
         """Seconds until nothing can come to be any more of whose request nobody knows what became; 0: it can't now."""
         self.flush()  # this visit's own requests are meant, too
@@ -157,3 +175,16 @@ class Fence:
         if rows:
             tx.many("insert_event", rows)
             tx.run("notify", owner_id=str(self.owner.id))
+
+
+class OwnersFence(JointFence):
+    """What a driver is given as `Scope.fence`."""
+
+    def __init__(self, fence: Fence) -> None:
+        self._fence = fence
+
+    def __call__(self) -> None:
+        self._fence.check()
+
+    def renew(self, fences: Sequence[JointFence]) -> None:
+        self._fence.renew([f._fence for f in fences if isinstance(f, OwnersFence)])

@@ -93,6 +93,7 @@ class Held(NotesHeld):
         values = {"receipt": written(receipt), "kept": [f"{space} {number}" for space, number in kept]}
         notes, self._notes = self._notes, Notes()
         self._fenced("release_held", **self._of_owner(notes), moved=True, events=notes.told(), **values)
+        self._database.tell(self.owner.id)
         self.gone = True
 
     def let_go(self, delay: float, failures: int = 0) -> None:

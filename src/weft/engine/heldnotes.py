@@ -72,6 +72,7 @@ class NotesHeld(NumbersHeld):
         self._ahead: Sequence[Row] | None = None
         self._notes = Notes()
         self._written = float("-inf")
+        self._waits_since: float | None = None
         self._lands: float | None = None
 
     @property
@@ -150,12 +151,18 @@ class NotesHeld(NumbersHeld):
     def about_to_ask(self) -> None:
         """Before anything is asked of the outside: write what must be written before, and what has waited long enough.
 
-        The first request of a visit has a write before it, and so has whatever takes something out of a fabric: who
-        changes a fabric for others puts back what the database still wants. What else was noted and isn't written when
-        this worker dies is looked for by the next one, which finds that the hold ran out (`_look_for_all`).
+        What is going to be asked for is written before the first request of a visit, and so is whatever takes something
+        out of a fabric: who changes a fabric for others puts back what the database still wants. What else was noted
+        and isn't written when this worker dies is looked for by the next one, which finds that the hold ran out
+        (`_look_for_all`).
         """
         self.way.give_way()
-        if self._notes.first or self._database.monotonic() - self._written > WRITTEN_EVERY:
+        notes, now = self._notes, self._database.monotonic()
+        if notes.first or (notes.announces and now - self._written > WRITTEN_EVERY):
+            self.flush()
+        elif notes and self._waits_since is None:
+            self._waits_since = now
+        elif notes and now - (self._waits_since or now) > WRITTEN_EVERY:
             self.flush()
 
     def change(self, changes: Iterable[Change], events: Iterable[Event] = ()) -> None:
@@ -234,6 +241,7 @@ class NotesHeld(NumbersHeld):
         if not self._notes and self._lands is None:
             return
         notes, self._notes = self._notes, Notes()
+        self._waits_since = None
         try:
             row = self._fenced("write_held", **self._of_owner(notes), **notes.values(), lands=self._lands)
         except (WeftError, LostError):
@@ -244,13 +252,15 @@ class NotesHeld(NumbersHeld):
             self.forget()
             raise
         at, self._written = row["at"], self._database.monotonic()
+        if notes.events:
+            self._database.tell(self.owner.id)
         if self._lands is not None:
             self.owner, self._lands = (
                 replace(self.owner, late_until=at),
                 None,
             )  # and as the row says, in `late`
         for key in notes.moved_resources:
-            self._records[key] = replace(self._records[key], since=at)
+            self._records[key] = self._records[key].moved(at)
         if notes.moved:
             self.since = at
         if notes.conditions:

@@ -14,6 +14,7 @@ from weft.engine.held import Held
 from weft.engine.partholds import bind_functions, bound_slots
 from weft.engine.records import Change, PodRecord
 from weft.model.fabric import Membership
+from weft.model.plan import Plan
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Resource
 
@@ -32,6 +33,13 @@ class HeldPod(Held):
     def pod(self) -> PodRecord:
         """`owner`, which is a pod here."""
         return cast(PodRecord, self.owner)
+
+    def whole_plan(self) -> Plan:
+        """The plan with its whole graph, which no other step of a visit needs."""
+        with self._database.statement() as tx:
+            row = tx.row("pod_by_id", id=self.pod.id)
+        assert row is not None, "a pod in a worker's hands has a row"
+        return PodRecord.of(row).plan
 
     def note(self, changes: Iterable[Change] = (), events: Iterable[Event] = ()) -> None:
         """As of every owner; but before resources are written, which virtual functions Nova has bound."""

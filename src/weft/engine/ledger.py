@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC
-from typing import Any
 from uuid import UUID
 
-from weft.engine.database import Database
+from weft.engine.database import Database, Row
 from weft.engine.documents import read
+from weft.engine.postgres import stored
 from weft.engine.records import RowState
 from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import Membership
@@ -35,31 +35,26 @@ class FabricLedger:
 
     def __init__(self, database: Database, fabric: str, words: FabricType) -> None:
         self._database, self._fabric, self._words = database, fabric, words
-        self._specs: dict[bytes, SegmentSpec] = {}
+        self._made: dict[tuple[object, ...], tuple[Mark, SegmentSpec]] = {}
 
     def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         states = [RowState.SETTLED] if settled else _MADE
         with self._database.statement() as tx:
             rows = tx.rows("segments_wanted", fabric=self._fabric, states=states)
-        wanted: dict[Mark, SegmentSpec] = {}
-        specs: dict[bytes, SegmentSpec] = {}
+        # Every change of the fabric reads them all, and few are other ones than before.
+        made: dict[tuple[object, ...], tuple[Mark, SegmentSpec]] = {}
         for row in rows:
+            text = tuple(row.values())
             try:
-                if row["site"] is None:
-                    raise ValueError("its plan names no site")
-                mark = Mark(row["site"], Owner(row["owner_kind"], str(row["owner_id"])), row["key"])
-                text = row["document"].text
-                wanted[mark] = specs[text] = self._specs.get(text) or _spec(row["document"])
+                made[text] = self._made.get(text) or _made(row)
             except READING as error:
                 # What is in the file under its mark stays there: only what is known to be over is dropped.
                 log.error(
                     "%s", unreadable(f"segment {row['key']} of {row['owner_kind']} {row['owner_id']}", error)
                 )
         if not settled:
-            self._specs = (
-                specs  # every change of the fabric reads them all, and few are other ones than before
-            )
-        return wanted
+            self._made = made
+        return dict(made.values())
 
     def ever(self, mark: Mark) -> SegmentSpec | None:
         owner_id = _uuid(mark.owner.id)
@@ -117,8 +112,11 @@ def _uuid(text: str) -> UUID | None:
         return None  # edited by hand: the database knows no such pod
 
 
-def _spec(document: Mapping[str, Any]) -> SegmentSpec:
-    resource = read(Resource, document)
+def _made(row: Row) -> tuple[Mark, SegmentSpec]:
+    """Of a row of `segments_wanted`. Raises the errors in `READING`."""
+    if row["site"] is None:
+        raise ValueError("its plan names no site")
+    resource = read(Resource, stored(row["document"]))
     if not isinstance(resource.spec, SegmentSpec):
         raise ValueError(f"a {resource.kind}, not a segment")
-    return resource.spec
+    return Mark(row["site"], Owner(row["owner_kind"], row["owner_id"]), row["key"]), resource.spec

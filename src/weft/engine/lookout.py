@@ -16,7 +16,7 @@ from uuid import UUID
 from weft.engine.database import Database
 from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
-from weft.engine.records import FoundPod
+from weft.engine.shownrecords import FoundPod
 from weft.model.errors import WeftError
 
 log = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from weft.engine.departure import ENDED, proofs
+from weft.engine.fence import OwnersFence
 from weft.engine.held import Held
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.seen import as_left, differs, kept_item, left_alone, observed_change, seen_of
@@ -60,7 +61,7 @@ class Moves:
 
     def __init__(self, held: Held, world: World, settings: LoopSettings) -> None:
         self._held, self._world, self._settings = held, world, settings
-        self._scope = replace(held.owner.scope, fence=held.check)
+        self._scope = replace(held.owner.scope, fence=OwnersFence(held))
         self.records = held.records()
 
     def advance(self, batch: Batch) -> Move:
@@ -123,7 +124,7 @@ class Moves:
             both = [r for r in (*new, *differing) if made.outcomes.get(r.key, Outcome()).error is None]
             if both and both[0].kind.row.settles and not made.failed:
                 ids = {key: o.id for key, o in made.outcomes.items() if o.id}
-                made.seen = self._find(driver, both, ids)
+                made.seen = self._find(driver, both, ids, changed=True)
         except WeftError as error:
             made.error = error
         return made
@@ -196,7 +197,7 @@ class Moves:
                 scope = replace(self._waited(to_ask), leaving=leaving)
                 what = self._left(to_ask) if leaving else _wanted(to_ask)
                 outcomes.update(driver.delete(scope, what, self._ids()))
-                seen |= self._find(driver, to_ask, leaving=leaving)
+                seen |= self._find(driver, to_ask, leaving=leaving, changed=True)
             return seen
 
         seen: Mapping[str, Observed] = yield take_away
@@ -244,8 +245,10 @@ class Moves:
         batch: Batch,
         ids: Mapping[str, str] | None = None,
         leaving: bool = False,
+        changed: bool = False,
     ) -> Mapping[str, Observed]:
-        scope = replace(self._scope, patient=self._held.wanted == "present", leaving=leaving)
+        patient = self._held.wanted == "present"
+        scope = replace(self._scope, patient=patient, leaving=leaving, changed=changed)
         wanted = self._left(batch) if leaving else _wanted(batch)
         return seen_of(driver.find(scope, wanted, {**self._ids(), **(ids or {})}), batch)
 

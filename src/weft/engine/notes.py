@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.documents import written
 from weft.engine.fence import Event
-from weft.engine.records import Change
+from weft.engine.records import Change, RowState
 from weft.model.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ class Notes:
         watched: node -> why its adapters are out of the pod's segment (empty: they are in); None: nobody looked.
         segment: with other adapters in it than those that are written.
         first: to be written before anything more is asked of the outside.
+        announces: something is going to be made, or taken away.
     """
 
     changes: dict[str, Change] = field(default_factory=dict[str, Change])
@@ -46,6 +47,7 @@ class Notes:
     watched: Mapping[str, str] | None = None
     segment: Resource | None = None
     first: bool = False
+    announces: bool = False
     about: str = ""
     _leaving: dict[str, object] = field(default_factory=lambda: {"delay": -1.0, "failures": 0, "woken": 0})
 
@@ -55,6 +57,7 @@ class Notes:
     def change(self, change: Change, moved: bool, first: bool = False) -> None:
         """One more; what it doesn't say stays as an earlier one has it."""
         self.first = self.first or first
+        self.announces = self.announces or change.state in (RowState.CREATING, RowState.DELETING)
         before = self.changes.get(change.key)
         if before is not None:
             known = (

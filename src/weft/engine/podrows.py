@@ -9,7 +9,8 @@ from uuid import UUID
 
 from weft.engine.database import Database, Row, Tx
 from weft.engine.podlist import page
-from weft.engine.records import FoundPod, PodRecord, ResourceRecord, ShownPod, ShownResource
+from weft.engine.records import PodRecord, ResourceRecord
+from weft.engine.shownrecords import FoundPod, ShownPod, ShownResource
 from weft.engine.unreadable import UnreadableError
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.ids import is_uuid

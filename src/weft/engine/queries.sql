@@ -549,12 +549,17 @@ SELECT * FROM ONLY owner WHERE id = %(id)s;
 -- name: pod_by_id
 SELECT * FROM pod WHERE id = %(id)s;
 
+-- part: pod_fields
+-- What is read of a pod's row, but for its plan.
+id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditions, reason, since, released_at,
+    failures, woken, token, repair, late_until, abandoned_by, abandoned_why, abandoned_at, swept_at, taken, watched_at,
+    generation, retries, ready_generation, ready_at, changed_at, ordered, placed_at, lease_end, not_before, fixed, position,
+    expected_start
+
 -- name: pod_to_show
 -- A pod's row as pod_by_id, but without the graph in its plan, and whether it has a receipt.
-SELECT id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditions, reason, since, released_at,
-    failures, woken, token, repair, late_until, abandoned_by, abandoned_why, abandoned_at, swept_at, taken, watched_at,
-    generation, retries, ready_generation, ready_at, changed_at, ordered, plan || '{"graph": {"resources": []}}' AS plan, placed_at,
-    lease_end, not_before, fixed, position, expected_start,
+SELECT
+    @pod_fields, plan || '{"graph": {"resources": []}}' AS plan,
     EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt
 FROM pod WHERE id = %(id)s;
 
@@ -808,12 +813,16 @@ SELECT id, pg_notify('weft_event', id::text) FROM it;
 -- part: taken
 -- Of any kind, if no worker holds them; the token grows, so an older holder is refused. One that never let go may have a
 -- request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that nothing of it is older than the
--- token; and how many claims were made in its cloud, its own among them.
+-- token; and how many claims were made in its cloud, its own among them. Of its plan's graph only the segments, whose members
+-- its visits decide, and nothing of why it got these nodes: most of a plan, which no visit needs.
 taken AS (
     UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
         late_until = CASE WHEN held_until IS NULL THEN late_until
             ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
-    WHERE id IN (SELECT id FROM due WHERE kind = 'pod') RETURNING *
+    WHERE id IN (SELECT id FROM due WHERE kind = 'pod') RETURNING
+        @pod_fields, plan || jsonb_build_object('placement', plan -> 'placement' || '{"explanation": {"considered": 0}}',
+            'graph', jsonb_build_object('resources', jsonb_path_query_array(plan,
+                '$.graph.resources[*] ? (@.spec.kind == "segment" || @.spec.kind == "partition")'))) AS plan
 ), other AS (
     UPDATE ONLY owner SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
         late_until = CASE WHEN held_until IS NULL THEN late_until
@@ -885,6 +894,12 @@ SELECT mine.id, mine.wanted, it.id IS NOT NULL AS extended FROM mine LEFT JOIN i
 -- Asked right before each call that changes something outside: no lock, since the call can't be part of a transaction.
 SELECT generation, retries FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now();
 
+-- name: are_held
+-- The same of several owners (`owners`: id, token): of those that are.
+SELECT o.id, o.generation, o.retries FROM owner o
+JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
+WHERE o.token = s.token AND o.held_until > now();
+
 -- name: late_for
 SELECT extract(epoch FROM late_until - now())::float8 AS seconds, late_until FROM owner WHERE id = %(id)s AND late_until IS NOT NULL;
 
@@ -905,12 +920,12 @@ held AS MATERIALIZED (
 )
 
 -- part: told
--- The events of such a write, and who follows them is told.
+-- The events of such a write. Whoever follows them is told after it (tell).
 told AS (
     INSERT INTO event (owner_id, at, type, message, key)
     SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
         jsonb_to_recordset(%(events)s) AS (type text, message text, key text)) WITH ORDINALITY AS e (type, message, key, n)
-    ORDER BY e.n RETURNING owner_id
+    ORDER BY e.n
 )
 
 -- part: conditions
@@ -970,8 +985,7 @@ WITH
     FROM it WHERE r.owner_id = it.id AND r.key = %(key)s
 ),
 @told
-SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1),
-    ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS withheld FROM it;
+SELECT wanted, at, ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS withheld FROM it;
 
 -- name: release_held
 -- The end of an owner: its receipt, its capacity but for the numbers in `kept` (as `space number`), and its state, and
@@ -996,7 +1010,7 @@ WITH
     FROM it WHERE p.id = it.id
 ),
 @told
-SELECT wanted, at, (SELECT pg_notify('weft_event', owner_id::text) FROM told LIMIT 1) FROM it;
+SELECT wanted, at FROM it;
 
 -- name: let_go_seen
 -- Let go of owners of which there is nothing to say but that they were looked at (`nodes`: whose adapters may be in their
@@ -1096,9 +1110,14 @@ INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name)
 -- An event of a pod: for those who follow it. Workers are woken by triggers of what makes work due.
 SELECT pg_notify('weft_event', %(owner_id)s);
 
+-- name: tell
+-- The same of several owners (`owners`), of what other transactions have written. It needn't be on disk: it only wakes.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('weft_event', owner) FROM unnest(%(owners)s::text[]) AS owner;
+
 -- name: segments_wanted
--- Segments of a fabric that were made for live pods, and that nobody has asked to take away.
-SELECT r.owner_id, r.key, r.document, p.site, p.kind AS owner_kind
+-- Segments of a fabric that were made for live pods, and that nobody has asked to take away; as text, by which they are known
+-- again: nearly all of them were read before.
+SELECT r.owner_id::text, r.key, r.document::text, p.site, p.kind AS owner_kind
 FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
   AND r.state = ANY(%(states)s) AND p.wanted = 'present' AND p.state <> 'RELEASED';

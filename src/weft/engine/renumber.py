@@ -18,7 +18,7 @@ def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
 
     Raises `PermanentError` if none is left, and what the cloud and the fabric raise if they can't be asked.
     """
-    plan = held.pod.plan
+    plan = held.whole_plan()
     spaces = (s.removeprefix(SEGMENT) for s in plan.allotment.numbers if s.startswith(SEGMENT))
     configured = {f: world.fabric(f).configured().numbers for f in spaces if f in site.fabrics}
     vlans = world.clouds[plan.cloud].segments(physical_networks(site, plan.cloud))

@@ -24,11 +24,11 @@ def queries() -> dict[str, str]:
     names = [name for what, name, _ in sections if what == "name"]
     if len(names) != len(set(names)):
         raise ValueError("queries.sql names a query twice")
-    return {
-        name: _PART.sub(lambda found: parts[found[1]], body).strip()
-        for what, name, body in sections
-        if what == "name"
-    }
+
+    def whole(body: str) -> str:
+        return _PART.sub(lambda found: whole(parts[found[1]]), body)
+
+    return {name: whole(body).strip() for what, name, body in sections if what == "name"}
 
 
 def migrations() -> list[tuple[str, str]]:

@@ -26,6 +26,7 @@ from weft.model.kindrow import Home
 AT_ONCE = Wait("what is wanted of it has changed", 0.0)
 """What is wanted is another thing than a moment ago, or the worker is to let go, or what was left for later is due."""
 
+_Asked = tuple[Batch, Move, Ask]
 
 TOGETHER = 0.005
 """Seconds for which an answer waits for those of the same time: a write costs more than that."""
@@ -159,13 +160,13 @@ class Walker:
 class _Round:
     """Moves that are under way. Their notes are written together.
 
-    Its own thread steps them and writes; the pool's only ask.
+    Its own thread steps them, writes, and asks what it would only wait for; the pool's only ask.
     """
 
     def __init__(self, held: Held, pool: Executor) -> None:
         self._held, self._pool = held, pool
-        self._to_ask: list[tuple[Batch, Move, Ask]] = []
-        self._asked: dict[Future[Any], tuple[Batch, Move, Ask]] = {}
+        self._to_ask: list[_Asked] = []
+        self._asked: dict[Future[Any], _Asked] = {}
         self._over: list[tuple[Batch, Wait | WeftError | None]] = []
 
     def __enter__(self) -> Self:
@@ -193,11 +194,12 @@ class _Round:
         while not self._over and (self._to_ask or self._asked):
             self._held.about_to_ask()
             to_ask, self._to_ask = self._to_ask, []
-            if len(to_ask) == 1 and not self._asked:
-                batch, move, ask = to_ask[0]  # there is nothing that could go beside it in another thread
-                with self._place(to_ask):
+            if len(to_ask) == 1 and self._goes_here(to_ask[0]):
+                (batch, move, ask), *_ = to_ask
+                with self._place([*to_ask, *self._asked.values()]):
                     answer = _answer(ask)
                 self._answered(batch, move, answer)
+                self._end([future for future in self._asked if future.done()])
                 continue
             for batch, move, ask in to_ask:
                 self._asked[self._pool.submit(ask)] = (batch, move, ask)
@@ -205,15 +207,24 @@ class _Round:
                 wait(self._asked, return_when=FIRST_COMPLETED)
                 # Who answers at about the same time is written together.
                 over, _ = wait(self._asked, TOGETHER)
-            for future in over:
-                batch, move, _ = self._asked.pop(future)
-                self._answered(batch, move, future)
+            self._end(over)
         return self.ended()
 
-    def _place(self, asked: Iterable[tuple[Batch, Move, Ask]]) -> AbstractContextManager[None]:
+    def _place(self, asked: Iterable[_Asked]) -> AbstractContextManager[None]:
         """The visit's place while it waits: another may have it if a fabric is among those that are asked."""
-        waits = any(b[0].kind.row.home is Home.FABRIC or isinstance(ask, OfFabric) for b, _, ask in asked)
-        return self._held.way.aside() if waits else nullcontext()
+        return self._held.way.aside() if any(map(_is_of_fabric, asked)) else nullcontext()
+
+    def _goes_here(self, asked: _Asked) -> bool:
+        """Whether this thread asks by itself: there is nothing beside it, or only a fabric, which takes long, and what
+        waits for that nearly always waits for this, too.
+        """
+        others = self._asked.values()
+        return not others or (not _is_of_fabric(asked) and all(map(_is_of_fabric, others)))
+
+    def _end(self, answered: Iterable[Future[Any]]) -> None:
+        for future in answered:
+            batch, move, _ = self._asked.pop(future)
+            self._answered(batch, move, future)
 
     def _answered(self, batch: Batch, move: Move, answer: Future[Any]) -> None:
         error = answer.exception()
@@ -233,6 +244,11 @@ class _Round:
             self._held.may_land([caught])
             self._held.note((), [("error", str(caught), None)])
             self._over.append((batch, caught))
+
+
+def _is_of_fabric(asked: _Asked) -> bool:
+    batch, _, ask = asked
+    return batch[0].kind.row.home is Home.FABRIC or isinstance(ask, OfFabric)
 
 
 def attempt(held: Held, move: Move) -> Wait | None:

@@ -5,11 +5,9 @@ Any number may run.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +24,7 @@ from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.store import Store
 from weft.engine.takes import Seen, Taken, Unread, extend, take_looks, take_work
+from weft.engine.tuning import tune
 from weft.engine.unreadable import UnreadableError
 from weft.engine.visitor import Look
 from weft.model.errors import WeftError
@@ -38,11 +37,6 @@ LONGEST_SLEEP = 5.0
 PAUSE_AFTER_ERROR = 2.0
 LOOKS_OF_A_THREAD = 4
 """So many READY pods are taken at once for each thread that looks at them."""
-SWITCH_SECONDS = 0.001
-"""Threads of a visit do little between two answers; who has one needn't wait long for those that compute."""
-COLLECTING = (10_000, 10, 10)
-"""Thresholds of Python's cycle collector, for the whole process. Rows and documents are many objects and hardly ever in
-cycles: by Python's own (700, 10, 10) a quarter of the processor goes into looking at them."""
 SEEN_SECONDS = 1.0
 """So long at most an owner of which there is nothing to say is kept for others like it: somebody may want it."""
 HEARTBEAT_AGAIN = 1.0
@@ -84,8 +78,7 @@ class Worker:
         self._looks = Lane("look", looks, threads=threads, first=self._releases)
 
     def start(self) -> None:
-        sys.setswitchinterval(SWITCH_SECONDS)
-        gc.set_threshold(*COLLECTING)
+        tune()
         for turn, name, limit, end in (
             (self._turn, "worker", TURN_LIMIT, self._stop),
             (self._queue_turn, "queue", QUEUE_LIMIT, self._stop),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -10,6 +10,7 @@ from weft.model.errors import UnknownError, WeftError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Marked, Observed, Outcome, Resource
+from weft.ports.fences import Fence
 
 
 def _nothing() -> None:
@@ -26,6 +27,8 @@ class Scope:
         waited: seconds since creation was first requested. Drivers never sleep: if a resource may appear by itself,
             this decides when it is created after all.
         patient: nobody waits for it soon: a reading may begin a moment later, to be shared by more.
+        changed: of `find`: the resources were just changed by this worker, and all answered; a reading that began after
+            that will do, whoever asked for it.
         leaving: the resources aren't wanted any more. Of those that stay (`Spec.stays`) `delete` takes weft's mark, and
             gives them the name under which they stay; `find` shows them as `Status.KEPT` once they have no mark.
     """
@@ -34,9 +37,10 @@ class Scope:
     owner: Owner
     name: str
     project_id: str
-    fence: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
+    fence: Fence = field(default=_nothing, compare=False, repr=False)
     waited: float = field(default=0.0, compare=False, repr=False)
     patient: bool = field(default=False, compare=False, repr=False)
+    changed: bool = field(default=False, compare=False, repr=False)
     leaving: bool = field(default=False, compare=False, repr=False)
 
     def mark(self, key: str) -> Mark:

@@ -14,6 +14,8 @@ from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.site import Site
 
 EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
+FILES = 4
+"""Partition files that are kept as they were read: one of thousands of partitions is some megabytes."""
 NOWHERE = LeafPort("leaf", None, 1)
 """Of ports whose cables the site doesn't have."""
 
@@ -80,7 +82,7 @@ class FakeWire:
         """One of the last that were read, or another one."""
         found = self._files.pop((text, site), None) or PartitionFile(text, site)
         self._files[text, site] = found
-        while len(self._files) > 8:
+        while len(self._files) > FILES:
             del self._files[next(iter(self._files))]
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -14,9 +14,10 @@ from tests.drivers.opensm.rigs import FABRIC, FakeRig, host_ports, partition, sc
 from tests.helpers.waiting import wait_for
 from weft.drivers import pace
 from weft.drivers.reading import SharedReading
-from weft.model.agentapi import ChangeResult, PartitionsChange
+from weft.model.agentapi import ChangeResult, PartitionsChange, Tables
 from weft.model.errors import PermanentError
-from weft.model.resources import Outcome
+from weft.model.resources import Observed, Outcome, Status
+from weft.ports.fences import JointFence
 from weft.testing.fabric import FakeFabric
 from weft.testing.fabric_manager import FakeManager
 
@@ -53,6 +54,11 @@ class Pods:
         whose = replace(scope(pod), fence=fence)
         return self._pool.submit(lambda: self._fabric.create(whose, [wanted], {})["partition"])
 
+    def seen(self, pod: int) -> Observed:
+        """Right after its change."""
+        wanted = partition(KEY + pod, self._ports[2 * pod : 2 * pod + 2])
+        return self._fabric.find(replace(scope(pod), changed=True), [wanted], {})["partition"]
+
     def waiting(self) -> int:
         return len(self._fabric._changer._waiting)  # pyright: ignore[reportPrivateUsage]
 
@@ -68,6 +74,10 @@ def test_all_that_wait_are_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     for made in (first, *others):
         assert made.result(LONG).error is None
     assert slow.sizes == [1, 4]
+    reads: list[Tables] = []
+    fabric.manager("sm1").eyes = lambda tables: reads.append(tables) or tables
+    assert [pods.seen(pod).status for pod in range(4)] == [Status.SETTLED] * 4
+    assert len(reads) == 1, "it began after the change of all of them"
 
 
 def test_who_lost_its_owner_while_it_waited_changes_nothing_and_the_others_go_on(
@@ -95,6 +105,32 @@ def test_who_lost_its_owner_while_it_waited_changes_nothing_and_the_others_go_on
     with pytest.raises(LostError):
         stale.result(LONG)
     assert set(fabric.partitions()) >= {KEY, KEY + 2} and KEY + 1 not in fabric.partitions()
+
+
+def test_those_that_wait_are_asked_for_together_before_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether each is its worker's still is one question for all of them, and then each one's own fence."""
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
+    asked: list[list[int]] = []
+
+    class Fence(JointFence):
+        def __init__(self, pod: int) -> None:
+            self.pod = pod
+
+        def __call__(self) -> None:
+            asked.append([self.pod])
+
+        def renew(self, fences: Sequence[JointFence]) -> None:
+            asked.append(sorted(f.pod for f in fences if isinstance(f, Fence)))
+
+    first = pods.create(0, Fence(0))
+    assert slow.begun.wait(LONG)
+    others = [pods.create(1, Fence(1)), pods.create(2, Fence(2)), pods.create(3)]
+    wait_for(lambda: pods.waiting() == 3)
+    slow.goes_on.set()
+    for made in (first, *others):
+        assert made.result(LONG).error is None
+    assert asked[:2] == [[0], [1, 2]] and sorted(asked[2:]) == [[1], [2]]
 
 
 def test_who_lost_its_owner_between_two_attempts_changes_nothing() -> None:

@@ -24,14 +24,13 @@ from weft.model.agentapi import ChangeResult, PartitionsChange, WeftPartitionDoc
 from weft.model.errors import ConflictError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ids import format_pkey
 from weft.model.mark import Mark
+from weft.ports.fences import Fence, renew
 from weft.ports.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
 Edit = Callable[[Section, Base], None]
 """Changes a section in place; may be called again with a newer section."""
-Fence = Callable[[], None]
-"""Raises if the edit isn't to be made any more: another worker has its owner by now."""
 
 _TRIES = 10
 _TRIES_OF_STANDBYS = 5
@@ -76,10 +75,16 @@ class Changer:
     """Changes one fabric. Thread-safe: edits that wait for each other are combined into one change.
 
     Hundreds may wait: each is woken by itself, once.
+
+    Args:
+        changed: called once after each change, before anybody is told of it; also after one that failed, since it may
+            have been made.
     """
 
-    def __init__(self, site: str, agents: Agents, ledger: Ledger) -> None:
-        self._site, self._agents, self._ledger = site, agents, ledger
+    def __init__(
+        self, site: str, agents: Agents, ledger: Ledger, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._site, self._agents, self._ledger, self._changed = site, agents, ledger, changed
         self._condition = threading.Condition()
         self._changing = False
         self._line: deque[_InLine] = deque()
@@ -147,7 +152,9 @@ class Changer:
         The order matters: files first, then the database. A release is recorded in the database before a partition is
         removed from a file, so a partition that a file lacks and the database still wants afterwards was lost.
         """
-        return base_section(files, master, self._ledger.wanted(), self._ledger.known(marks_of(files)))
+        wanted = self._ledger.wanted()
+        # What is wanted hasn't ended; a file has thousands, and nearly all of them are.
+        return base_section(files, master, wanted, self._ledger.known(marks_of(files) - wanted.keys()))
 
     def level(self) -> Files:
         """Write weft's section wherever it differs; returns the files as they were read before."""
@@ -184,7 +191,10 @@ class Changer:
         """One change of them all; if that is refused, one of each, so that nobody answers for another."""
         left = list(batch)
         try:
-            changed = self._apply(left, wait_seconds)
+            try:
+                changed = self._apply(left, wait_seconds)
+            finally:
+                self._changed()
         except BaseException as error:
             if len(left) > 1 and not isinstance(error, TemporaryError):
                 for one in left:
@@ -205,6 +215,7 @@ class Changer:
             master = self._agents.master(files)
             base = self.base(files, master.name)
             section = dict(base.section)
+            renew(one.fence for one in batch)
             batch[:] = [one for one in batch if _is_still_asked(one)]
             if not batch:
                 return None

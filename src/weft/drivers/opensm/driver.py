@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.capabilities import CAPABILITIES
-from weft.drivers.opensm.change import Changed, Changer, Edit, Fence, lost
+from weft.drivers.opensm.change import Changed, Changer, Edit, lost
 from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, configured
 from weft.drivers.opensm.marked import marked_segments
 from weft.drivers.opensm.observe import Seen, observe
@@ -39,6 +39,7 @@ from weft.model.subnet import Partition, PathProbe, PortTable
 from weft.planning.fabric.check import check_paths, check_tables, probe_pairs
 from weft.planning.fabric.hardening import weaknesses
 from weft.planning.fabric.portkeys import crowded
+from weft.ports.fences import Fence
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
@@ -80,7 +81,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self._certificates = manager if agents is None else None
         self._agents = Agents(fabric, chosen)
         self._sight = Sight(fabric, self._ports)
-        self._changer = Changer(site.name, self._agents, ledger)
+        self._changer = Changer(site.name, self._agents, ledger, self._reading.changed)
         self._wait = wait_seconds
         self._entries: dict[int, tuple[float, int]] = {}
 
@@ -275,11 +276,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         return OpenSmSnapshot(self._site, self._fabric, began, seen)
 
     def _change(self, edit: Edit, vacate: frozenset[int], fence: Fence, patient: bool = False) -> None:
-        """Change weft's section, repair what remains different, and discard earlier readings."""
-        try:
-            self._repair(self._changer.change(edit, self._wait, fence, patient), vacate)
-        finally:
-            self._reading.changed()  # also without a response: it may have been done
+        """Change weft's section, and repair what remains different; earlier readings aren't used after that."""
+        self._repair(self._changer.change(edit, self._wait, fence, patient), vacate)
 
     def _put(
         self, scope: Scope, wanted: Sequence[Resource], vacate: frozenset[int] = frozenset()
@@ -322,7 +320,10 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
             query = RepairQuery(
                 port_guids=tuple(drifted)[:REPAIRED_AT_ONCE], vacant_keys=tuple(sorted(vacate))
             )
-            self._agents.named(changed.master).repair(query)
+            try:
+                self._agents.named(changed.master).repair(query)
+            finally:
+                self._reading.changed()  # also without a response: it may have been done
 
 
 def _partitions(files: Files, master: str) -> Mapping[int, Partition]:

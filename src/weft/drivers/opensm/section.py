@@ -100,7 +100,7 @@ def base_section(
 ) -> Base:
     """See the module's docstring; `wanted` and `known` are those of `Ledger`, read after the files were."""
     over = {m.text() for m, ended in known.items() if ended}
-    asked = {m.text(): Wanted.of(spec) for m, spec in wanted.items()}
+    asked = {m.text(): spec for m, spec in wanted.items()}
     mine = section_of(files.read[master])
     section: Section = {k: d for k, d in mine.items() if d.mark not in over}
     marks = {d.mark for d in section.values()} | {m.text() for m in known} | asked.keys()
@@ -116,9 +116,9 @@ def base_section(
     restored: list[WeftPartitionDocument] = []
     problems: list[str] = []
     there = {(d.mark, d.pkey) for d in section.values()}
-    for mark, spec in sorted(asked.items(), key=lambda item: item[1].pkey):
-        if (mark, spec.pkey) in there:  # an old file may have it under a key that was given up since
-            continue
+    # An old file may have it under a key that was given up since.
+    missing = ((mark, Wanted.of(s)) for mark, s in asked.items() if (mark, s.number) not in there)
+    for mark, spec in sorted(missing, key=lambda item: item[1].pkey):
         document = WeftPartitionDocument(pkey=spec.pkey, mark=mark, members=spec.members)
         if why := _why_not(document, section, unknown, foreign):
             problems.append(

@@ -152,7 +152,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         """A partition that isn't on record as made, and has members that aren't wanted, is somebody else's."""
         if not wanted:
             return {}
-        seen, found = self.snapshot(patient=scope.patient), dict[str, Observed]()
+        seen, found = self._reading_for(scope), dict[str, Observed]()
         for resource in wanted:
             spec, mark = segment_of(resource), scope.mark(resource.key)
             strange = None if resource.key in ids else self._strange(spec, seen)

@@ -1,0 +1,97 @@
+"""Rows as values that people are shown: what is only shown isn't validated again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from weft.engine.documents import fields
+from weft.engine.records import PodRecord, RowState
+from weft.engine.unreadable import READING, unreadable
+from weft.model.pod import PodState
+from weft.model.resources import Difference, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class ShownResource:
+    """One resource of a pod as people are shown it; its document isn't validated again.
+
+    Attributes:
+        document: the fields of a `Resource`.
+    """
+
+    key: str
+    kind: str
+    state: RowState
+    outside_id: str | None
+    reason: str
+    differences: tuple[Difference, ...]
+    facts: Mapping[str, Any]
+    started_at: datetime | None
+    finished_at: datetime | None
+    document: Mapping[str, Any]
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        return self.document["spec"]
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> ShownResource:
+        """Raises `UnreadableError`."""
+        try:
+            document = fields(Resource, row["document"])
+            return cls(
+                key=document["key"],
+                kind=document["spec"]["kind"],
+                state=RowState(row["state"]),
+                outside_id=row["outside_id"],
+                reason=row["reason"],
+                differences=tuple(Difference.model_validate(d) for d in row["differences"]),
+                facts=row["facts"],
+                started_at=row["started_at"],
+                finished_at=row["finished_at"],
+                document=document,
+            )
+        except READING as error:
+            raise unreadable(f"resource {row['key']} of {row['owner_id']}", error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPod:
+    """Which pod a name means, whose it is, and how far it is.
+
+    Attributes:
+        changing: a change of its order is under way.
+        last_event: the highest sequence of its events; 0: there is none.
+    """
+
+    id: UUID
+    project_id: str
+    state: PodState
+    changing: bool
+    last_event: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> FoundPod:
+        state = PodState(row["state"])
+        return cls(row["id"], row["project_id"], state, row["changing"], row["last_event"])
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPod:
+    """All that people are shown of a pod.
+
+    Attributes:
+        pod: its row; the graph of its plan is left out.
+    """
+
+    pod: PodRecord
+    resources: tuple[ShownResource, ...]
+    has_receipt: bool
+
+    @property
+    def project_id(self) -> str:
+        return self.pod.project_id
