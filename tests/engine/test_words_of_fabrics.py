@@ -45,10 +45,10 @@ def found() -> list[tuple[str, str]]:
 
 
 KINDS: Mapping[str, frozenset[str]] = {
-    # The site's own networks, their ports and its flavors, which no pod has.
+    # The site's own networks, their ports, its flavors, and its security groups that others may have ports in.
     "auditsite.py": frozenset({"PORT"}),
     "othersports.py": frozenset({"NETWORK", "PORT", "SUBNET"}),
-    "siteplan.py": frozenset({"FLAVOR"}),
+    "siteplan.py": frozenset({"FLAVOR", "SECURITY_GROUP"}),
 }
 """Module of the engine -> kinds that it names besides segments; of all others it reads the row."""
 
