@@ -20,7 +20,7 @@ from weftlab.metal.machines import FLAVOR, machines
 from weftlab.service import wait_until
 
 MACHINES = 4
-ROUNDS = 2
+ROUNDS = 3
 GOAL = 1.1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID, uuid4
@@ -21,6 +22,7 @@ from weft.model.resources import Kind
 from weft.model.site import ProjectLimits, QueuePolicy
 from weft.model.views import PartsRowView
 from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF
+from weft.ports.occupants import OnHost
 from weft.testing.cloud import Fault
 
 
@@ -230,6 +232,24 @@ def test_a_stranger_on_a_shared_host_is_found_and_neighbours_are_not(house: Hous
     assert [(f.category, f.subject) for f in found] == [("foreign", node)]
     third = house.order(small("third"))
     assert third.nodes != first.nodes
+
+
+def test_a_neighbour_that_begins_during_the_look_is_no_stranger(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another order has booted by the time of the look is known by then, though it wasn't when it began."""
+    for name in sorted(house.cloud.offers.hosts)[1:]:
+        house.cloud.offers.hosts[name] = "down"
+    answer, looks, others = house.cloud.on_hosts, list[int](), list[PodRecord]()
+
+    def asked(hosts: Collection[str]) -> Mapping[str, OnHost]:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            others.append(ready(house, "other"))
+        return answer(hosts)
+
+    monkeypatch.setattr(house.cloud, "on_hosts", asked)
+    assert ready(house, "train").nodes == others[0].nodes
 
 
 def test_tenants_are_not_told_which_accelerators_are_counted_as_theirs(house: House) -> None:

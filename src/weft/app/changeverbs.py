@@ -199,7 +199,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         plan, change = found.plan, found.change
         facts = given.world.clouds[plan.cloud]
         check_epoch(self._store.database, facts, given.site.name, plan.cloud)
-        if without := given.without_occupied(plan, nodes=change.nodes_added):
+        if without := given.without_occupied(plan, self._store.servers_on, change.nodes_added):
             return without
         there = plan.graph.by_key()
         new = Graph(resources=tuple(there[key] for key in change.added))

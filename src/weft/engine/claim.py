@@ -58,8 +58,7 @@ def claim_now(
 
 def _looked_at(store: Store, given: PlanningInput, project: str, plan: Plan) -> PlanningInput | None:
     """None: the plan is fine; otherwise the input without the nodes that are in use by others."""
-    shared = [n.node for n in plan.placement.nodes if n.part is not None]
-    without = given.without_occupied(plan, store.servers_on(shared) if shared else {})
+    without = given.without_occupied(plan, store.servers_on)
     if without is None:
         given.check_quotas(project, plan)
     return without

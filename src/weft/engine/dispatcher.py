@@ -156,7 +156,7 @@ class Dispatcher:
         try:
             facts = given.world.clouds[first.cloud]
             check_epoch(self._store.database, facts, given.site.name, first.cloud)
-            without = given.without_occupied(first, self._store.servers_on(first.placement.held))
+            without = given.without_occupied(first, self._store.servers_on)
         except WeftError as error:
             denied[chosen.id] = str(error)
             return False

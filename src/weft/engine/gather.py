@@ -3,7 +3,7 @@ later."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from weft.engine.capacity import Capacity
@@ -183,19 +183,19 @@ class PlanningInput:
     def without_occupied(
         self,
         plan: Plan,
-        sharing: Mapping[str, Collection[str]] | None = None,
+        servers_on: Callable[[Collection[str]], Mapping[str, Collection[str]]],
         nodes: Collection[str] | None = None,
     ) -> PlanningInput | None:
         """Check the hosts of a plan's nodes, now. None: nothing is on them; otherwise the input without those nodes.
 
         Args:
-            sharing: shared node -> servers of other pods that belong on it, by id or name.
+            servers_on: of nodes, servers of pods with parts of them, by id or name.
             nodes: nodes of the plan to check; None: all.
 
         Raises `UnknownError` if that is unknown for all of them.
         """
         facts, looked_at = self.world.clouds[plan.cloud], plan.placement.held if nodes is None else nodes
-        reasons = look_before_claim(facts, self.site, plan.cloud, looked_at, sharing or {})
+        reasons = look_before_claim(facts, self.site, plan.cloud, looked_at, servers_on)
         return replace(self, down={**self.down, **reasons}) if reasons else None
 
     def check_possible(self, pod_id: str, project: str, order: Order) -> None:

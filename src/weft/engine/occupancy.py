@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 
 from weft.model.errors import UnknownError
 from weft.model.site import Node, Site
@@ -134,20 +134,23 @@ def look_before_claim(
     site: Site,
     cloud: str,
     names: Collection[str],
-    sharing: Mapping[str, Collection[str]],
+    servers_on: Callable[[Collection[str]], Mapping[str, Collection[str]]],
 ) -> dict[str, str]:
     """Check free nodes right before they are assigned to a pod; node -> why it can't be.
 
     Raises `UnknownError` if nothing is known about any of them. What was seen is only logged, for operators.
 
     Args:
-        sharing: node -> servers of other pods with parts of it, by id, or by name while they have none.
+        servers_on: of nodes, servers of pods with parts of them, by id, or by name while they have none. Called after
+            the look, so that whatever was seen of a pod's has been written down.
     """
     nodes = whole_nodes(site, cloud, names)
     seen = facts.on_hosts([n.nova_host for n in nodes])
     if nodes and all(seen[n.nova_host].unknown for n in nodes):
         raise UnknownError("check what is on the hosts", f"cloud {cloud}", seen[nodes[0].nova_host].unknown)
     reasons: dict[str, str] = {}
+    used = [n.name for n in nodes if seen[n.nova_host].occupants]
+    sharing = servers_on(used) if used else {}
     for node in nodes:
         one, known = seen[node.nova_host], sharing.get(node.name, ())
         others = [o for o in one.occupants if o.id not in known and o.name not in known]
