@@ -1,9 +1,9 @@
 """An order of four bare-metal machines until all servers are ACTIVE, against a script on the same cloud.
 
-In one lab, alternating: weft, the script, weft, the script … (`bench.onlab.in_turn`). Each begins when Ironic has cleaned
-all machines and Nova offers them. The script knows nothing of partitions, marks, or whether a machine was cleaned.
-weft's time includes that all adapters have joined the partition. Most of the bench's own time, ten minutes, is Ironic's
-cleanings.
+In one lab, alternating: weft, the script, weft, the script … (`bench.onlab.in_turn`). Each begins when Ironic has
+cleaned all machines and Nova offers them. The script knows nothing of partitions, marks, or whether a machine was
+cleaned. weft's time includes that all adapters have joined the partition. Most of the bench's own time, ten minutes,
+is Ironic's cleanings.
 """
 
 from __future__ import annotations
