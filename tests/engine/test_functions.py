@@ -18,6 +18,7 @@ from tests.helpers.waiting import wait_for
 from weft.app.shown import shown
 from weft.engine.audit import Auditor
 from weft.engine.database import Database
+from weft.engine.heldpod import HeldPod
 from weft.engine.partholds import bind_functions
 from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError, RefusedError, TemporaryError
@@ -25,7 +26,7 @@ from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid
 from weft.model.order import Order
 from weft.model.placement import Part
-from weft.model.pod import PodState
+from weft.model.pod import Phase, PodState
 from weft.model.site import Site
 from weft.model.specs import PortSpec, SegmentSpec
 from weft.model.views import PartsRowView, PodView
@@ -261,6 +262,38 @@ def test_two_pods_whose_functions_were_swapped_wait_for_each_other_in_no_ring(ho
         two.commit()
         done.result()
     assert held(house) == {mine: slot, other: None} and mine.startswith(node)
+
+
+@pytest.mark.parametrize("house", ["ethernet"], indirect=True)
+@pytest.mark.parametrize("way", ["released", "given back"])
+def test_functions_that_end_are_locked_in_the_same_order(house: House, way: str) -> None:
+    """Nova gives another pod's ports what a pod that ends has given back, and its rows say so a moment longer."""
+    before = house.run(house.order(small("before")), PodState.READY)
+    house.release(before)
+    signed = house.store.receipt(house.run(before, PodState.RELEASED).id)
+    one = house.run(house.order(small("one", count=2)), PodState.READY)
+    first, last = sorted(held(house))
+    taken = house.store.take(one.id, "w")
+    assert isinstance(taken, HeldPod) and signed is not None and set(one.nodes) == set(before.nodes)
+    with house.database.statement() as tx:
+        # Rows go with their servers', the first one's first.
+        tx._connection.execute("UPDATE function_hold SET server = 1 - server")  # pyright: ignore[reportPrivateUsage]
+
+    def end() -> None:
+        if way == "given back":
+            taken.give_back_nodes(one.nodes)
+        else:
+            taken.become(phase=Phase.RELEASING)
+            taken.released(signed)
+
+    lock = "SELECT FROM function_hold WHERE node || ':' || function = %s FOR UPDATE"
+    with ThreadPoolExecutor(1) as pool, locked(house, lock, first) as two:
+        done = pool.submit(end)
+        wait_for(lambda: waits_for_a_lock(house))
+        two.execute(lock, [last])
+        two.commit()
+        done.result()
+    assert not held(house)
 
 
 @pytest.mark.parametrize("house", ["ethernet", "infiniband"], indirect=True)

@@ -10,14 +10,20 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine.house import House
-from tests.engine.test_takes import looks, ready, sql
+from tests.engine.house import ORDER, House
+from tests.engine.test_takes import ONE, looks, ready, sql
 from tests.engine.timehouse import messages
 from tests.helpers.waiting import wait_for
 from weft.engine.database import Database
+from weft.engine.heldpod import HeldPod
+from weft.engine.records import StaleNumber
 from weft.engine.takes import Seen, extend
 from weft.model.resources import Kind
 
+_NETWORKS = """
+    INSERT INTO tenant_network (owner_id, cloud, fabric, network_id, document, read_at)
+    SELECT id, 'lab', 'ib0', name, '{}', now() - interval '1 day' FROM pod
+"""
 _WAITS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 )
@@ -152,6 +158,55 @@ def test_one_sets_a_node_apart_while_another_gives_it_back(house: House) -> None
         other.commit()
         assert cleared.result()
     assert not house.store.capacity().quarantines
+
+
+def test_several_set_the_same_nodes_apart_in_one_order(house: House) -> None:
+    """Pods that share them, which end at the same time."""
+    (pod,) = ready(house, "one")
+    held = house.store.take(pod.id, "w")
+    assert isinstance(held, HeldPod)
+    nodes = sorted(n.name for n in house.site.nodes)[:2]
+    for node in nodes:
+        house.store.quarantine(node, "fan")
+    lock = "SELECT FROM quarantine WHERE node = %s FOR UPDATE"
+    with ThreadPoolExecutor(1) as pool, locked(house, lock, nodes[0]) as other:
+        done = pool.submit(held.quarantine, dict.fromkeys(reversed(nodes), "not seen clean"))
+        wait_for(lambda: waits_for_a_lock(house))
+        other.execute(lock, [nodes[1]])
+        other.commit()
+        done.result()
+    assert sql(house, "SELECT DISTINCT pod_id FROM quarantine") == [(pod.id,)]
+
+
+def test_stale_numbers_are_held_in_the_order_in_which_they_are_freed(house: House) -> None:
+    (pod,) = ready(house, "one")
+    held = house.store.take(pod.id, "w")
+    assert held is not None
+    stale = [StaleNumber("ib0", manager, 7, "away", "0x7") for manager in ("sm1", "sm2")]
+    held.keep_stale_numbers(stale)
+    lock = "DELETE FROM stale_number WHERE manager = %s"
+    with ThreadPoolExecutor(1) as pool, locked(house, lock, "sm1") as other:
+        done = pool.submit(held.keep_stale_numbers, reversed(stale))
+        wait_for(lambda: waits_for_a_lock(house))
+        other.execute(lock, ["sm2"])
+        other.commit()
+        done.result()
+    assert sql(house, "SELECT manager FROM stale_number ORDER BY 1") == [("sm1",), ("sm2",)]
+
+
+def test_tenants_networks_are_read_beside_one_that_is_being_written(house: House) -> None:
+    """Another worker has just read it, too."""
+    for n in ("one", "other"):
+        house.order(ORDER.model_copy(update={"name": n, "nodes": ONE}))
+    sql(house, _NETWORKS)
+    read = "SELECT count(*) FROM tenant_network WHERE read_at > now() - interval '1 hour'"
+    with house.database.statement() as tx:
+        owners, at = [row[0] for row in sql(house, "SELECT owner_id FROM tenant_network")], tx.now()
+        with locked(house, "SELECT FROM tenant_network WHERE network_id = 'one' FOR UPDATE"):
+            assert tx.run("read_tenant_networks", owners=owners, at=at) == 1
+        assert sql(house, read) == [(1,)]
+        assert tx.run("read_tenant_networks", owners=owners, at=at) == 2
+    assert sql(house, read) == [(2,)]
 
 
 # -- what was locked before it is written --------------------------------------------------------------------------

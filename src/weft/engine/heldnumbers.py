@@ -68,7 +68,7 @@ class NumbersHeld(Fence):
         """Numbers that nobody else may be given, though the owner's segment is gone: `weft.engine.fabrickeeper` frees
         them.
         """
-        keys = list(stale)
+        keys = sorted(stale, key=lambda s: (s.fabric, s.manager, s.number))  # as who frees them takes them
         if not keys:
             return
         with self.write() as tx:

@@ -53,7 +53,7 @@ class HeldPod(Held):
     def quarantine(self, nodes: dict[str, str]) -> None:
         """Keep nodes back: node -> reason."""
         with self.write() as tx:
-            for node, reason in nodes.items():
+            for node, reason in sorted(nodes.items()):  # others that share them take them in the same order
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
                     self._events(tx, [("quarantine", f"{node}: {reason}", None)])
 

@@ -227,7 +227,11 @@ INSERT INTO number_hold (space, number, owner_id) VALUES (%(space)s, %(number)s,
 SELECT node FROM node_hold WHERE pod_id = %(pod_id)s AND withheld <> '';
 
 -- name: give_back_node
-DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s;
+-- Its virtual functions go with it: they are locked before, in the order of lock_functions.
+WITH functions AS MATERIALIZED (
+    SELECT FROM function_hold WHERE pod_id = %(pod_id)s AND node = %(node)s ORDER BY function FOR UPDATE
+)
+DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s AND (SELECT count(*) FROM functions) >= 0;
 
 -- name: give_back_nodes
 DELETE FROM node_hold WHERE pod_id = %(pod_id)s;
@@ -989,12 +993,14 @@ SELECT wanted, at, ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS with
 
 -- name: release_held
 -- The end of an owner: its receipt, its capacity but for the numbers in `kept` (as `space number`), and its state, and
--- the worker lets go of it.
+-- the worker lets go of it. Virtual functions go with their nodes, as in give_back_node.
 WITH
 @it, signed AS (
     INSERT INTO receipt (owner_id, document, at) SELECT it.id, %(receipt)s, it.at FROM it
+), functions AS MATERIALIZED (
+    SELECT FROM function_hold f JOIN it ON it.id = f.pod_id ORDER BY f.node, f.function FOR UPDATE OF f
 ), nodes AS (
-    DELETE FROM node_hold h USING it WHERE h.pod_id = it.id
+    DELETE FROM node_hold h USING it WHERE h.pod_id = it.id AND (SELECT count(*) FROM functions) >= 0
 ), numbers AS (
     DELETE FROM number_hold h USING it
     WHERE h.owner_id = it.id AND h.space || ' ' || h.number <> ALL(%(kept)s)
@@ -1294,7 +1300,7 @@ DELETE FROM resource WHERE (owner_id, key) IN (
       AND NOT EXISTS (SELECT 1 FROM stale_number k WHERE k.owner_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.pod_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.owner_id = o.id AND t.gone_at IS NULL)
-    LIMIT %(limit)s);
+    LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED);
 
 -- name: prune_live_tombstones
 -- The same of owners that live on, of what was removed from them long ago. Not data, of which the receipt says where it was
@@ -1473,8 +1479,9 @@ UPDATE tenant_network SET document = %(document)s, read_at = %(at)s, ports_in = 
 WHERE owner_id = %(owner_id)s AND read_at < %(at)s RETURNING owner_id;
 
 -- name: read_tenant_networks
--- They were seen to be as they were.
-UPDATE tenant_network SET read_at = greatest(read_at, %(at)s) WHERE owner_id = ANY(%(owners)s);
+-- They were seen to be as they were. Not those that somebody has locked: another one is reading them, too.
+WITH mine AS (SELECT owner_id FROM tenant_network WHERE owner_id = ANY(%(owners)s) FOR UPDATE SKIP LOCKED)
+UPDATE tenant_network t SET read_at = greatest(t.read_at, %(at)s) FROM mine WHERE t.owner_id = mine.owner_id;
 
 -- name: networks_of_weft
 -- Networks in a cloud that live owners have, or are about to have: id, or null while it isn't known, and number.
