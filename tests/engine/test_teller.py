@@ -12,6 +12,7 @@ import pytest
 from tests.engine.house import ORDER, House
 from tests.engine.test_takes import ONE, sql, work
 from tests.helpers.statements import on_statements
+from tests.helpers.waiting import wait_for
 from weft.engine.database import Database
 from weft.engine.held import Held
 from weft.engine.takes import take_work
@@ -47,7 +48,7 @@ def test_a_write_is_over_before_anybody_is_told_of_it(house: House) -> None:
 
     def before(name: str, values: Mapping[str, Any]) -> None:
         if name == "tell":
-            sent.append(values["owners"])
+            sent.append(values["payloads"])
             begun.set()
             assert goes_on.wait(LONG)
 
@@ -88,21 +89,115 @@ def _note_a_look(held: Held) -> None:
     held.flush()
 
 
-def test_what_can_not_be_told_ends_nothing() -> None:
-    """Whoever follows finds it by itself; the next ones are told."""
-    told: list[list[str]] = []
+def test_what_a_transaction_writes_of_an_owner_is_told_after_it(house: House) -> None:
+    """An alarm, say; nothing, if it came to nothing."""
+    pod = house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
+    sql(house, "UPDATE pod SET next_at = now()")
+    (held,) = work(house)
+    house.database.wait_until_told()
+    with psycopg.connect(house.database.url, autocommit=True) as listening:
+        listening.execute("LISTEN weft_event")
+        with pytest.raises(KeyError), held.write() as tx:
+            held.say_in(tx, [("alarm", "it lasts", None)])
+            raise KeyError
+        with held.write():
+            pass
+        house.database.wait_until_told()
+        assert not heard(listening)
+        with held.write() as tx:
+            held.say_in(tx, [("alarm", "it lasts", None)])
+            house.database.wait_until_told()
+            assert not heard(listening)
+        house.database.wait_until_told()
+        assert heard(listening) == {str(pod.id)}
 
-    def send(owners: Any) -> None:
-        told.append(list(owners))
-        if len(told) == 1:
+
+def test_an_order_is_told_of_after_it_was_confirmed(house: House) -> None:
+    """While its nodes are claimed others wait for the lock, and whoever notifies waits for the disk of all who do."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def before(name: str, values: Mapping[str, Any]) -> None:
+        if name == "tell":
+            begun.set()
+            assert goes_on.wait(LONG)
+
+    with (
+        psycopg.connect(house.database.url, autocommit=True) as listening,
+        on_statements(house.database) as mine,
+    ):
+        mine.before = before
+        listening.execute("LISTEN weft_event")
+        listening.execute("LISTEN weft_work")
+        view = house.new_service(mine).create_pod(house.request(), ORDER)
+        assert begun.wait(LONG) and not heard(listening)
+        assert sql(house, "SELECT next_at <= now() FROM pod") == [(True,)]
+        goes_on.set()
+        mine.wait_until_told()
+        assert heard(listening) == {view.id, ""}
+
+
+def test_whoever_makes_an_order_due_that_no_worker_has_had_tells_them(house: House) -> None:
+    """Its release, say, before it was confirmed."""
+    pod = house.order()
+    sql(house, "UPDATE pod SET next_at = now() + interval '1 hour'")
+    house.database.wait_until_told()
+    with psycopg.connect(house.database.url, autocommit=True) as listening:
+        listening.execute("LISTEN weft_event")
+        listening.execute("LISTEN weft_work")
+        house.release(pod)
+        assert heard(listening) == {str(pod.id), ""}
+
+
+def test_what_can_not_be_told_is_told_again() -> None:
+    """A connection that was cut is weft's own: whoever follows has heard nothing of it. A defect is no reason to."""
+    told: list[list[Any]] = []
+
+    def send(said: Any) -> None:
+        told.append([payload for _, payload in said])
+        if len(told) <= 2:
             raise TemporaryError("talk to the database", "pg", "away")
-        if len(told) == 2:
+        if "b" in told[-1]:
             raise RuntimeError("nobody expects this")
 
-    teller = Teller(send)
-    for name in ("a", "b", "c"):
-        teller.tell(name)
+    teller = Teller(send, again=0.0)
+    teller.tell(("events", "a"))
+    wait_for(lambda: len(told) == 3)
+    for name in ("b", "c"):
+        teller.tell(("events", name))
         teller.wait()
     teller.close()
-    teller.tell("after the end")
-    assert told == [["a"], ["b"], ["c"]]
+    teller.tell(("events", "after the end"))
+    assert told == [["a"], ["a"], ["a"], ["b"], ["c"]]
+
+
+def test_who_ends_waits_for_nothing_that_can_not_be_told() -> None:
+    told: list[Any] = []
+
+    def send(said: Any) -> None:
+        told.append(said)
+        raise TemporaryError("talk to the database", "pg", "away")
+
+    teller = Teller(send, again=LONG)
+    teller.tell(("events", "a"))
+    wait_for(lambda: bool(told))
+    teller.close()
+    assert 1 <= len(told) <= 2
+
+
+def test_without_a_thread_the_next_one_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write that it follows is over: it isn't undone, nor are all later ones untold."""
+    told: list[Any] = []
+    teller = Teller(lambda said: told.extend(payload for _, payload in said))
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        teller.tell(("events", "a"))
+    teller.tell(("events", "b"))
+    wait_for(lambda: sorted(told) == ["a", "b"])
+    teller.wait()
+    teller.tell(("events", "c"))
+    teller.close()
+    assert sorted(told) == ["a", "b", "c"]

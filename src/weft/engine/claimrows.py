@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 from psycopg.errors import UniqueViolation
 from psycopg.types.json import Jsonb
@@ -54,6 +55,8 @@ class ClaimRows:
             if tx.row("confirm_pod", id=plan.pod_id) is None:
                 lost = "the claim was lost in a crash of the database"
                 raise TemporaryError(f"place pod {plan.order.name}", "weft", lost, "order again")
+        self.database.tell_workers()
+        self.database.tell(UUID(plan.pod_id))
 
     def drop_claim(self, plan: Plan) -> bool:
         """Undo a claim that wasn't confirmed, without a trace. False: the claim stands."""

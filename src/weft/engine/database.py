@@ -17,9 +17,10 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from weft.engine.listener import EVENT, WORK
 from weft.engine.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
 from weft.engine.sql import migrations, queries
-from weft.engine.teller import Teller
+from weft.engine.teller import Said, Teller
 from weft.model.errors import PermanentError
 
 log = logging.getLogger(__name__)
@@ -161,15 +162,19 @@ class Database:
 
     def tell(self, owner_id: UUID) -> None:
         """There are events of an owner, in a transaction that is over: soon, whoever follows it is told."""
-        self._teller.tell(str(owner_id))
+        self._teller.tell((EVENT, str(owner_id)))
+
+    def tell_workers(self) -> None:
+        """An owner is due by a transaction that is over, and which no trigger tells them of."""
+        self._teller.tell((WORK, ""))
 
     def wait_until_told(self) -> None:
         """Until nothing is left to be told."""
         self._teller.wait()
 
-    def _tell(self, owners: Sequence[str]) -> None:
+    def _tell(self, said: Sequence[Said]) -> None:
         with self.statement() as tx:
-            tx.rows("tell", owners=list(owners))
+            tx.rows("tell", channels=[c for c, _ in said], payloads=[p for _, p in said])
 
     @contextmanager
     def transaction(self) -> Generator[Tx]:

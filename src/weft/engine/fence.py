@@ -65,6 +65,7 @@ class Fence:
         self.at = owner.since
         self.wanted = owner.wanted
         self._proved = float("-inf")
+        self._says = False
 
     def flush(self) -> None:
         """Write what the visit has noted until now."""
@@ -93,7 +94,10 @@ class Fence:
             if self._is_older(row):
                 raise ChangedError
             self.wanted, self.at = row["wanted"], tx.begin_at(row["at"])
+            self._says = False
             yield tx
+        if self._says:
+            self._database.tell(self.owner.id)
 
     def _fenced(self, name: str, **values: object) -> Row:
         """A write that is one statement with the fence in it; its row. Learns what `write` does."""
@@ -167,14 +171,15 @@ class Fence:
         self.owner = replace(self.owner, late_until=row["late_until"])
         return max(0.0, float(row["seconds"]))
 
-    def _events(self, tx: Tx, events: Iterable[Event]) -> None:
+    def say_in(self, tx: Tx, events: Iterable[Event]) -> None:
+        """In a transaction of `write`, after which whoever follows the owner is told."""
         rows = [
             {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": message, "key": key}
             for kind, message, key in events
         ]
         if rows:
             tx.many("insert_event", rows)
-            tx.run("notify", owner_id=str(self.owner.id))
+            self._says = True
 
 
 class OwnersFence(JointFence):

@@ -38,7 +38,7 @@ class Held(NotesHeld):
         """Say, once in a state, that a person must look: it lasts too long, or can't go on by itself."""
         with self.write() as tx:
             if tx.run("set_alarmed", id=self.owner.id):
-                self._events(tx, [("alarm", message, None)])
+                self.say_in(tx, [("alarm", message, None)])
 
     def repaired(self) -> None:
         """What an operator asked to repair was repaired, or tried."""

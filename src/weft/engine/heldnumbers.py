@@ -59,7 +59,7 @@ class NumbersHeld(Fence):
         with self.write() as tx:
             for space, number in sorted(numbers):
                 tx.run("give_back_number", space=space, number=number, owner_id=self.owner.id)
-                self._events(tx, [("release", f"{space} {number} was read back clean and is free", None)])
+                self.say_in(tx, [("release", f"{space} {number} was read back clean and is free", None)])
             read = Jsonb([i.model_dump(mode="json") for i in items])
             tx.run("insert_given_back", owner_id=self.owner.id, nodes=[], at=tx.now(), items=read)
             tx.run("touch_queue", at=tx.now())
@@ -82,4 +82,4 @@ class NumbersHeld(Fence):
                     reason=key.reason,
                 )
                 text = f"segment {key.text} stays held: {key.manager}: {key.reason}"
-                self._events(tx, [("release", text, None)])
+                self.say_in(tx, [("release", text, None)])

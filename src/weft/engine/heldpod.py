@@ -55,7 +55,7 @@ class HeldPod(Held):
         with self.write() as tx:
             for node, reason in sorted(nodes.items()):  # others that share them take them in the same order
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
-                    self._events(tx, [("quarantine", f"{node}: {reason}", None)])
+                    self.say_in(tx, [("quarantine", f"{node}: {reason}", None)])
 
     def withhold(self, nodes: Mapping[str, str], segment: Resource | None) -> None:
         """Note why which nodes' adapters are out of the segment (an empty reason: they are in), and update it."""
@@ -85,7 +85,7 @@ class HeldPod(Held):
             for node in nodes:
                 if tx.run("give_back_node", node=node, pod_id=self.pod.id):
                     tx.run("touch_queue", at=tx.now())
-                    self._events(tx, [("release", f"{node} was read back clean and is free", None)])
+                    self.say_in(tx, [("release", f"{node} was read back clean and is free", None)])
 
     def leaving(self) -> dict[str, Ports]:
         """Node that the pod holds still and doesn't want any more -> its ports that were in the pod's segments."""
@@ -108,7 +108,7 @@ class HeldPod(Held):
             read = Jsonb([i.model_dump(mode="json") for i in items])
             tx.run("insert_given_back", owner_id=self.pod.id, nodes=gone, at=now, items=read)
             tx.run("touch_queue", at=now)
-            self._events(tx, [("release", f"{n} was read back clean and is free", None) for n in gone])
+            self.say_in(tx, [("release", f"{n} was read back clean and is free", None) for n in gone])
 
     def nodes(self) -> Mapping[str, bool]:
         """Nodes that the pod still holds (single ones may have been given back), and whether each is in quarantine.

@@ -267,9 +267,8 @@ VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_
 @pod_row;
 
 -- name: confirm_pod
--- What it claimed was looked at: workers may have it. No row: the claim was lost.
-WITH confirmed AS (UPDATE pod SET next_at = now() WHERE id = %(id)s RETURNING id)
-SELECT pg_notify('weft_event', id::text) FROM confirmed;
+-- What it claimed was looked at: workers may have it, and are told after this (tell). No row: the claim was lost.
+UPDATE pod SET next_at = now() WHERE id = %(id)s RETURNING id;
 
 -- name: is_confirmed
 -- Whether a pod's claim was confirmed, or workers may have it although it wasn't.
@@ -464,12 +463,13 @@ WITH
 SELECT pg_notify('weft_event', %(owner_id)s::uuid::text);
 
 -- name: claim_new
--- As claim, of a pod that is new: with its row.
+-- As claim, of a pod that is new: with its row. Nobody is told: nobody follows it yet, and others wait for the lock, while
+-- whoever notifies waits for the disk of all who do.
 WITH pod_row AS (
     @pod_row
 ),
 @claims
-SELECT pg_notify('weft_event', %(owner_id)s::uuid::text);
+SELECT;
 
 -- part: listed
 -- What a list shows of a pod.
@@ -1117,8 +1117,9 @@ INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name)
 SELECT pg_notify('weft_event', %(owner_id)s);
 
 -- name: tell
--- The same of several owners (`owners`), of what other transactions have written. It needn't be on disk: it only wakes.
-SELECT set_config('synchronous_commit', 'off', true), pg_notify('weft_event', owner) FROM unnest(%(owners)s::text[]) AS owner;
+-- Of what other transactions have written: on each of these channels, that. It needn't be on disk: it only wakes.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(channel, payload)
+FROM unnest(%(channels)s::text[], %(payloads)s::text[]) AS said (channel, payload);
 
 -- name: segments_wanted
 -- Segments of a fabric that were made for live pods, and that nobody has asked to take away; as text, by which they are known

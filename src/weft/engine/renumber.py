@@ -40,13 +40,5 @@ def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
                 tx.run("give_back_number", space=space, number=before.get(space), owner_id=held.pod.id)
                 tx.run("hold_number", space=space, number=after[space], owner_id=held.pod.id)
                 message = f"{space} {before.get(space)} is in use by something else: now using {after[space]}"
-                tx.run(
-                    "insert_event",
-                    owner_id=held.pod.id,
-                    at=tx.now(),
-                    type="repair",
-                    message=message,
-                    key=taken.key,
-                )
+                held.say_in(tx, [("repair", message, taken.key)])
         tx.run("renumber_pod", id=held.pod.id, plan=written(new))
-        tx.run("notify", owner_id=str(held.pod.id))

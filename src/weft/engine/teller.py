@@ -1,9 +1,9 @@
-"""Tells whoever follows an owner that there are events of it, once they are written.
+"""Tells whoever follows an owner that there are events of it, and workers that one is due, once that is written.
 
 A transaction that notifies keeps all others that do from being committed beside it: PostgreSQL has one lock for them,
-which lasts until the disk has what was written. So a visit's writes tell nobody; this does, for all of them together,
-and doesn't wait for the disk. What is lost with the process, followers find by themselves some seconds later
-(`weft.engine.lookout`).
+which lasts until the disk has what was written. So a visit's writes tell nobody, and neither do claims; this does, for
+all of them together, and doesn't wait for the disk. What is lost with the process, followers and workers find by
+themselves some seconds later (`weft.engine.lookout`, `weft.engine.worker`).
 """
 
 from __future__ import annotations
@@ -19,34 +19,44 @@ log = logging.getLogger(__name__)
 
 PAUSE = 0.05
 """Seconds between two of its statements: whoever follows is told of all that came meanwhile by one."""
+AGAIN = 1.0
+"""Seconds until what couldn't be told is told again: a connection may have been cut, and nobody else's with it."""
+
+Said = tuple[str, str]
+"""A channel, and what is said on it."""
 
 
 class Teller:
     """Thread-safe; its one thread begins with the first that is told.
 
     Args:
-        send: tells of these owners.
+        send: tells all of these.
+        again: see `AGAIN`.
     """
 
-    def __init__(self, send: Callable[[Sequence[str]], None]) -> None:
-        self._send = send
+    def __init__(self, send: Callable[[Sequence[Said]], None], again: float = AGAIN) -> None:
+        self._send, self._again = send, again
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="teller")
         self._condition = threading.Condition()
-        self._due: set[str] = set()
+        self._due: set[Said] = set()
         self._busy = self._hurries = self._closed = False
 
-    def tell(self, owner_id: str) -> None:
+    def tell(self, *said: Said) -> None:
         """Soon, with all of which is told meanwhile."""
         with self._condition:
-            self._due.add(owner_id)
-            if not self._busy and not self._closed:
-                self._busy = True
+            self._due.update(said)
+            if self._busy or self._closed:
+                return
+            try:
                 self._pool.submit(self._tell)
+                self._busy = True
+            except RuntimeError as error:  # of the system: the next one may get a thread
+                log.error("no thread to tell of events: %s", error)
 
     def wait(self) -> None:
-        """Until nothing is left to be told, which is at once."""
+        """Until nothing is left to be told, which is at once; what can't be told now isn't."""
         with self._condition:
-            self._hurries = True
+            self._hurries |= self._busy
             self._condition.notify_all()
             self._condition.wait_for(lambda: not self._busy)
 
@@ -65,11 +75,19 @@ class Teller:
                     self._busy = self._hurries = False
                     self._condition.notify_all()
                     return
-            try:
-                self._send(due)
-            except WeftError as error:
-                log.warning("events of %d owners can't be told: %s", len(due), error)
-            except Exception:
-                log.exception("events of %d owners can't be told: defect in weft", len(due))
+            left = self._left(due)
             with self._condition:
-                self._condition.wait_for(lambda: self._hurries, PAUSE)
+                if not self._hurries:
+                    self._due.update(left)
+                self._condition.wait_for(lambda: self._hurries, self._again if left else PAUSE)
+
+    def _left(self, due: Sequence[Said]) -> Sequence[Said]:
+        """Those that are to be told again."""
+        try:
+            self._send(due)
+        except WeftError as error:
+            log.warning("%d events can't be told: %s", len(due), error)
+            return due
+        except Exception:
+            log.exception("%d events can't be told: defect in weft", len(due))
+        return ()
