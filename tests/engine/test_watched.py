@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator
 from dataclasses import replace
 
+import psycopg
 import pytest
 
 from tests.engine.house import ORDER, QUICK, House
@@ -157,6 +158,15 @@ def test_pods_that_are_ready_share_a_reading_of_the_fabric(house: House) -> None
     before = len(readings)
     visit(house, new)
     assert len(readings) > before, "one from before it was READY is too old"
+    before = len(readings)
+    visit(house, new)
+    assert len(readings) == before
+    with psycopg.connect(house.database.url, autocommit=True) as connection:  # by another process
+        connection.execute(
+            "UPDATE resource SET since = clock_timestamp() WHERE kind = 'segment' AND owner_id = %s", [new.id]
+        )
+    visit(house, new)
+    assert len(readings) > before, "one from before its segment was changed is too old"
     before = len(readings)
     house.store.request_repair(one.id)
     house.worker.run_once()

@@ -111,7 +111,9 @@ class Visitor(ABC, Generic[H]):
         """How many seconds old the reading may be that it is judged by: it is from after its last change."""
         if held.state is not PodState.READY or held.owner.repair:
             return 0.0
-        since = max(held.since, held.owner.ready_at or held.since)
+        # Of another process's change this one's driver doesn't know: the segment's row does.
+        changed = (r.since for r in held.resources() if r.kind.row.home is Home.FABRIC and r.since)
+        since = max(held.since, held.owner.ready_at or held.since, *changed)
         return min(self._settings.fabric_age, max(0.0, (held.at - since).total_seconds()))
 
     # -- absent -------------------------------------------------------------------------------------------------
