@@ -7,8 +7,9 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.engine.house import ORDER, impatient
+from tests.engine.house import ORDER, impatient, stood_still
 from tests.engine.ipuhouse import POD, IpuHouse, order
+from tests.engine.test_takes import sql
 from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
@@ -90,6 +91,23 @@ def test_a_tenant_reads_nothing_of_the_sites_own(house: IpuHouse) -> None:
     assert str(gateway.controllers[1]) not in text and gateway.network not in text
     assert not any(str(m.gw_address) in text for m in house.site.ipu_machines)
     assert "openvipu-server" not in text and "10.64.0.17" in text
+
+
+def test_who_lost_the_pod_proves_nothing(house: IpuHouse) -> None:
+    """It may be released by then, and its machines another pod's."""
+    pod = house.run(house.order(order()), PodState.BOOTING)
+    house.vipu.boot(pod.scope, pod.plan.graph)
+
+    def taken_over() -> None:
+        stood_still(house.database)
+        sql(house, "UPDATE pod SET token = token + 1, held_until = NULL WHERE id = %s", pod.id)
+
+    house.vipu.meanwhile = taken_over
+    house.store.wake(pod.id)
+    assert house.worker.run_once() and not house.vipu.proofs
+    house.vipu.meanwhile = lambda: None
+    house.run(pod, PodState.READY)
+    assert house.vipu.proofs == 1
 
 
 def test_a_lost_controller_degrades_and_does_not_hold_up_the_release(house: IpuHouse) -> None:

@@ -223,18 +223,18 @@ class PodVisitor(PodBuilder):
     def _prove(self, held: HeldPod) -> None:
         """Where a pod can be tried out as its tenant would, it isn't ready before that was done."""
         resources = [r.resource for r in held.resources()]
-        world = held.world
+        world, scope = held.world, replace(held.pod.scope, fence=held.check)
         for where in sorted({r.where for r in resources}):
             driver = world.driver(where)
             if isinstance(driver, Acceptance):
                 if not is_true(held.conditions, Aspect.PROVED):
                     held.flush()
-                    said = driver.prove(held.pod.scope, resources)
+                    said = driver.prove(scope, resources)
                     held.become(
                         News(Aspect.PROVED, "true", Cause.DONE, said), events=[("verified", said, None)]
                     )
                 held.flush()
-                driver.clear_proof(held.pod.scope, resources)
+                driver.clear_proof(scope, resources)
 
     def _observe(self, held: HeldPod, left: Left | None) -> Look:
         """Look at a pod that was made; repair what weft may repair by itself."""

@@ -15,7 +15,7 @@ pod.owners["ipum1"] = ""                # its agent has forgotten its controller
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.model.errors import PermanentError, TemporaryError, UnknownError
@@ -41,7 +41,11 @@ class FakeController:
 
 
 class FakeVipu:
-    """`ResourceDriver` and `MachineReader`."""
+    """`ResourceDriver` and `MachineReader`.
+
+    Attributes:
+        meanwhile: called when a proof is asked for, before it is begun or taken away.
+    """
 
     def __init__(self, name: str, machines: Sequence[str]) -> None:
         self.name = name
@@ -51,6 +55,7 @@ class FakeVipu:
         self.stuck: set[str] = set()
         self.controllers: dict[str, FakeController] = {}
         self.proofs = 0
+        self.meanwhile: Callable[[], object] = lambda: None
 
     # -- by other hands --------------------------------------------------------------------------------------
 
@@ -175,6 +180,8 @@ class FakeVipu:
         return reasons
 
     def prove(self, scope: Scope, resources: Sequence[Resource]) -> str:
+        self.meanwhile()
+        scope.fence()
         controller = self._answering(scope, "prove")
         if not any(isinstance(r.spec, VipuUserSpec) for r in controller.has.values()):
             raise PermanentError("prove", self.name, "no such user", "check the controller")
@@ -189,6 +196,8 @@ class FakeVipu:
         return "the tenant's user created a partition"
 
     def clear_proof(self, scope: Scope, resources: Sequence[Resource]) -> None:
+        self.meanwhile()
+        scope.fence()
         controller = self._answering(scope, "clear the proof")
         controller.partitions.discard("weft-proof")
         for machine in self._listed(controller):
