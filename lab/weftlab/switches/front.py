@@ -17,7 +17,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,34 +32,6 @@ PARKING = 4000
 """VLAN of hosts' ports that no pod has."""
 USER, PASSWORD = "weft", "lab-switch-password"
 MAX_BODY = 1 << 20
-
-
-@dataclass
-class Faults:
-    """What goes wrong; each until it is taken back, unless it says once.
-
-    Attributes:
-        slow_commit: seconds that a commit takes.
-        lose_commit: the next commit is answered as done, and isn't.
-        lose_answer: the next change is made, and its connection is closed instead of an answer.
-        stale: readings show what was when this was set, with the time of then.
-        fail_after: the next batch fails after so many of its parts.
-        refuse_save: saving fails.
-        down: nobody answers.
-        mute: the next request that matches (method, path and body; a regular expression) is handled, and its connection
-            is closed instead of an answer.
-        late: the next request that matches is kept, and its connection closed; it is handled when `arrive` is called.
-    """
-
-    slow_commit: float = 0.0
-    lose_commit: bool = False
-    lose_answer: bool = False
-    stale: bool = False
-    fail_after: int | None = None
-    refuse_save: bool = False
-    down: bool = False
-    mute: str = ""
-    late: str = ""
 
 
 @dataclass
@@ -83,6 +55,41 @@ class Answer:
     status: int
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+Instead = Callable[[Request, Answer], Answer]
+
+
+@dataclass
+class Faults:
+    """What goes wrong; each until it is taken back, unless it says once.
+
+    Attributes:
+        slow_commit: seconds that a commit takes.
+        lose_commit: the next commit is answered as done, and isn't.
+        lose_answer: the next change is made, and its connection is closed instead of an answer.
+        stale: readings show what was when this was set, with the time of then.
+        fail_after: the next batch fails after so many of its parts.
+        refuse_save: saving fails.
+        down: nobody answers.
+        mute: the next request that matches (method, path and body; a regular expression) is handled, and its connection
+            is closed instead of an answer.
+        late: the next request that matches is kept, and its connection closed; it is handled when `arrive` is called.
+        cut: no request that matches arrives; its connection is closed.
+        instead: what is said in an answer's place, by another image or a proxy, to a request that was handled.
+    """
+
+    slow_commit: float = 0.0
+    lose_commit: bool = False
+    lose_answer: bool = False
+    stale: bool = False
+    fail_after: int | None = None
+    refuse_save: bool = False
+    down: bool = False
+    mute: str = ""
+    late: str = ""
+    cut: str = ""
+    instead: Instead = lambda _, answer: answer
 
 
 class Front(ABC):
@@ -137,7 +144,11 @@ class Front(ABC):
             self.changed = False
             self.requests.append(request)
             answer = self.answer(request.method, parts.path, dict(parse_qsl(parts.query)), request.body)
-            return answer, self.changed
+            return self.faults.instead(request, answer), self.changed
+
+    def cuts(self, request: Request) -> bool:
+        """Whether a request never arrives."""
+        return bool(self.faults.cut) and re.search(self.faults.cut, request.line) is not None
 
     def keeps(self, request: Request) -> bool:
         """Whether a request arrives later than its sender waits."""
@@ -291,7 +302,7 @@ def _handler(front: Front) -> type[BaseHTTPRequestHandler]:
                 self._say(Answer(400, {"message": "the body isn't JSON"}))
                 return
             request = Request(self.command, self.path, body, raw.decode(errors="replace"))
-            if front.keeps(request):
+            if front.cuts(request) or front.keeps(request):
                 self.close_connection = True
                 return
             answer, changed = front.handled(request)

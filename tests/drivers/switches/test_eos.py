@@ -10,7 +10,6 @@ import pytest
 
 from tests.drivers.switches.onefront import OTHER, VLAN, One, one_of, ordered, results
 from tests.drivers.switches.rigs import scope
-from weft.drivers.switches import access
 from weft.drivers.switches import eos as driver
 from weft.drivers.switches.vlans import EVERY, PARK, Batch, PortEdit, PortVlans
 from weft.model.errors import UnknownError
@@ -169,21 +168,13 @@ def test_sessions_that_no_abort_has_reached_are_aborted_later(
     eos: One, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The link fails after a command that failed; EOS takes five sessions, and then none. Others' stay."""
-    ask = access.Api.ask
-
-    def cut(self: access.Api, method: str, path: str, body: object = None, *rest: object) -> access.Reply:
-        if "abort" in str(body):
-            raise UnknownError("abort a session", "switch leaf1", "no answer")
-        return ask(self, method, path, body, *rest)  # type: ignore[arg-type]
-
     sessions = eapi(eos)._sessions  # pyright: ignore[reportPrivateUsage]
     sessions["operators"] = []
     for _ in range(4):
-        eos.front.faults.fail_after = 4
-        with monkeypatch.context() as patched:
-            patched.setattr(access.Api, "ask", cut)
-            with pytest.raises(UnknownError, match="internal error"):
-                eos.put(0, VLAN)
+        eos.front.faults.fail_after, eos.front.faults.cut = 4, "abort"
+        with pytest.raises(UnknownError, match="internal error"):
+            eos.put(0, VLAN)
+    eos.front.faults.cut = ""
     with pytest.raises(UnknownError, match="Maximum number of pending sessions"):
         eos.put(0, VLAN)
     assert len(sessions) == 5, "they may be another worker's, under way"

@@ -10,11 +10,12 @@ from nvueschema.models import v5_9
 
 from tests.drivers.switches.onefront import VLAN, One, change_every_way, ordered, results
 from tests.drivers.switches.rigs import scope
-from weft.drivers.switches import access, switch
+from weft.drivers.switches import switch
 from weft.drivers.switches.nvue import Nvue as NvueSession
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.vlans import Batch
 from weft.model.errors import UnknownError
+from weftlab.switches.front import Answer, Request
 from weftlab.switches.nvue import Nvue, schema_check
 
 
@@ -133,18 +134,14 @@ def test_a_port_that_nvue_does_not_have_is_none(nvue: One) -> None:
     assert nvue.session.read().lacks("swp99") == "has no port swp99"
 
 
-def test_a_save_of_nvue_is_followed_to_its_end(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_of_nvue_is_followed_to_its_end(nvue: One) -> None:
     """It is accepted before it is made."""
-    ask = access.Api.ask
     states = ["save", "save", "save_error"]
 
-    def slow(self: access.Api, method: str, path: str, *rest: object) -> access.Reply:
-        reply = ask(self, method, path, *rest)  # type: ignore[arg-type]
-        if path.endswith("/revision/applied"):
-            return access.Reply(200, {"state": states.pop(0)}, reply.date)
-        return reply
+    def slow(request: Request, answer: Answer) -> Answer:
+        return Answer(200, {"state": states.pop(0)}) if request.path.endswith("/revision/applied") else answer
 
-    monkeypatch.setattr(access.Api, "ask", slow)
+    nvue.front.faults.instead = slow
     with pytest.raises(UnknownError, match="save_error"):
         nvue.put(0, VLAN)
     assert nvue.session.read().unsaved and not states

@@ -12,7 +12,7 @@ import pytest
 
 from tests.drivers.switches.onefront import CONFIRM, MAKES, OTHER, VLAN, One, ordered, session_of
 from tests.drivers.switches.rigs import Records, scope
-from weft.drivers.switches import access, open_fabric, parts
+from weft.drivers.switches import open_fabric, parts
 from weft.drivers.switches.interface import Asked
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.sessions import Sessions
@@ -21,6 +21,7 @@ from weft.model.errors import OutsideError, UnknownError
 from weft.model.ranges import Range
 from weft.testing.ethernet import PARKING, FakeSwitch
 from weftlab.site import FABRIC
+from weftlab.switches.front import Answer, Request
 
 
 class LostError(Exception):
@@ -32,17 +33,14 @@ class Slow:
 
     def __init__(self, one: One, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passed, self.lost = 0.0, False
-        ask = access.Api.ask
 
-        def slowly(api: access.Api, method: str, path: str, body: object = None, *rest: str) -> access.Reply:
-            try:
-                return ask(api, method, path, body, *rest)
-            finally:
-                if method != "GET" and "show version" not in str(body):
-                    self.passed += 2 * parts.YOUNG_SECONDS
-                    self.lost = True
+        def slowly(request: Request, answer: Answer) -> Answer:
+            if request.method != "GET" and "show version" not in request.raw:
+                self.passed += 2 * parts.YOUNG_SECONDS
+                self.lost = True
+            return answer
 
-        monkeypatch.setattr(access.Api, "ask", slowly)
+        one.front.faults.instead = slowly
         monkeypatch.setattr(one.session, "_monotonic", lambda: time.monotonic() + self.passed)
 
     def fence(self) -> None:

@@ -23,7 +23,7 @@ from weft.planning.fabric.qos import SwitchQos, differences
 from weft.ports.ledger import NoLedger
 from weftlab.site import FABRIC
 from weftlab.switches import leaf_spine
-from weftlab.switches.front import PASSWORD, USER, Front
+from weftlab.switches.front import PASSWORD, USER, Answer, Front
 from weftlab.switches.fronts import Fronts
 from weftlab.switches.plan import Speaks
 from weftlab.switches.site import ethernet_site
@@ -175,10 +175,11 @@ def test_each_setting_is_found_alone(switch: Switch, field: str) -> None:
     assert fields == (["trust", "DSCP 26"] if (switch.speaks, field) == ("sonic", "trust") else [field])
 
 
-def test_an_answer_of_another_shape_is_unknown(switch: Switch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_of_another_shape_is_unknown(switch: Switch) -> None:
     rows = {"PORT_LIST": [{"alias": "no name"}]}
     for wrong in (["a list"], {"result": [{"interfaces": 3}]}, {"interface": []}, {"sonic-port:PORT": rows}):
-        monkeypatch.setattr(access.Api, "_json", lambda *_, wrong=wrong: wrong)
+        answer = Answer(200, wrong)
+        switch.front.faults.instead = lambda *_, answer=answer: answer
         if switch.speaks == "nvue" and "interface" not in wrong and isinstance(wrong, dict):
             continue  # a tree without interfaces: nothing is known of any port
         if switch.speaks == "sonic" and wrong in ({"result": [{"interfaces": 3}]}, {"interface": []}):

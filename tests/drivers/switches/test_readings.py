@@ -13,6 +13,7 @@ from weft.drivers.switches import access, switch
 from weft.drivers.switches.vlans import PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.drivers.switches.wanted import removal_for
 from weft.model.errors import OutsideError, UnknownError
+from weftlab.switches.front import Answer
 
 ELSEWHERE = [
     ["a list"],
@@ -45,19 +46,15 @@ def test_an_old_answer_is_not_believed(one: One) -> None:
 
 
 @pytest.mark.parametrize("wrong", ELSEWHERE)
-def test_an_answer_of_another_shape_is_unknown(
-    one: One, monkeypatch: pytest.MonkeyPatch, wrong: object
-) -> None:
-    monkeypatch.setattr(access.Api, "_json", lambda *_: wrong)
+def test_an_answer_of_another_shape_is_unknown(one: One, wrong: object) -> None:
+    one.front.faults.instead = lambda *_: Answer(200, wrong)
     with pytest.raises(UnknownError):
         one.session.read()
 
 
-def test_a_switch_that_knows_nothing_of_what_is_asked_is_unknown(
-    one: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_switch_that_knows_nothing_of_what_is_asked_is_unknown(one: One) -> None:
     """404 to everything: another server is at the address, or this one isn't set up. It is no switch without VLANs."""
-    monkeypatch.setattr(access.Api, "ask", lambda *_: access.Reply(404, {"error": "not found"}, 0.0))
+    one.front.faults.instead = lambda *_: Answer(404, {"error": "not found"})
     with pytest.raises(OutsideError):
         one.session.read()
 

@@ -14,6 +14,7 @@ from weft.drivers.switches import access
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans
 from weft.model.errors import PermanentError, UnknownError
+from weftlab.switches.front import Answer, Request
 from weftlab.switches.restconf import Restconf
 
 
@@ -23,20 +24,17 @@ def restconf(one: One) -> Restconf:
 
 
 @pytest.mark.parametrize("modern", [True, False], ids=["today", "2019"])
-def test_what_is_sent_and_answered_is_in_the_models(
-    sonic: One, monkeypatch: pytest.MonkeyPatch, modern: bool
-) -> None:
+def test_what_is_sent_and_answered_is_in_the_models(sonic: One, modern: bool) -> None:
     """A port put into a VLAN, made a trunk, parked; VLANs made and forgotten; a LAG would be the same."""
     restconf(sonic).modern = modern
     told: list[tuple[str, str, Any]] = []
-    ask = access.Api.ask
 
-    def noted(self: access.Api, method: str, path: str, body: object = None, *rest: str) -> access.Reply:
-        reply = ask(self, method, path, body, *rest)
-        told.append((method, path, reply.body if method == "GET" and reply.status == 200 else body))
-        return reply
+    def noted(request: Request, answer: Answer) -> Answer:
+        is_read = request.method == "GET" and answer.status == 200
+        told.append((request.method, request.path, answer.body if is_read else request.body))
+        return answer
 
-    monkeypatch.setattr(access.Api, "ask", noted)
+    sonic.front.faults.instead = noted
     change_every_way(sonic)
     data = [one for one in told if one[1].startswith("/restconf/data/")]
     assert {method for method, _, _ in data} == {"GET", "PATCH", "DELETE"}
@@ -109,9 +107,7 @@ def test_another_transaction_in_the_way_is_no_refusal(sonic: One) -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(404, "protocol"), (404, ""), (503, "")])
-def test_a_server_without_the_model_has_no_empty_table(
-    sonic: One, monkeypatch: pytest.MonkeyPatch, status: int, kind: str
-) -> None:
+def test_a_server_without_the_model_has_no_empty_table(sonic: One, status: int, kind: str) -> None:
     """An image without it, or a proxy's own answer: what the switch has, nobody knows."""
     sonic.put(0, VLAN)
     body = (
@@ -119,45 +115,24 @@ def test_a_server_without_the_model_has_no_empty_table(
         if kind
         else None
     )
-    ask = access.Api.ask
-
-    def cut(self: access.Api, method: str, path: str, *rest: Any) -> access.Reply:
-        gone = access.Reply(status, body, 0.0)
-        return gone if "sonic-vlan" in path else ask(self, method, path, *rest)
-
-    monkeypatch.setattr(access.Api, "ask", cut)
+    gone = Answer(status, body)
+    sonic.front.faults.instead = lambda request, said: gone if "sonic-vlan" in request.path else said
     with pytest.raises(UnknownError):
         sonic.session.read()
 
 
 @pytest.mark.parametrize("model", ["sonic-vlan", "sonic-port"])
-def test_an_answer_without_anything_is_no_empty_table(
-    sonic: One, monkeypatch: pytest.MonkeyPatch, model: str
-) -> None:
+def test_an_answer_without_anything_is_no_empty_table(sonic: One, model: str) -> None:
     """An empty object is one; no text at all is none that the framework gives."""
     sonic.put(0, VLAN)
-    ask = access.Api.ask
-
-    def cut(self: access.Api, method: str, path: str, *rest: Any) -> access.Reply:
-        reply = ask(self, method, path, *rest)
-        return access.Reply(200, None, reply.date) if model in path else reply
-
-    monkeypatch.setattr(access.Api, "ask", cut)
+    sonic.front.faults.instead = lambda request, said: Answer(200) if model in request.path else said
     with pytest.raises(UnknownError, match="nothing is in it"):
         sonic.another().session("leaf1").read()
 
 
 @pytest.mark.parametrize("body", [None, {}, {"sonic-config-mgmt:output": {}}])
-def test_a_save_that_says_nothing_has_not_saved(
-    sonic: One, monkeypatch: pytest.MonkeyPatch, body: object
-) -> None:
-    ask = access.Api.ask
-
-    def cut(self: access.Api, method: str, path: str, *rest: Any) -> access.Reply:
-        reply = ask(self, method, path, *rest)
-        return access.Reply(200, body, reply.date) if method == "POST" else reply
-
-    monkeypatch.setattr(access.Api, "ask", cut)
+def test_a_save_that_says_nothing_has_not_saved(sonic: One, body: object) -> None:
+    sonic.front.faults.instead = lambda request, said: Answer(200, body) if request.method == "POST" else said
     with pytest.raises(UnknownError, match="save"):
         sonic.put(0, VLAN)
     assert sonic.session.read().unsaved
@@ -183,40 +158,38 @@ def test_a_body_of_another_type_is_not_taken(sonic: One) -> None:
     assert reply.status == 415 and VLAN not in sonic.session.read().vlans
 
 
-def test_ports_of_a_sonic_that_are_no_table_are_unknown(sonic: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_of_a_sonic_that_are_no_table_are_unknown(sonic: One) -> None:
     for rows in ({"PORT_LIST": [{"alias": "no name"}]}, {"PORT_LIST": 7}, {"PORT_LIST": ["Ethernet0"]}, []):
-        monkeypatch.setattr(access.Api, "_json", lambda *_, rows=rows: {"sonic-port:PORT": rows})
+        answer = Answer(200, {"sonic-port:PORT": rows})
+        sonic.front.faults.instead = lambda *_, answer=answer: answer
         with pytest.raises(UnknownError):
             sonic.session.read()
 
 
-def test_a_sonic_without_any_vlan_must_name_its_ports(sonic: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sonic_without_any_vlan_must_name_its_ports(sonic: One) -> None:
     """404 means that a table is empty; from whoever says so to everything it means nothing, also a moment later."""
     sonic.put(0, VLAN)
     sonic.session.read()
     empty = {"ietf-restconf:errors": {"error": [{"error-type": "application", "error-tag": "invalid-value"}]}}
-    monkeypatch.setattr(access.Api, "ask", lambda *_: access.Reply(404, empty, 0.0))
+    sonic.front.faults.instead = lambda *_: Answer(404, empty)
     with pytest.raises(UnknownError, match="names no port"):
         sonic.session.read()
 
 
-def test_a_change_of_a_sonic_reads_its_ports_not_twice(sonic: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_a_sonic_reads_its_ports_not_twice(sonic: One) -> None:
     """Each table is a request; which ports there are doesn't change with a VLAN. A new one is looked for."""
-    asked: list[str] = []
-    ask = access.Api.ask
 
-    def counted(self: access.Api, method: str, path: str, *rest: object) -> access.Reply:
-        asked.append(f"{method} {path.rpartition('/')[2]}")
-        return ask(self, method, path, *rest)  # type: ignore[arg-type]
+    def asked() -> list[str]:
+        found = [f"{r.method} {r.path.rpartition('/')[2]}" for r in sonic.front.requests]
+        sonic.front.requests.clear()
+        return found
 
-    monkeypatch.setattr(access.Api, "ask", counted)
     sonic.session.read()
-    asked.clear()
+    asked()
     sonic.put(0, VLAN)
     tree = "sonic-vlan:sonic-vlan"
-    assert asked == [f"GET {tree}", f"PATCH {tree}", f"GET {tree}", "POST sonic-config-mgmt:copy"]
+    assert asked() == [f"GET {tree}", f"PATCH {tree}", f"GET {tree}", "POST sonic-config-mgmt:copy"]
     limits = sonic.session.limits
     sonic.session.limits = type(limits)(limits.vlans, limits.ports | {"Ethernet800"}, limits.parking)
-    asked.clear()
     sonic.put(0, OTHER)
-    assert "GET PORT" in asked
+    assert "GET PORT" in asked()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openvipu.hardware.fabric import Fault
-from openvipu.proto import admin_pb2, vipuuser_pb2
+from openvipu.proto import admin_pb2, admin_pb2_grpc, vipuuser_pb2
 from openvipu.sim.pod import SimulatedPod
 from tests.drivers.vipu.bench import RealBench, simulated_pod
-from weft.drivers.vipu.channels import CONTROLLER, MissingError, SlowError
-from weft.drivers.vipu.controller import Controller
+from weft.drivers.vipu.channels import MissingError, SlowError
 from weft.drivers.vipu.driver import HUNG, VipuDriver
 from weft.model.errors import PermanentError, TemporaryError
 from weft.ports.resources import PartlyListedError
@@ -40,29 +41,54 @@ def ask(bench: RealBench, method: str, request: Any) -> Any:
         return channel.ask(method, lambda stub: getattr(stub, method), request)
 
 
-def hung(*_: object) -> None:
-    raise SlowError("remove", CONTROLLER, "no answer in time")
+class Between:
+    """A stub; `calls`: method -> what becomes of its requests, given how they would be made."""
+
+    def __init__(self, stub: Any, calls: Mapping[str, Callable[..., object]]) -> None:
+        self._stub, self._calls = stub, calls
+
+    def __getattr__(self, name: str) -> Any:
+        real, call = getattr(self._stub, name), self._calls.get(name)
+        return real if call is None else partial(call, real)
 
 
-def test_a_slow_controller_is_not_a_lost_one(bench: RealBench, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def instead(**calls: Callable[..., object]) -> Iterator[None]:
+    """Of an administrator's requests, on their way to the controller."""
+    real = admin_pb2_grpc.AdminServiceStub
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(admin_pb2_grpc, "AdminServiceStub", lambda link: Between(real(link), calls))
+        yield
+
+
+def hung(real: Callable[..., object], request: object, timeout: float, metadata: object) -> object:
+    """Nothing is answered in time."""
+    return real(request, timeout=1e-6, metadata=metadata)
+
+
+def test_a_slow_controller_is_not_a_lost_one(bench: RealBench) -> None:
     """Its machines stay with it, and what was asked is asked again; after a while it counts as lost."""
     bench.boot()
     bench.tenant_makes_partition("mine")
     user = bench.of("vipu_user")
-    monkeypatch.setattr(Controller, "remove", hung)
-    outcome = bench.driver.delete(bench.scope, user, {})["vipu_user"]
-    assert isinstance(outcome.error, SlowError)
-    assert bench.settings() == {"mine"} and len(bench.machines.unfit()) == 2
-    scope = replace(bench.scope, waited=HUNG + 1)
-    assert bench.driver.delete(scope, user, {})["vipu_user"].error is None
+    with instead(RemoveUser=hung):
+        outcome = bench.driver.delete(bench.scope, user, {})["vipu_user"]
+        assert isinstance(outcome.error, SlowError)
+        assert bench.settings() == {"mine"} and len(bench.machines.unfit()) == 2
+        scope = replace(bench.scope, waited=HUNG + 1)
+        assert bench.driver.delete(scope, user, {})["vipu_user"].error is None
     assert not bench.settings() and not bench.machines.unfit()
 
 
-def test_who_was_faster_is_no_error(bench: RealBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_faster_is_no_error(bench: RealBench) -> None:
     """cloud-init makes each between weft's look and weft's request: it passes, and the next look finds it."""
     bench.boot()
-    with monkeypatch.context() as patch:
-        patch.setattr(Controller, "listed", lambda *_: {})  # pyright: ignore[reportUnknownLambdaType]
+    with instead(
+        ListAgents=lambda *_, **__: admin_pb2.ListAgentsReply(),
+        ListClusters=lambda *_, **__: admin_pb2.ListClustersReply(),
+        ListAllocations=lambda *_, **__: admin_pb2.ListAllocationsReply(),
+        ListUsers=lambda *_, **__: admin_pb2.ListUsersReply(),
+    ):
         for resource in bench.wanted:
             error = bench.driver.create(bench.scope, [resource], {})[resource.key].error
             assert isinstance(error, TemporaryError) and "already" in str(error)
