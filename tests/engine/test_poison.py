@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -18,19 +17,16 @@ from tests.engine.timehouse import HandClock, look, make, messages, queue
 from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
 from weft.app.metrics import StoreCollector
-from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
-from weft.engine.held import Held
 from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
-from weft.engine.records import Change, PodRecord, RowState
+from weft.engine.records import PodRecord
 from weft.engine.store import Store
 from weft.engine.takes import take_looks
 from weft.engine.unreadable import UnreadableError
-from weft.engine.visitor import Look
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.pod import PodState
-from weft.model.resources import Kind
+from weft.ports.occupants import OnHost
 
 
 def spoil(house: House, pod: PodRecord, change: str) -> None:
@@ -142,57 +138,37 @@ def test_a_date_beyond_every_calendar_is_read_as_the_last(house: House, clock: H
 # -- threads --------------------------------------------------------------------------------------------------------
 
 
-class Faulty:
-    """A database whose transactions raise what nobody expects, as long as it is told to."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.url, self.monotonic = database.url, database.monotonic
-        self.error: Exception | None = None
-        self.met = threading.Semaphore(0)
-
-    def transaction(self) -> object:
-        if self.error is not None:
-            self.met.release()
-            raise self.error
-        return self._database.transaction()
-
-    def statement(self) -> object:
-        if self.error is not None:
-            self.met.release()
-            raise self.error
-        return self._database.statement()
-
-    def now(self) -> object:
-        return self._database.now()
-
-
 @pytest.mark.parametrize(
     "error", [RuntimeError("nobody expects this"), KeyError("name"), TemporaryError("talk", "pg", "away")]
 )
 def test_no_exception_ends_a_thread(house: House, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loop, queue and heartbeat meet it turn after turn, health says so, and all go on when it is gone."""
     monkeypatch.setattr(worker_module, "PAUSE_AFTER_ERROR", 0.2)
-    now = [0.0]
+    now, met, is_well = [0.0], threading.Semaphore(0), threading.Event()
     pulse = Pulse(lambda: now[0])
-    faulty = Faulty(house.database)
-    worker = house.new_worker("w9", database=faulty, pulse=pulse)  # type: ignore[arg-type]
-    faulty.error = (
-        error  # before the first turn: after one that succeeds the loop sleeps as long as nothing is due
-    )
-    worker.start()
-    try:
-        for _ in range(6):
-            assert faulty.met.acquire(timeout=60.0)
-        now[0] += 10_000.0
-        wait_for(lambda: type(error).__name__ in pulse.checks()["worker"])  # each thread in its own time
-        wait_for(lambda: {n for n, said in pulse.checks().items() if said != "ok"} >= {"worker", "queue"})
-        faulty.error = None
-        pod = house.order()
-        wait_for(lambda: look(house, pod).state is PodState.READY)
-        wait_for(lambda: pulse.checks()["worker"] == pulse.checks()["queue"] == "ok")
-    finally:
-        worker.stop()
+
+    def before(*_: object) -> None:
+        if not is_well.is_set():
+            met.release()
+            raise error
+
+    with on_statements(house.database) as faulty:
+        # Before the first turn: after one that succeeds the loop sleeps as long as nothing is due.
+        faulty.before = before
+        worker = house.new_worker("w9", database=faulty, pulse=pulse)
+        worker.start()
+        try:
+            for _ in range(6):
+                assert met.acquire(timeout=60.0)
+            now[0] += 10_000.0
+            wait_for(lambda: type(error).__name__ in pulse.checks()["worker"])  # each thread in its own time
+            wait_for(lambda: {n for n, said in pulse.checks().items() if said != "ok"} >= {"worker", "queue"})
+            is_well.set()
+            pod = house.order()
+            wait_for(lambda: look(house, pod).state is PodState.READY)
+            wait_for(lambda: pulse.checks()["worker"] == pulse.checks()["queue"] == "ok")
+        finally:
+            worker.stop()
 
 
 def test_readiness_depends_on_the_threads(house: House) -> None:
@@ -238,13 +214,16 @@ def test_a_defect_that_one_order_meets_keeps_nobody_waiting(house: House) -> Non
     house.release(first)
     house.run(first, PodState.RELEASED)
 
-    class Odd(Dispatcher):
-        def _try(self, run: Any, chosen: Any, seen: Any) -> bool:
-            if chosen.name == "odd":
-                raise ZeroDivisionError("odd")
-            return super()._try(run, chosen, seen)
+    on_hosts, asked = house.cloud.on_hosts, list[Collection[str]]()
 
-    Odd(house.store, house.keeper.world).run()
+    def odd_at_first(hosts: Collection[str]) -> Mapping[str, OnHost]:
+        asked.append(hosts)
+        if len(asked) == 1:
+            raise ZeroDivisionError("odd")
+        return on_hosts(hosts)
+
+    house.cloud.on_hosts = odd_at_first  # type: ignore[method-assign]
+    Dispatcher(house.store, house.keeper.world).run()
     assert look(house, fine).state is PodState.PLACED
     assert "defect in weft (ZeroDivisionError)" in look(house, odd).reason
 
@@ -293,22 +272,21 @@ def test_a_statement_that_is_no_more_possible_is_temporary(house: House, databas
         Store(house.database).quarantine("gpu01", "test")
 
 
-def test_what_was_asked_for_before_a_row_could_not_be_read_is_looked_for(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_asked_for_before_a_row_could_not_be_read_is_looked_for(house: House) -> None:
     """The visit ends in the middle, with things outside that no row tells of: the next one looks for everything."""
     pod = house.order(make("half", 1))
+    with on_statements(house.database) as database:
+        asked = list[str]()
 
-    def visit(held: Held) -> Look:
-        key = next(k for k, r in held.records().items() if r.kind is Kind.NETWORK)
-        held.note([Change(key, RowState.CREATING)])
-        raise UnreadableError("read a row", "the database", "spoilt", "correct it")
+        def spoilt(name: str, values: object) -> None:
+            asked.append(name)
+            if name == "write_held" and "write_held" in asked[:-1]:
+                raise UnreadableError("read a row", "the database", "spoilt", "correct it")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(house.worker._reconciler, "visit", visit)  # pyright: ignore[reportPrivateUsage]
-        house.worker.run_once()
+        database.before = spoilt
+        house.new_worker("w2", database=database).run_once()
     found = house.store.find_pod(str(pod.id), None)
-    assert found.late_until is not None
+    assert found.late_until is not None and house.cloud.things()
     assert "spoilt" in house.store.events(pod.id, 0)[-1].message
 
 
