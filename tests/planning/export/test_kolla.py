@@ -98,7 +98,7 @@ def test_the_guides_cloud() -> None:
     ml2 = sections(files[ML2])
     assert ml2["ml2"]["mechanism_drivers"][0].startswith("mlnx_sdn_assist,mlnx_infiniband,")
     assert ml2["sdn"]["url"] == ["https://192.168.24.5/ufmRestV3"]
-    assert ml2["ml2_type_vlan"]["network_vlan_ranges"] == ["datacentre,ibnet"], (
+    assert ml2["ml2_type_vlan"]["network_vlan_ranges"] == ["datacentre,ibnet,ipmi,provisioning"], (
         "all numbers are weft's to give"
     )
 
@@ -107,7 +107,7 @@ def test_weft_is_told_through_a_front_on_every_controller() -> None:
     files = export(changed(with_everything), "kolla")
     ml2 = sections(files[ML2])
     assert ml2["sdn"]["url"] == ["http://127.0.0.1:8788/mlnx"]
-    assert ml2["ml2_type_vlan"]["network_vlan_ranges"] == ["datacentre,ibnet:101:200"], (
+    assert ml2["ml2_type_vlan"]["network_vlan_ranges"] == ["datacentre,ibnet:101:200,ipmi,provisioning"], (
         "tenants' own on InfiniBand"
     )
     front = files["config/haproxy/services.d/weft.cfg"]

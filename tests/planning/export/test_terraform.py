@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from tests.helpers.terraform import Json, Terraform, terraform, written
 from tests.planning.site.test_site_graph import PROJECTS, ipupod64, subnet
 from weft.model.errors import InputError
+from weft.model.resources import Difference, Observed, Status
 from weft.model.site import Flavor, FlavorInNova, ImageProperties, Site, SiteNetwork
 from weft.model.specs import PortSpec, RouterSpec, SecurityGroupSpec
 from weft.planning.export.formats import export
-from weft.planning.export.terraform import unknown_parts
+from weft.planning.export.terraform import differing, graph_of, unknown_parts
 from weft.planning.export.terraformtext import tf_name
 from weft.planning.site.graph import site_graph
 from weft.ports.existing import Part, There
@@ -124,6 +125,16 @@ def test_closed_groups_have_their_rules_alone_and_open_ones_what_neutron_gives()
         )
         assert all(r.get("remote_ip_prefix") for r in rules) is closed
         assert found[f"openstack_networking_secgroup_v2.main_{role}"]["delete_default_rules"] is True
+
+
+def test_a_routers_translation_is_what_terraform_leaves_as_it_is() -> None:
+    """By default only administrators may say it, so the files don't."""
+    off = Difference(field="nat", wanted="yes", observed="no")
+    seen = {"router/ten_ant": Observed("r1", Status.SETTLED, "", (off,))}
+    assert list(differing(graph_of(full(), "main"), seen)) == [
+        "router/ten_ant r1 has nat no, not yes as in the site: Terraform leaves it"
+    ]
+    assert "snat" not in json.dumps(resources(documents(full()))["openstack_networking_router_v2.ten__ant"])
 
 
 def test_a_router_refers_to_the_sites_own_external_network_or_looks_for_the_clouds() -> None:

@@ -22,6 +22,7 @@ from weft.planning.export.openstack import (
     ldap,
     mechanism_drivers,
     ml2,
+    neutron,
     tells_weft,
 )
 from weft.planning.export.text import head, identifier, ini_file, yaml_file
@@ -174,7 +175,7 @@ def config_files(view: View, ref: Callable[[str], str] = _ref) -> dict[str, str]
         "config/nova.conf": ini_file(site, {"pci": [("alias", alias) for alias in aliases(view)]}),
         "config/nova/nova-scheduler.conf": ini_file(site, filters),
         **_compute_files(view),
-        "config/neutron.conf": ini_file(site, {"DEFAULT": [("dns_domain", f"{view.deployment.domain}.")]}),
+        "config/neutron.conf": ini_file(site, {"DEFAULT": list(neutron(view))}),
         "config/neutron/ml2_conf.ini": ini_file(site, ml2(view, ref(TOKEN))),
     }
     for name, domain in sorted(view.deployment.ldap_domains.items()):

@@ -70,6 +70,16 @@ def flat_networks(view: View) -> tuple[str, ...]:
     return tuple(name for name in view.physical_networks if name in untagged)
 
 
+def largest_mtu(view: View) -> int | None:
+    """Neutron's global_physnet_mtu; None: its default."""
+    return max(view.mtus.values(), default=None)
+
+
+def physical_mtus(view: View) -> tuple[str, ...]:
+    """Neutron's physical_network_mtus. All of them: those that aren't named would have the largest one of all."""
+    return tuple(f"{name}:{mtu}" for name, mtu in view.mtus.items())
+
+
 def ml2(view: View, token: str) -> Sections:
     """The options of ml2_conf.ini.
 
@@ -81,6 +91,7 @@ def ml2(view: View, token: str) -> Sections:
             ("mechanism_drivers", ",".join(mechanism_drivers(view))),
             # Names of hardware's ports resolve by dns_domain_ports; without it Neutron drops them silently.
             ("extension_drivers", "port_security,dns_domain_ports"),
+            *_mtus(view),
         ],
         "ml2_type_vlan": [("network_vlan_ranges", ",".join(vlan_ranges(view)))],
         "ml2_type_flat": [("flat_networks", ",".join(flat_networks(view)))],
@@ -101,6 +112,19 @@ def ml2(view: View, token: str) -> Sections:
                     _generic(fabric, fabric.manager.switching, switch)
                 )
     return sections
+
+
+def neutron(view: View) -> Iterator[Option]:
+    """The options of neutron.conf."""
+    yield "dns_domain", f"{view.deployment.domain}."
+    if (largest := largest_mtu(view)) is not None:
+        yield "global_physnet_mtu", str(largest)
+
+
+def _mtus(view: View) -> Iterator[Option]:
+    if view.mtus:
+        yield "physical_network_mtus", ",".join(physical_mtus(view))
+        yield "path_mtu", str(view.tunnels_mtu)
 
 
 def _generic(fabric: Fabric, switching: Switching, switch: SwitchAccess) -> Iterator[Option]:

@@ -123,12 +123,13 @@ def differing(graph: Graph, seen: Mapping[str, Observed]) -> Iterator[str]:
         found = seen.get(resource.key)
         for one in found.differences if found is not None else ():
             if one.field not in _PARTS:
-                yield (
-                    f"{resource.key} {found.id if found else ''} has {one.field} {one.observed}, not {one.wanted} as "
-                    "in the site: Terraform would change it"
-                )
+                then = "leaves it" if one.field in _UNSAID else "would change it"
+                has = f"has {one.field} {one.observed}, not {one.wanted} as in the site"
+                yield f"{resource.key} {found.id if found else ''} {has}: Terraform {then}"
 
 
+_UNSAID = frozenset({"nat"})
+"""Fields that aren't in the files: by default only administrators may say them."""
 _PARTS = frozenset({"mark", "rules", "ssh_from", "shared_with", "subnets"})
 
 

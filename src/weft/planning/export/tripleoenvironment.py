@@ -12,7 +12,9 @@ from weft.planning.export.openstack import (
     aliases,
     device_specs,
     flat_networks,
+    largest_mtu,
     mechanism_drivers,
+    physical_mtus,
     sdn_url,
     vlan_ranges,
 )
@@ -72,8 +74,10 @@ def environment(view: View) -> dict[str, Any]:
         **_infiniband(view),
     }
     hiera = [{**json.loads(alias)} for alias in aliases(view)]
+    if (largest := largest_mtu(view)) is not None:
+        found["NeutronGlobalPhysnetMtu"] = largest
     for role in view.roles_with("control"):
-        found[f"{role}ExtraConfig"] = {"nova::pci::aliases": hiera}
+        found[f"{role}ExtraConfig"] = {"nova::pci::aliases": hiera, **_mtus(view)}
     for role in view.roles_with("compute"):
         found[f"{role}Parameters"] = _compute(view, role)
         found[f"{role}ExtraConfig"] = {"nova::pci::aliases": hiera}
@@ -83,6 +87,14 @@ def environment(view: View) -> dict[str, Any]:
         found["KeystoneLDAPDomainEnable"] = True
         found["KeystoneLDAPBackendConfigs"] = {name: _ldap(view, name) for name in sorted(one.ldap_domains)}
     return {"parameter_defaults": found}
+
+
+def _mtus(view: View) -> dict[str, Any]:
+    """The templates have no parameters for these."""
+    if not view.mtus:
+        return {}
+    ml2 = "neutron::plugins::ml2"
+    return {f"{ml2}::physical_network_mtus": list(physical_mtus(view)), f"{ml2}::path_mtu": view.tunnels_mtu}
 
 
 def _bridges(view: View) -> tuple[tuple[str, str], ...]:
@@ -107,7 +119,7 @@ def _infiniband(view: View) -> dict[str, Any]:
     if not mappings:
         return {}
     names = sorted({name for name, _ in mappings})
-    others = [name for name in view.physical_networks if name not in names]
+    others = [name for name, _ in _bridges(view) if name not in names]
     interface = next(
         (i for r in view.roles_with("network") for i in view.roles[r].adapters.values()), mappings[0][1]
     )

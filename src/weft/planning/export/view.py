@@ -28,6 +28,8 @@ from weft.planning.site.deployment import hosts_of, network_at, networks_of, net
 
 TENANTS: frozenset[SubnetRole] = frozenset({"storage", "tenant"})
 """Roles of networks that may be tenants' alone, which no host is on."""
+USUAL_MTU = 1500
+"""Neutron's `global_physnet_mtu`, if nobody sets it: it refuses networks with a larger one."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +109,33 @@ class View:
 
     @cached_property
     def physical_networks(self) -> tuple[str, ...]:
-        """Names of the physical networks that Neutron has networks on."""
+        """Names of the physical networks that Neutron has networks on; `weft site apply` makes all that are described,
+        also those that nobody shares."""
         found = {f.physical_network for f in self.fabrics.values()}
         found |= {p for role in self.roles.values() for p in role.bridges}
-        found |= {n.physical_network for n in self.networks.values() if n.shared_with}
+        found |= {n.physical_network for n in self.networks.values()}
         if (vlans := self.cloud.management.vlans) is not None:
             found.add(vlans[0])
         for pod in self.site.ipu_pods.values():
             if pod.cloud == self.name:
                 found |= {p for p in (pod.data.physical_network, pod.gateway.physical_network) if p}
         return tuple(sorted(found, key=natural))
+
+    @cached_property
+    def mtus(self) -> dict[str, int]:
+        """Physical network -> the largest packet that a network of the site, or of pods, has there; empty if Neutron's
+        own default is enough for all of them."""
+        wanted = [(n.physical_network, n.mtu) for n in self.networks.values()]
+        wanted += [(f.physical_network, f.network_mtu or USUAL_MTU) for f in self.fabrics.values()]
+        found = dict.fromkeys(self.physical_networks, USUAL_MTU)
+        for name, mtu in wanted:
+            found[name] = max(found[name], mtu)
+        return found if max(found.values(), default=0) > USUAL_MTU else {}
+
+    @property
+    def tunnels_mtu(self) -> int:
+        """Of what projects' own networks are tunnelled through."""
+        return self.networks[self.network_with("tenant") or self.network_at(self.deployment.internal_vip)].mtu
 
     def mappings(self, role: str, kind: FabricKind) -> tuple[tuple[str, str], ...]:
         """Physical network and interface of the role's adapters with virtual functions on fabrics of this kind."""

@@ -1,0 +1,105 @@
+"""Whether Neutron, configured as exported, takes the networks that `weft site apply` makes of the same site."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.helpers.rdg import Document, changed, rdg
+from tests.planning.export.test_kolla import ML2, sections
+from weft.model.site import Site
+from weft.model.specs import NetworkSpec
+from weft.planning.export.formats import export
+from weft.planning.site.graph import site_graph
+from weftlab.environment import ensure_environment
+from weftlab.layout import default_cache
+
+NEUTRON = "config/neutron.conf"
+ASK = """
+import json, sys
+from oslo_config import cfg
+from neutron.conf import common
+from neutron.conf.plugins.ml2 import config
+from neutron.plugins.ml2.drivers import type_flat, type_vlan
+common.register_core_common_config_opts(cfg.CONF)
+config.register_ml2_plugin_opts()
+cfg.CONF([f"--config-file={file}" for file in sys.argv[2:]], project="neutron")
+drivers, refused = {"flat": type_flat.FlatTypeDriver(), "vlan": type_vlan.VlanTypeDriver()}, {}
+for name, segment, mtu in json.loads(sys.argv[1]):
+    driver = drivers[segment["network_type"]]
+    try:
+        driver.validate_provider_segment(segment)
+    except Exception as error:
+        refused[name] = str(error)
+    else:  # as `Ml2Plugin._get_network_mtu`
+        if (largest := driver.get_mtu(segment["physical_network"])) < mtu:
+            refused[name] = f"MTU above {largest}"
+print(json.dumps(refused))
+"""
+
+
+def jumbo(document: Document) -> None:
+    """Large packets for storage on InfiniBand, and for pods on it."""
+    document["networks"]["storage"]["mtu"] = 4092
+    document["fabrics"]["ib"]["mtu"] = 4000
+
+
+def refused(folder: Path, site: Site, without: str = "\n") -> dict[str, str]:
+    """Network -> why Neutron's own type drivers wouldn't have it. Args: without: lines with this are left out."""
+    paths = [folder / Path(name).name for name in (NEUTRON, ML2)]
+    files = export(site, "kolla")
+    for path, name in zip(paths, (NEUTRON, ML2), strict=True):
+        path.write_text("\n".join(line for line in files[name].splitlines() if without not in line))
+    asked: list[Any] = []
+    for resource in site_graph(site).resources:
+        if isinstance(spec := resource.spec, NetworkSpec):
+            number = {} if spec.segment is None else {"segmentation_id": spec.segment}
+            kind = "vlan" if number else "flat"
+            segment = {"network_type": kind, "physical_network": spec.physical_network, **number}
+            asked.append((resource.name, segment, spec.mtu))
+    assert asked
+    python = ensure_environment(default_cache(), print) / "bin" / "python"
+    command = [str(python), "-W", "ignore", "-c", ASK, json.dumps(asked), *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.cloud
+def test_neutrons_type_drivers_take_every_network_of_the_site(tmp_path: Path) -> None:
+    for site in (rdg(), changed(jumbo)):
+        assert refused(tmp_path, site) == {}
+    said = refused(tmp_path, changed(jumbo), without="_mtu")
+    assert said == dict.fromkeys(("internal-api", "storage", "storage-mgmt"), "MTU above 1500")
+    said = refused(tmp_path, rdg(), without="flat_networks")
+    assert said.keys() == {"external", "ipmi", "provisioning"} and "disabled" in said["ipmi"]
+    said = refused(tmp_path, rdg(), without="network_vlan_ranges")
+    assert "physical_network 'ibnet' unknown" in said["storage"]
+
+
+def test_no_physical_network_gets_larger_packets_than_the_site_has_there() -> None:
+    ml2 = sections(export(changed(jumbo), "kolla")[ML2])["ml2"]
+    assert ml2["physical_network_mtus"] == ["datacentre:1500,ibnet:4092,ipmi:1500,provisioning:1500"]
+    assert ml2["path_mtu"] == ["2044"], "that of the network that has the tunnels"
+    environment = yaml.safe_load(export(changed(jumbo), "tripleo")["templates/environment.yaml"])
+    found: dict[str, Any] = environment["parameter_defaults"]
+    assert found["NeutronGlobalPhysnetMtu"] == 4092
+    hiera: dict[str, Any] = found["ControllerExtraConfig"]
+    assert hiera["neutron::plugins::ml2::physical_network_mtus"] == ml2["physical_network_mtus"][0].split(",")
+    assert hiera["neutron::plugins::ml2::path_mtu"] == 2044
+
+
+def test_neutrons_own_default_stays_where_it_is_enough() -> None:
+    def usual(document: Document) -> None:
+        for network in document["networks"].values():
+            network["mtu"] = 1500
+
+    files = export(changed(usual), "kolla")
+    assert "mtu" not in files[ML2] and "mtu" not in files[NEUTRON]
+    environment = yaml.safe_load(export(changed(usual), "tripleo")["templates/environment.yaml"])
+    assert "NeutronGlobalPhysnetMtu" not in environment["parameter_defaults"]
