@@ -73,8 +73,8 @@ def external(router: Any) -> str:
     return one["ip_address"]
 
 
-def test_a_sites_nat_translates_and_ends_with_the_site(lab: Lab, people: People, routers: Routers) -> None:
-    operator, cloud = people("operator"), connection(lab, "operator")
+def routed_site(lab: Lab, operator: Person, cloud: Any, routers: Routers) -> Any:
+    """The lab's site with a network that has `nat`, applied; its router, which Neutron's agent has made."""
     site = load_site(lab.site_path)
     networks = {"site-tenant": SiteNetwork.model_validate(NETWORK)}
     file = operator.folder / "described.yaml"  # JSON is YAML
@@ -84,6 +84,12 @@ def test_a_sites_nat_translates_and_ends_with_the_site(lab: Lab, people: People,
     router = next(r for r in cloud.network.routers() if r.name == "lab-site-tenant")
     wait_for(lambda: routers.serve(router.id))
     wait_for(lambda: f"--to-source {external(router)}" in routers.rules(router.id))
+    return router
+
+
+def test_a_sites_nat_translates_and_ends_with_the_site(lab: Lab, people: People, routers: Routers) -> None:
+    operator, cloud = people("operator"), connection(lab, "operator")
+    router = routed_site(lab, operator, cloud, routers)
     ovs = lab_ovs(lab.layout)
     for vlan, host, seen in ((VLAN, HOST, external(router)), (VLAN + 1, OTHER, "")):
         with entered(ovs, vlan, host):
@@ -104,6 +110,45 @@ def test_a_sites_nat_translates_and_ends_with_the_site(lab: Lab, people: People,
     with entered(ovs, VLAN, HOST):
         ovs.inside(DOOR, ["ip", "route", "add", "default", "via", "10.225.0.1"])
         assert routers.called_from(DOOR) == ""
+    good(operator, "site", "activate", str(lab.site_path))
+
+
+def test_strangers_reach_hosts_behind_a_sites_router_as_the_plan_says(
+    lab: Lab, people: People, routers: Routers
+) -> None:
+    """Who is on the external network, by a route; and a tenant's host, by a route that any member may set."""
+    operator, cloud = people("operator"), connection(lab, "operator")
+    router = routed_site(lab, operator, cloud, routers)
+    (note,) = (n for n in operator.weft("site", "plan", "--json").json["notes"] if "site-tenant" in n)
+    assert "can be reached" in note and "tenants' routers" in note
+    ovs, tenant = lab_ovs(lab.layout), connection(lab, "team-a").network
+    host, behind = HOST.partition("/")[0], "10.99.7.1"
+    with entered(ovs, VLAN, HOST), routers.answering(DOOR):
+        ovs.inside(DOOR, ["ip", "route", "add", "default", "via", "10.225.0.1"])
+        assert routers.calls(host) == "", "without a route it isn't there"
+        routers.outside(["ip", "route", "add", "10.225.0.0/24", "via", external(router)])
+        wait_for(lambda: routers.calls(host))
+        assert routers.calls(host) == ADDRESS
+        network = tenant.create_network(name="strange")
+        subnet = tenant.create_subnet(
+            network_id=network.id, ip_version=4, cidr="10.99.7.0/24", gateway_ip=behind
+        )
+        outside = {"network_id": router.external_gateway_info["network_id"]}
+        strange = tenant.create_router(name="strange", external_gateway_info=outside)
+        tenant.add_interface_to_router(strange, subnet_id=subnet.id)
+        try:
+            wait_for(lambda: routers.serve(strange.id))
+            assert routers.routed(strange.id, host, behind) == ""
+            route = {"destination": "10.225.0.0/24", "nexthop": external(router)}
+            tenant.update_router(strange, routes=[route])
+            wait_for(lambda: routers.routed(strange.id, host, behind))
+            assert routers.routed(strange.id, host, behind) == external(strange)
+        finally:
+            tenant.update_router(strange, routes=[])
+            tenant.remove_interface_from_router(strange, subnet_id=subnet.id)
+            tenant.delete_router(strange)
+            tenant.delete_network(network)
+    good(operator, "site", "destroy", "--wait")
     good(operator, "site", "activate", str(lab.site_path))
 
 

@@ -246,10 +246,16 @@ def test_a_listing_without_wefts_own_ports_proves_nothing_of_others(house: SiteH
 def test_a_project_that_nobody_knows_is_noted(house: SiteHouse) -> None:
     """Neutron would share the network with it without a word."""
     house.request("team-b")
-    (note,) = house.plan().notes
+    note, reached = house.plan().notes
     assert "network/storage is shared with project team-a" in note and note in site_plan_text(house.plan())
     house.request("team-a")
-    assert house.plan().notes == ()
+    assert house.plan().notes == (reached,)
+
+
+def test_who_plans_nat_is_told_that_strangers_come_in(house: SiteHouse) -> None:
+    """Neutron's router forwards what comes from outside (tests/e2e/test_routers_live.py)."""
+    (note,) = (n for n in house.plan().notes if "(nat)" in n)
+    assert note.startswith("network storage: hosts of storage that don't filter") and "tenants' routers" in note
 
 
 def test_only_operators(house: SiteHouse) -> None:

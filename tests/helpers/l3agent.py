@@ -72,9 +72,10 @@ while True:
     client.sendall(address.encode())
     client.close()
 """
-CALL = f"""
-import socket
-with socket.create_connection(("{ADDRESS}", {PORT}), timeout=5) as call:
+CALL = """
+import socket, sys
+source = (sys.argv[2], 0) if sys.argv[2:] else None
+with socket.create_connection((sys.argv[1], {port}), timeout=5, source_address=source) as call:
     print(call.recv(100).decode())
 """
 
@@ -112,9 +113,23 @@ class Routers:
 
     def called_from(self, space: str) -> str:
         """The address that the host outside sees of who calls from a namespace; empty: it isn't reached."""
-        argv = ["nsenter", f"--net={self._ovs.space(space)}", sys.executable, "-c", CALL]
+        argv = ["nsenter", f"--net={self._ovs.space(space)}", *_call(ADDRESS)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout.strip()
+
+    @contextlib.contextmanager
+    def answering(self, space: str) -> Generator[None]:
+        """Whoever connects to a namespace is told the address that it comes from."""
+        with _answering(["nsenter", f"--net={self._ovs.space(space)}"]):
+            yield
+
+    def calls(self, address: str) -> str:
+        """The address that the host outside is seen with by one that it calls; empty: it doesn't reach it."""
+        return self.outside(_call(address)).stdout.strip()
+
+    def routed(self, router: str, address: str, source: str) -> str:
+        """The same of a host behind a router. Args: source: its address, which here is the router's own."""
+        return self._said(f"qrouter-{router}", _call(address, source)).strip()
 
     def _said(self, space: str, argv: list[str]) -> str:
         words = ["ip", "netns", "exec", space, *argv]
@@ -167,11 +182,24 @@ def _host_outside(ovs: Ovs) -> Generator[str]:
     lines = f"link set lo up\naddress add {ADDRESS}/24 dev outside\nlink set dev outside up\n"
     subprocess.run([*inside, "ip", "-batch", "-"], input=lines, text=True, check=True)
     subprocess.run([*inside, "ethtool", "-K", "outside", "tx", "off"], check=True, capture_output=True)
-    server = subprocess.Popen([*inside, sys.executable, "-c", SERVER.format(port=PORT)])
     try:
-        yield name
+        with _answering(inside):
+            yield name
+    finally:
+        ovs.vsctl("--if-exists", "del-port", "outside")
+        subprocess.run(["ip", "netns", "delete", name], check=False)
+
+
+@contextlib.contextmanager
+def _answering(enter: list[str]) -> Generator[None]:
+    """Args: enter: what enters the namespace."""
+    server = subprocess.Popen([*enter, sys.executable, "-c", SERVER.format(port=PORT)])
+    try:
+        yield
     finally:
         server.kill()
         server.wait()
-        ovs.vsctl("--if-exists", "del-port", "outside")
-        subprocess.run(["ip", "netns", "delete", name], check=False)
+
+
+def _call(address: str, *source: str) -> list[str]:
+    return [sys.executable, "-c", CALL.format(port=PORT), address, *source]

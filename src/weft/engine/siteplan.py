@@ -24,6 +24,7 @@ from weft.model.specs import NetworkSpec, SubnetSpec
 from weft.planning.owners.follow import follow
 from weft.planning.site.changes import adoptable, conflicts, notes, site_steps, with_former, with_new_ports
 from weft.planning.site.graph import site_graph
+from weft.planning.site.networks import reached_from_outside
 from weft.ports.existing import Existing, HasExisting
 from weft.ports.resources import Scope
 
@@ -83,7 +84,7 @@ class SitePlanner:
             resources=len(graph.resources),
             steps=steps,
             conflicts=found,
-            notes=(*notes(graph, self._projects(graph)), *self._beside(graph)),
+            notes=self._notes(graph),
         )
         former = {e.mark.owner for key in adopted for e in existing[key] if e.mark is not None}
         return PlannedSite(plan, graph, adopted, frozenset(former))
@@ -169,6 +170,10 @@ class SitePlanner:
             then = f"made again ({fields})" if going[of].action == "recreate" else "deleted"
             what = f"flavor {of[1]} would be {then}, and pods have servers of it: {_some(pods)}; release them first"
             yield SiteConflict(key=going[of].key, id=going[of].id or "", what=what)
+
+    def _notes(self, graph: Graph) -> tuple[str, ...]:
+        shared = notes(graph, self._projects(graph))
+        return (*shared, *reached_from_outside(self._record.site), *self._beside(graph))
 
     def _projects(self, graph: Graph) -> dict[str, Mapping[str, str]]:
         """Of clouds where something is shared."""

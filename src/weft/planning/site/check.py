@@ -18,7 +18,7 @@ from weft.planning.site.cables import check_cables
 from weft.planning.site.deployment import check_deployments
 from weft.planning.site.fabrictypes import check_fabric_types
 from weft.planning.site.hardware import check_hardware
-from weft.planning.site.networks import check_networks
+from weft.planning.site.networks import check_networks, reached_from_outside
 from weft.planning.site.nodeparts import check_parts_of_nodes
 from weft.planning.site.novathings import check_nova_things
 from weft.planning.site.nvlink import check_nvlink, check_rails
@@ -105,6 +105,7 @@ def hints(site: Site) -> tuple[str, ...]:
                 "effect"
             )
     found += ipu_hints(site)
+    found += reached_from_outside(site)
     for name, cloud in sorted(site.clouds.items()):
         if not cloud.flavors:
             found.append(f"cloud {name} has no flavors: nothing can be ordered there")

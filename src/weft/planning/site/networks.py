@@ -58,6 +58,18 @@ def closed_networks(site: Site, cloud: str) -> frozenset[str]:
     )
 
 
+def reached_from_outside(site: Site) -> Iterator[str]:
+    """Neutron's routers translate what goes out, and forward whatever comes in for the networks behind them."""
+    for name, network in site.networks.items():
+        routed = sorted(subnet for subnet, one in network.subnets.items() if one.nat)
+        if routed and network.cloud in site.clouds:
+            outside = site.clouds[network.cloud].external_network
+            yield (
+                f"network {name}: hosts of {', '.join(routed)} that don't filter by themselves can be reached through "
+                f"its router (nat) by whoever is on {outside}, and from behind tenants' routers there"
+            )
+
+
 def _where_pods_are(site: Site, cloud: str) -> Iterator[WrongValue]:
     """Pods' servers get ports on a cloud's storage network and their routers on its external one, by its name alone: of
     one that the site describes, it is known what it is for."""
