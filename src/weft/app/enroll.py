@@ -32,6 +32,8 @@ from weft.planning.site.inspection import inspection_differences
 POLL = 2.0
 """Seconds between two passes."""
 _GOING = frozenset({"verifying", "inspecting", "inspect wait", "cleaning", "clean wait"})
+_UNKNOWN = frozenset({"enroll", "verifying"})
+"""Ironic hasn't looked at the machine yet."""
 _FAILED = frozenset({"enroll", "inspect failed", "clean failed", "deploy failed", "error"})
 
 
@@ -129,13 +131,15 @@ def _hindrances(node: Node, found: Mapping[str, Any]) -> Iterator[str]:
         yield f"it is in maintenance: {why}"
 
 
-def _array_differences(target: Mapping[str, Any], found: Mapping[str, Any], state: str) -> tuple[str, ...]:
-    """Of a machine that Ironic has looked at."""
-    if not target or state in ("enroll", "verifying"):
-        return ()
+def _raid(
+    target: Mapping[str, Any], found: Mapping[str, Any], state: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What of its RAID somebody must look at first, and what of its arrays Ironic can make as they are listed."""
+    if not target or state in _UNKNOWN:
+        return (), ()
     if found.get("target_raid_config") != target:
-        return ("Ironic has another target RAID than the list",)
-    return array_differences(target, found)
+        return ("Ironic has another target RAID than the list",), ()
+    return (), array_differences(target, found)
 
 
 class Enroller:
@@ -202,10 +206,10 @@ class Enroller:
             differences += inspection_differences(self._given.site, node, listed, ids, *inspected)
         elif self._given.listed.inspect and state in ("available", "active"):
             differences.append("it was never inspected")
-        if state not in ("enroll", "verifying"):  # before that Ironic hasn't read them
+        if state not in _UNKNOWN:
             differences += ironic.firmware_differences(machine)
-        differences += _hindrances(node, found)
-        arrays = _array_differences(target, found, state)
+        another, arrays = _raid(target, found, state)
+        differences += (*_hindrances(node, found), *another)
         verb = self._next(machine, state, inspected is not None, not differences, bool(arrays))
         differences += arrays
         if verb == "inspect" and (node.maintenance is not None or held or _instance(found)):

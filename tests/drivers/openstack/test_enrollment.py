@@ -481,6 +481,18 @@ def test_a_machine_without_its_arrays_is_kept_back(rig: Rig, made: bool) -> None
     assert rig.only(rig.enroll())[1] == "Ironic has another target RAID than the list" and not changes(rig)
 
 
+def test_a_machine_for_which_ironic_has_another_target_loses_nothing(rig: Rig) -> None:
+    """Somebody gave it one by hand, for data that is there: neither is made, and it stays where it is."""
+    rig.edit(raid=[MIRROR])
+    rig.ironic.arrays = False
+    assert rig.only(rig.enroll())[0] == "manageable"
+    rig.edit(raid=RAID)
+    rig.ironic.provisioned.clear()
+    state, told = rig.only(rig.enroll())
+    assert (state, told) == ("manageable", "Ironic has another target RAID than the list")
+    assert not rig.ironic.provisioned, "not even a cleaning by hand"
+
+
 def arrays_of(node: dict[str, Any]) -> list[dict[str, Any]]:
     return node["target_raid_config"]["logical_disks"]
 
