@@ -47,8 +47,24 @@ class Ansible:
         }
 
     def play(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return self._play(self.folder / "weft/weft.yml", *words, **more)
+
+    def setting(self, name: str) -> Any:
+        """One of the role's settings, as Ansible reads it."""
+        book, answer = self.host / "setting.yml", self.host / "setting.json"
+        copy = {"content": f"{{{{ {name} | to_json }}}}", "dest": str(answer), "mode": "0600"}
+        tasks = [{"ansible.builtin.copy": copy}]
+        files = [str(self.folder / ROLE / "defaults/main.yml")]
+        book.write_text(
+            json.dumps([{"hosts": "weft", "gather_facts": False, "vars_files": files, "tasks": tasks}])
+        )
+        done = self._play(book)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(answer.read_text())
+
+    def _play(self, book: Path, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
         given = json.dumps({**self._variables, **more})
-        command = [kolla() / "bin/ansible-playbook", "-i", self.inventory, self.folder / "weft/weft.yml"]
+        command = [kolla() / "bin/ansible-playbook", "-i", self.inventory, book]
         environment = {
             "PATH": f"{kolla()}/bin:{self.path}:{os.environ['PATH']}",
             "LC_ALL": "C.UTF-8",

@@ -178,6 +178,7 @@ def test_the_exported_role_sets_weft_up_for_the_customers(customers: Identities,
     ansible = Ansible(tmp_path, changed(with_customers), str(validators() / "bin"))
     more: dict[str, Any] = {"weft_keystone": True, "weft_region": config.REGION, "weft_url": url}
     more |= {"weft_auth_url": f"{layout.url('keystone')}/v3", "weft_listen": f"127.0.0.1:{port}"}
+    more["weft_interfaces"] = ["public", "internal"]  # this machine's own address is in no catalog otherwise
     more["weft_admin"] = {"OS_CLIENT_CONFIG_FILE": str(layout.clouds_yaml), "OS_CLOUD": "operator"}
     for changes in (True, False):
         done = ansible.play(**more)

@@ -34,7 +34,24 @@ def test_what_follows_from_the_site() -> None:
     found = yaml.safe_load(plain[f"{ROLE}/defaults/main.yml"])
     assert (found["weft_url"], found["weft_listen"]) == ("http://127.0.0.1:8787", "127.0.0.1:8787")
     assert found["weft_auth_url"].startswith("http://") and found["weft_certificate"] == ""
+    assert "Without `weft_url`" in plain["README.md"] and "Without `weft_url`" not in files["README.md"]
     assert not found["weft_told"] and f"{ROLE}/templates/neutron-token.j2" not in plain
+
+
+@pytest.mark.cloud
+@pytest.mark.parametrize(
+    ("url", "listed"),
+    [
+        (None, []),
+        ("https://localhost:8787", []),
+        ("https://[::1]:8787", []),
+        ("https://weft.example.net:8787", ["public", "internal"]),
+    ],
+)
+def test_no_catalog_names_the_clients_own_machine(tmp_path: Path, url: str | None, listed: list[str]) -> None:
+    """As Ansible reads the role's settings: a client would send its token to whoever listens there."""
+    ansible = Ansible(tmp_path, changed(lambda d: deployment(d).update(weft_url=url)))
+    assert ansible.setting("weft_interfaces") == listed
 
 
 @pytest.mark.cloud

@@ -316,7 +316,8 @@ def _readme(view: View) -> str:
         f"weft itself: `{PASSWORD}` in `passwords.yml`, its host in `[{GROUP}]` of the inventory, then "
         f"`ansible-playbook -i inventory/multinode -e @/etc/kolla/globals.yml -e @/etc/kolla/passwords.yml "
         f"{FOLDER}/weft.yml -e weft_package=…` with what pip is to install; `{FOLDER}/roles/weft/defaults/main.yml` "
-        "lists the other settings. The services' policies for weft are in docs/operating-roles.md.",
+        "lists the other settings. The services' policies for weft are in docs/operating-roles.md."
+        + ("" if one.weft_url else " Without `weft_url` in the site it listens for its own host alone."),
     ]
     listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
     return f"# {view.site.name}: Kolla Ansible for cloud {view.name}\n\n{listed}\n"

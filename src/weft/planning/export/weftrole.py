@@ -161,7 +161,7 @@ _KEYSTONE = """\
   ansible.builtin.command:
     argv: [openstack, service, create, --name, weft, accelerator-pod]
   environment: "{{ weft_admin }}"
-  when: weft_catalog.results[0].rc != 0
+  when: weft_catalog.results | default([]) | selectattr('rc', 'ne', 0) | list | length > 0
 
 - name: Name its address in the catalog
   ansible.builtin.command:
@@ -230,6 +230,11 @@ clouds:
 {% endif %}
 """
 
+_IN_THE_CATALOG = (
+    "{{ [] if weft_url is match('https?://(127[.]|localhost|[[]::1)') else ['public', 'internal'] }}"
+)
+"""Whoever finds an address of the own machine in the catalog sends tokens to whatever listens there."""
+
 _TOKEN = "{{ weft_sdn_token }}\n"
 
 
@@ -270,7 +275,7 @@ def _defaults(view: View) -> dict[str, Any]:
         "weft_project": "service",
         "weft_domains": sorted(one.ldap_domains),
         "weft_region": "{{ openstack_region_name | default('RegionOne') }}",
-        "weft_interfaces": ["public", "internal"],
+        "weft_interfaces": _IN_THE_CATALOG,
         "weft_profile": profile,
         "weft_auth_url": f"{scheme}://{view.internal_name}:5000/v3",
         "weft_url": one.weft_url or f"http://127.0.0.1:{PORT}",
