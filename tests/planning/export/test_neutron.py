@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,21 @@ def test_no_physical_network_gets_larger_packets_than_the_site_has_there() -> No
     hiera: dict[str, Any] = found["ControllerExtraConfig"]
     assert hiera["neutron::plugins::ml2::physical_network_mtus"] == ml2["physical_network_mtus"][0].split(",")
     assert hiera["neutron::plugins::ml2::path_mtu"] == 2044
+
+
+def test_bridges_carry_what_neutron_is_told_that_they_do() -> None:
+    """Neutron's agents don't change their interfaces, and neither does Kolla."""
+
+    def outside(document: Document) -> None:
+        document["networks"]["external"]["mtu"] = 9000
+
+    nics = export(changed(outside), "tripleo")["templates/nics/Controller.j2"]
+    entries: list[dict[str, Any]] = yaml.safe_load(re.sub(r"\{\{.*?\}\}", "x", nics))["network_config"]
+    [bridge] = [e for e in entries if e["type"] == "ovs_bridge"]
+    assert bridge["mtu"] == bridge["members"][0]["mtu"] == 9000
+    assert "mtu: 1500" not in nics and "mtu: 9" not in export(rdg(), "tripleo")["templates/nics/Controller.j2"]
+    networks = yaml.safe_load(export(changed(outside), "kayobe")["networks.yml"])
+    assert networks["physnet_datacentre_mtu"] == 9000
 
 
 def test_neutrons_own_default_stays_where_it_is_enough() -> None:

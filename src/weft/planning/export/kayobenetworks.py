@@ -40,6 +40,8 @@ def networks(view: View) -> Variables:
         found |= _network(view, name, view.networks[name])
     for physical in _physical_networks(view):
         found |= {f"{_bridged(physical)}_physical_network": physical, f"{_bridged(physical)}_no_ip": True}
+        if view.has_large_packets(physical):
+            found[f"{_bridged(physical)}_mtu"] = view.mtus[physical]
     return found
 
 

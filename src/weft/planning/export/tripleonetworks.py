@@ -84,10 +84,11 @@ def nic_template(view: View, networks: Networks, role: str) -> str:
             )
         elif name in networks.names:
             entries += _on(view, name, interface, networks, entries)
-    for number, interface in enumerate(one.bridges.values()):
-        member = {"type": "interface", "name": interface, "use_dhcp": False, "primary": True}
+    for number, (physical, interface) in enumerate(one.bridges.items()):
+        mtu = {"mtu": view.mtus[physical]} if view.has_large_packets(physical) else {}
+        member = {"type": "interface", "name": interface, "use_dhcp": False, "primary": True, **mtu}
         bridge = "br-ex" if number == 0 else f"br-ex{number}"
-        entries.append({"type": "ovs_bridge", "name": bridge, "use_dhcp": False, "members": [member]})
+        entries.append({"type": "ovs_bridge", "name": bridge, "use_dhcp": False, **mtu, "members": [member]})
     # Jinja's expressions are quoted by YAML's dumper, and lists must come out as lists: without the quotes.
     text = yaml.safe_dump({"network_config": entries}, sort_keys=False, width=1000)
     text = re.sub(r"'(\{\{ (?:[^']|'')*\}\})'", lambda m: m[1].replace("''", "'"), text)

@@ -132,6 +132,10 @@ class View:
             found[name] = max(found[name], mtu)
         return found if max(found.values(), default=0) > USUAL_MTU else {}
 
+    def has_large_packets(self, physical_network: str) -> bool:
+        """Whether its bridges' interfaces need another MTU than Linux gives them."""
+        return self.mtus.get(physical_network, USUAL_MTU) > USUAL_MTU
+
     @property
     def tunnels_mtu(self) -> int:
         """Of what projects' own networks are tunnelled through."""
