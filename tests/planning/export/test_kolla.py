@@ -318,6 +318,7 @@ def test_bare_metal_machines_are_ironics() -> None:
     everything = yaml.safe_load(files["globals.yml"])
     assert everything["enable_ironic"] is True
     assert everything["ironic_dnsmasq_dhcp_ranges"] == [{"range": "192.168.24.100,192.168.24.120"}]
+    assert "config/ironic.conf" not in export(rdg(), "kolla")
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,14 @@ def kayobe_files(view: View) -> dict[str, str]:
         "inventory/hosts": _hosts(view),
         "inventory/groups": _groups(view),
         **{path: yaml_file(site, values) for path, values in variables.items()},
-        **{f"kolla/{path}": text for path, text in config_files(view, _ref).items() if _is_config(path)},
+        **{f"kolla/{path}": text for path, text in _config(view).items() if _is_config(path)},
         "README.md": _readme(view),
     }
+
+
+def _config(view: View) -> dict[str, str]:
+    """Machines' networks are Kayobe's own."""
+    return config_files(view, _ref, own_networks=False)
 
 
 _PYTHON: Variables = {"ansible_python_interpreter": "{{ virtualenv_path }}/kayobe/bin/python"}

@@ -19,6 +19,7 @@ from weft.planning.export.openstack import (
     aliases,
     compute,
     has_infiniband,
+    ironic,
     ldap,
     mechanism_drivers,
     ml2,
@@ -163,11 +164,14 @@ def _bundle(view: View) -> str:
     return _BUNDLES.get(view.deployment.distribution, _BUNDLE)
 
 
-def config_files(view: View, ref: Callable[[str], str] = _ref) -> dict[str, str]:
+def config_files(
+    view: View, ref: Callable[[str], str] = _ref, own_networks: bool = True
+) -> dict[str, str]:
     """The files of `config/`, which Kolla merges into those of its services. Raises `InputError`.
 
     Args:
         ref: a secret's variable -> the text that stands for it.
+        own_networks: see `openstack.ironic`.
     """
     site = view.site.name
     filters = {"filter_scheduler": [("enabled_filters", ",".join(FILTERS))]}
@@ -178,6 +182,8 @@ def config_files(view: View, ref: Callable[[str], str] = _ref) -> dict[str, str]
         "config/neutron.conf": ini_file(site, {"DEFAULT": list(neutron(view))}),
         "config/neutron/ml2_conf.ini": ini_file(site, ml2(view, ref(TOKEN))),
     }
+    if view.has_machines:
+        files["config/ironic.conf"] = ini_file(site, ironic(view, own_networks))
     for name, domain in sorted(view.deployment.ldap_domains.items()):
         text = ini_file(site, ldap(domain, ref(_ldap_password(name))))
         files[f"config/keystone/domains/keystone.{name}.conf"] = text

@@ -11,6 +11,7 @@ from weft.model.site import DeploymentRole, Fabric, Hca, LdapDomain, Node, Switc
 from weft.planning.export.text import Option, Sections
 from weft.planning.export.view import View
 from weft.planning.fabric.functions import pci_address, routing_id
+from weft.planning.site.check import NO_RAID
 
 FRONT = "http://127.0.0.1:8788/mlnx"
 """Where Neutron's driver mlnx_sdn_assist finds weft: the front on each controller (tenant-infiniband-networks.md)."""
@@ -209,6 +210,32 @@ def _addresses(view: View, role: str, host: Node, hca: Hca) -> tuple[str, ...]:
         raise InputError(f"nodes.{host.name}.hcas.{hca.name}.vf_pci", None, allowed)
     first = routing_id(hca.vf_pci or hca.pci)
     return tuple(pci_address(first + n) for n in range(hca.vfs))
+
+
+def ironic(view: View, own_networks: bool) -> Sections:
+    """The options of ironic.conf, without which machines change hands uncleaned, as Kolla Ansible has it by itself, or
+    belong to their tenants as lessees (docs/bare-metal.md).
+
+    Args:
+        own_networks: Ironic uses those that `weft site apply` makes.
+    """
+    provisioning = view.network_with("provisioning")
+    places = {"cleaning": view.network_with("cleaning") or provisioning}
+    places |= dict.fromkeys(("provisioning", "inspection", "rescuing"), provisioning)
+    networks = [(f"{use}_network", name) for use, name in places.items() if own_networks and name]
+    arrays = NO_RAID in view.cloud.cleaning_steps
+    return {
+        "conductor": [
+            ("automated_clean", "true"),
+            ("automatic_lessee_source", "none"),
+            ("record_step_flows_in_history", "true"),
+        ],
+        # Before the agent erases (its own priorities are 99 and 10), and after.
+        "deploy": [("delete_configuration_priority", "100"), ("create_configuration_priority", "3")]
+        if arrays
+        else [],
+        "neutron": [*networks, ("fail_on_port_binding_failure", "true")],
+    }
 
 
 def ldap(domain: LdapDomain, password: str) -> Sections:
