@@ -255,7 +255,9 @@ def test_a_project_that_nobody_knows_is_noted(house: SiteHouse) -> None:
 def test_who_plans_nat_is_told_that_strangers_come_in(house: SiteHouse) -> None:
     """Neutron's router forwards what comes from outside (tests/e2e/test_routers_live.py)."""
     (note,) = (n for n in house.plan().notes if "(nat)" in n)
-    assert note.startswith("network storage: hosts of storage that don't filter") and "tenants' routers" in note
+    assert (
+        note.startswith("network storage: hosts of storage that don't filter") and "tenants' routers" in note
+    )
 
 
 def test_only_operators(house: SiteHouse) -> None:

@@ -40,7 +40,7 @@ def test_machines_are_cleaned_and_nobodys_in_between() -> None:
     text = export(changed(machines), "kolla")[FILE]
     assert sections(text)["conductor"]["automated_clean"] == ["true"]
     networks = {f"{use}_network" for use in ("cleaning", "provisioning", "inspection", "rescuing")}
-    assert {n: sections(text)["neutron"][n] for n in networks} == dict.fromkeys(networks, ["provisioning"])
+    assert {n: sections(text)["neutron"][n] for n in networks} == {n: ["provisioning"] for n in networks}
     assert "deploy" not in sections(text)
     deploy = sections(export(changed(machines, with_arrays), "kolla")[FILE])["deploy"]
     assert int(deploy["delete_configuration_priority"][0]) > 99, "the agent erases metadata with that"

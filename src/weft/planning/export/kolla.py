@@ -164,9 +164,7 @@ def _bundle(view: View) -> str:
     return _BUNDLES.get(view.deployment.distribution, _BUNDLE)
 
 
-def config_files(
-    view: View, ref: Callable[[str], str] = _ref, own_networks: bool = True
-) -> dict[str, str]:
+def config_files(view: View, ref: Callable[[str], str] = _ref, own_networks: bool = True) -> dict[str, str]:
     """The files of `config/`, which Kolla merges into those of its services. Raises `InputError`.
 
     Args:
