@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from nvueschema.models import v5_9
 
 from tests.drivers.switches.onefront import VLAN, One, change_every_way, ordered, results
 from tests.drivers.switches.rigs import scope
-from weft.drivers.switches import switch
+from weft.drivers.switches import open_fabric, switch
 from weft.drivers.switches.nvue import Nvue as NvueSession
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.vlans import Batch
 from weft.model.errors import UnknownError
+from weft.model.site import Site
+from weft.ports.ledger import NoLedger
+from weftlab.site import FABRIC
 from weftlab.switches.front import Answer, Request
 from weftlab.switches.nvue import Nvue, schema_check
 
@@ -77,13 +81,35 @@ def test_a_revision_of_another_process_that_is_being_applied_is_not_clean(nvue: 
         nvue.fabric.create(scope(), [wanted], {})
     other = nvue.another()
     assert other.delete(scope(), [wanted], {})["partition"].error is None
-    [item] = [i for i in other.clean(spec, other.snapshot()).items if i.result != "clean"]
-    assert "a change that is under way on leaf1 has it" in item.seen
+    [of_all, of_port] = [i for i in other.clean(spec, other.snapshot()).items if i.result != "clean"]
+    assert "a change that is under way on leaf1 has it" in of_all.seen
+    assert not of_port.whole and of_port.seen.endswith("a change that is under way on leaf1 has it"), (
+        "also of a node that leaves a pod which goes on"
+    )
     applied(nvue)
     nvue.front.faults.slow_commit = 0.0
     assert "not clean" in results(other, spec)
     assert other.delete(scope(), [wanted], {})["partition"].error is None
     assert results(other, spec) == {"clean"}
+
+
+def test_a_revision_of_neutrons_that_is_being_applied_is_not_clean(nvue: One) -> None:
+    """Its worker, with weft's driver below it, has given up waiting, and the port is deleted."""
+    spec, wanted = ordered(nvue, 0)
+    nvue.front.faults.slow_commit = 3600.0
+    nvue.front.faults.mute = r"PATCH /nvue_v1/revision/\d+ "
+    with pytest.raises(UnknownError):
+        nvue.fabric.create(scope(), [wanted], {})
+    document = nvue.site.model_dump(mode="json")
+    document["fabrics"][FABRIC]["manager"]["switching"]["configured_by"] = "neutron"
+    with closing(open_fabric(Site.model_validate(document), FABRIC, NoLedger())) as neutrons:
+        dirty = [i for i in neutrons.clean(spec, neutrons.snapshot()).items if i.result != "clean"]
+        assert {i.plane for i in dirty} == {"switch", "switch port"}
+        assert all("a change that is under way on leaf1 has it" in i.seen for i in dirty)
+        applied(nvue)
+        nvue.front.faults.slow_commit = 0.0
+        assert nvue.another().delete(scope(), [wanted], {})["partition"].error is None
+        assert results(neutrons, spec) == {"clean"}
 
 
 def test_a_revision_that_takes_longer_is_waited_for(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,22 +223,27 @@ def _unsaved(segment: SegmentSpec, seen: EthernetSnapshot) -> list[str]:
     return sorted(unsaved & seen.cabling.spread(segment.ports).keys()) if unsaved else []
 
 
+def _under_way(switches: list[str]) -> str:
+    return f"; a change that is under way on {', '.join(switches)} has it" if switches else ""
+
+
 def _switches(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
     if seen.by_neutron:
         having = sorted(s for s, state in seen.states.items() if segment.number in state.vlans)
         told = f"defined by Neutron on {', '.join(having) or 'none'}; what counts is that it is on no port"
-        return EvidenceItem("switch", segment.named, "clean", told, unread=_held(seen), whole=True)
+        told += (under_way := _under_way(seen.coming(segment.number)))
+        result = "not clean" if under_way else "clean"
+        return EvidenceItem("switch", segment.named, result, told, unread=_held(seen), whole=True)
     there = sorted(s for s, told in seen.configured.read.items() if segment.number in told)
     told = (
         f"{segment.named} is on {', '.join(there)}"
         if there
         else f"on none of {', '.join(sorted(seen.states))}"
     )
-    if coming := seen.coming(segment.number):
-        told += f"; a change that is under way on {', '.join(coming)} has it"
+    told += (under_way := _under_way(seen.coming(segment.number)))
     if unsaved := _unsaved(segment, seen):
         told += f"; what was changed on {', '.join(unsaved)} isn't saved for the next start"
-    result = "not clean" if there or unsaved or coming else "clean"
+    result = "not clean" if there or unsaved or under_way else "clean"
     return EvidenceItem("switch", segment.named, result, told, unread=_held(seen), whole=True)
 
 
@@ -262,7 +267,10 @@ def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -
         told += (
             f"; what was changed on {', '.join(unsaved)} isn't saved for the next start" if unsaved else ""
         )
-        result = "not clean" if exposed or unsaved or segment.number in numbers else "clean"
+        # Of a node that leaves a pod nothing else is asked: the VLAN itself stays.
+        told += (under_way := _under_way(seen.coming(segment.number, member.port)))
+        dirty = exposed or unsaved or under_way or segment.number in numbers
+        result = "not clean" if dirty else "clean"
         yield EvidenceItem("switch port", subject, result, told, nodes)
 
 

@@ -65,9 +65,21 @@ class EthernetSnapshot(Snapshot):
         """Names that switches give a VLAN, or weft's records do."""
         return frozenset(n for told in self.configured.read.values() if (n := told.get(number)))
 
-    def coming(self, number: int) -> list[str]:
-        """Switches with a change under way that has a VLAN in it."""
-        return sorted(s for s, state in self.states.items() if any(c.has(number) for c in state.coming))
+    def coming(self, number: int, port: str | None = None) -> list[str]:
+        """Switches with a change under way that has a VLAN in it, where it counts.
+
+        Args:
+            port: that has it on this port, at one of its ends.
+        """
+        ends = None if port is None else self.cabling.ends(port)
+
+        def has(switch: str, state: SwitchState) -> bool:
+            if ends is None and not self.by_neutron:
+                return state.has(number)
+            on = (f"{switch}/{p}" for p, vlans in state.ports.items() if number in vlans.numbers)
+            return any(end in ends if ends is not None else end not in self.cabling.uplinks for end in on)
+
+        return sorted(s for s, state in self.states.items() if any(has(s, c) for c in state.coming))
 
     @cached_property
     def ends(self) -> Mapping[str, PortVlans]:
