@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from tests.engine.house import House
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.metalhouse import ORDER as METAL
 from tests.engine.metalhouse import house as house
-from tests.engine.metalhouse import members, ports, visit
+from tests.engine.metalhouse import members, ports, sized, visit
 from weft.app.redact import redacted
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
@@ -99,6 +100,55 @@ def test_what_a_server_can_not_do_now_is_a_conflict_and_logged(house: House) -> 
         house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.REBOOT)
     said = [e.message for e in house.store.events(pod.id, 0) if e.type == "action"]
     assert said[-1] == f"reboot of {pod.nodes[0]} requested by team-a-member", "it may have been done"
+
+
+def test_what_was_asked_without_an_answer_may_come_when_the_machine_is_anothers(house: House) -> None:
+    """Ironic's requests name a machine: it isn't given back before a rescue, whose password the tenant may get yet,
+    can't take effect any more."""
+    pod = house.ready(METAL)
+    house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.REBOOT)
+    house.cloud.plant(Fault.UNREACHABLE, verb="act", times=1)
+    with pytest.raises(UnknownError):
+        house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.RESET)
+    house.service.act_on_server(house.request(), "train", pod.nodes[1], Action.REBOOT)
+    house.release(pod)
+    pod = visit(house, pod, 8)
+    assert pod.state is PodState.RELEASING and "nobody knows what became" in pod.reason
+    assert set(house.store.capacity().holds) == set(pod.nodes)
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE owner SET acts_until = now() - interval '1 s'")
+    house.run(pod, PodState.RELEASED)
+
+
+def test_what_was_answered_keeps_no_release_waiting(house: House) -> None:
+    pod = house.ready(METAL)
+    for node in pod.nodes:
+        house.service.act_on_server(house.request(), "train", node, Action.REBOOT)
+        with pytest.raises(ConflictError):
+            house.service.act_on_server(house.request(), "train", node, Action.UNRESCUE)
+        house.service.pod_console(house.request(), "train", node)
+    house.release(pod)
+    pod = house.run(pod, PodState.RELEASED)
+    receipt = house.store.receipt(pod.id)
+    assert receipt is not None and receipt.receipt.late_until is None
+
+
+@pytest.mark.parametrize("meanwhile", ["released", "changed"])
+def test_a_server_that_is_taken_away_meanwhile_is_asked_for_nothing(house: House, meanwhile: str) -> None:
+    """Whoever asked had read its pod before, and stood still since."""
+    pod = house.ready(METAL)
+    record = next(r for r in house.store.resources(pod.id) if r.key == f"server/{pod.nodes[0]}")
+    with house.store.acting(pod, record) as fence:
+        fence()
+    if meanwhile == "released":
+        house.release(pod)
+    else:
+        house.service.apply_pod(house.request(), "train", sized(1))
+        gone = {r.key for r in house.store.resources(pod.id) if not r.wanted}
+        record = next(r for r in house.store.resources(pod.id) if r.key in gone and r.kind is Kind.SERVER)
+    told = "is being released" if meanwhile == "released" else "isn't wanted any more"
+    with pytest.raises(ConflictError, match=told), house.store.acting(pod, record) as fence:
+        fence()
 
 
 def test_others_pods_readers_and_other_nodes(house: House) -> None:

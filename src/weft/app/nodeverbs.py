@@ -30,7 +30,8 @@ class NodeVerbs(OrderDesk):
             record = self._server(pod, server)
             cloud = self._cloud(pod)
             self._note(request, pod, record, action)
-            password = cloud.act(pod.project_id, str(record.outside_id), action)
+            with self._store.acting(pod, record) as fence:
+                password = cloud.act(pod.project_id, str(record.outside_id), action, fence)
             return ActionView(
                 server=record.resource.name, node=record.resource.node, action=action, password=password
             )
@@ -43,7 +44,8 @@ class NodeVerbs(OrderDesk):
             spec = record.resource.spec
             serial, cloud = isinstance(spec, ServerSpec) and spec.bare_metal, self._cloud(pod)
             self._note(request, pod, record, "console")
-            return cloud.console(pod.project_id, str(record.outside_id), serial)
+            with self._store.acting(pod, record) as fence:
+                return cloud.console(pod.project_id, str(record.outside_id), serial, fence)
 
     def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
         """Before it is asked for: an answer may be lost, and what an operator does with a server its tenant reads."""

@@ -161,9 +161,7 @@ class Fence:
 
     def late(self) -> float:
         """Seconds until nothing can come to be any more of whose request nobody knows what became; 0: it can't now."""
-        self.flush()  # this visit's own requests are meant, too
-        if self.owner.late_until is None:
-            return 0.0
+        self.flush()  # this visit's own requests are meant, and what a tenant has asked of a server meanwhile
         with self._database.statement() as tx:
             row = tx.row("late_for", id=self.owner.id)
         if row is None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from uuid import UUID
 
 from weft.engine.database import Database, Row, Tx
+from weft.engine.fence import LATE_SECONDS
 from weft.engine.podlist import page
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.engine.shownrecords import FoundPod, ShownPod, ShownResource
 from weft.engine.unreadable import UnreadableError
-from weft.model.errors import ConflictError, NotFoundError
+from weft.model.errors import ConflictError, NotFoundError, OutsideError, WeftError
 from weft.model.ids import is_uuid
 from weft.model.views import PodSearch, PodSummary
+from weft.ports.fences import Fence
 
 
 class PodRows:
@@ -123,6 +125,40 @@ class PodRows:
         with self.database.transaction() as tx:
             tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message, key=key)
             tx.run("notify", owner_id=str(pod_id))
+
+    @contextmanager
+    def acting(self, pod: PodRecord, server: ResourceRecord) -> Generator[Fence]:
+        """While something is asked of a pod's server: nothing is given back before it can't take effect any more.
+
+        Yields what is to be called right before each request; it raises `ConflictError` if the server is taken away.
+        """
+        asked: list[Row] = []
+
+        def fence() -> None:
+            with self.database.transaction() as tx:
+                if tx.row("lock_present", id=pod.id) is None:
+                    only = "only servers of a READY or DEGRADED pod can be operated"
+                    raise ConflictError(f"pod {pod.name} is being released: {only}")
+                row = tx.row("begin_act", id=pod.id, key=server.key, late=LATE_SECONDS)
+            if row is None:
+                where, why = server.resource.node, "it isn't wanted any more"
+                raise ConflictError(f"pod {pod.name}: the server of {where} isn't there: {why}")
+            asked.append(row)
+
+        try:
+            yield fence
+        except OutsideError:
+            raise  # nobody knows what becomes of it
+        except WeftError:
+            self._answered(pod.id, asked)
+            raise
+        else:
+            self._answered(pod.id, asked)
+
+    def _answered(self, pod_id: UUID, asked: Sequence[Row]) -> None:
+        if asked:
+            with suppress(WeftError), self.database.statement() as tx:  # else it is as if nobody knew
+                tx.run("end_act", id=pod_id, before=asked[0]["before"], until=asked[-1]["until"])
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
         with self.database.statement() as tx:

@@ -905,7 +905,10 @@ JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
 WHERE o.token = s.token AND o.held_until > now();
 
 -- name: late_for
-SELECT extract(epoch FROM late_until - now())::float8 AS seconds, late_until FROM owner WHERE id = %(id)s AND late_until IS NOT NULL;
+-- And what a tenant has asked of its servers, if no answer is known.
+SELECT extract(epoch FROM greatest(late_until, acts_until) - now())::float8 AS seconds,
+    greatest(late_until, acts_until) AS late_until
+FROM owner WHERE id = %(id)s AND greatest(late_until, acts_until) IS NOT NULL;
 
 -- name: check_token
 -- The fence, in the same transaction as the write it guards.
@@ -1067,6 +1070,22 @@ UPDATE owner SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
 WITH it AS MATERIALIZED (SELECT id FROM owner WHERE id = %(owner_id)s FOR UPDATE)
 INSERT INTO event (owner_id, at, type, message, key)
 SELECT id, %(at)s, %(type)s, %(message)s, %(key)s FROM it;
+
+-- name: lock_present
+SELECT id FROM owner WHERE id = %(id)s AND wanted = 'present' FOR UPDATE;
+
+-- name: begin_act
+-- With the owner's row locked. A server that isn't wanted any more is asked for nothing. Each has a time of its own: who
+-- was answered takes back its own.
+WITH it AS MATERIALIZED (SELECT id, acts_until FROM owner WHERE id = %(id)s)
+UPDATE owner o SET acts_until = greatest(clock_timestamp() + %(late)s * interval '1 second',
+    it.acts_until + interval '1 microsecond')
+FROM it WHERE o.id = it.id
+    AND EXISTS (SELECT FROM resource r WHERE r.owner_id = o.id AND r.key = %(key)s AND r.expunged IS NULL)
+RETURNING it.acts_until AS before, o.acts_until AS until;
+
+-- name: end_act
+UPDATE owner SET acts_until = %(before)s WHERE id = %(id)s AND acts_until = %(until)s;
 
 -- name: events_of
 SELECT sequence, at, type, message, key FROM event

@@ -9,6 +9,10 @@ Fence = Callable[[], None]
 """Raises if another worker holds the owner by now."""
 
 
+def unfenced() -> None:
+    """Where nobody else is in charge."""
+
+
 class JointFence(ABC):
     """A `Fence` whose proof can be renewed together with those of others of its kind, with one question."""
 

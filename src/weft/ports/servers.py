@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from weft.model.views import ConsoleView
+from weft.ports.fences import Fence, unfenced
 
 
 class Action(StrEnum):
@@ -22,13 +23,16 @@ class Action(StrEnum):
 
 
 class Servers(Protocol):
-    """Raises `ConflictError` if the cloud refuses it for the server as it is, `TemporaryError` without an answer."""
+    """Raises `ConflictError` if the cloud refuses it for the server as it is, `TemporaryError` without an answer.
 
-    def act(self, project_id: str, server: str, action: Action) -> str | None:
+    `fence` is called right before each request that changes something, and raises what keeps it from being made.
+    """
+
+    def act(self, project_id: str, server: str, action: Action, fence: Fence = unfenced) -> str | None:
         """Ask for it; an answer says that it was accepted. Returns the rescue system's password, if there is one."""
         ...
 
-    def console(self, project_id: str, server: str, serial: bool) -> ConsoleView:
+    def console(self, project_id: str, server: str, serial: bool, fence: Fence = unfenced) -> ConsoleView:
         """A console's URL, which is valid for minutes and for whoever has it.
 
         Args:

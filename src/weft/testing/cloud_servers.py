@@ -8,6 +8,7 @@ from datetime import datetime
 from weft.model.errors import ConflictError
 from weft.model.resources import Kind
 from weft.model.views import ConsoleView
+from weft.ports.fences import Fence, unfenced
 from weft.ports.servers import Action
 from weft.testing.cloud_existing import FakeExisting
 from weft.testing.cloud_state import Thing
@@ -19,7 +20,8 @@ RESCUE = "RESCUE"
 class FakeServers(FakeExisting):
     """`Servers`; `acts` has what was asked for."""
 
-    def act(self, project_id: str, server: str, action: Action) -> str | None:
+    def act(self, project_id: str, server: str, action: Action, fence: Fence = unfenced) -> str | None:
+        fence()
         self._call("act", Kind.SERVER)
         thing, rescue = self._its(project_id, server), action is Action.RESCUE
         rescued = thing.stuck == RESCUE
@@ -31,7 +33,8 @@ class FakeServers(FakeExisting):
         thing.stuck = RESCUE if rescue else ""
         return "s3cret" if rescue else None
 
-    def console(self, project_id: str, server: str, serial: bool) -> ConsoleView:
+    def console(self, project_id: str, server: str, serial: bool, fence: Fence = unfenced) -> ConsoleView:
+        fence()
         self._call("console", Kind.SERVER)
         kind = "serial" if serial else "novnc"
         mine = self._its(project_id, server)

@@ -28,6 +28,7 @@ from weft.drivers.openstack.session import Project
 from weft.model.errors import ConflictError, NotYetError, OutsideError, TemporaryError
 from weft.model.hostneeds import HostNeeds
 from weft.model.views import ConsoleView
+from weft.ports.fences import Fence
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.servers import Action
 
@@ -126,26 +127,26 @@ def _is_over(own: Project, server: str, newest: Mapping[str, Json], since: datet
     return given and node["provision_state"] not in ON_ITS_WAY and changed is not None and changed >= since
 
 
-def act_on_machine(own: Project, server: str, action: Action) -> str | None:
-    """See `Servers.act`."""
+def act_on_machine(own: Project, server: str, action: Action, fence: Fence) -> str | None:
+    """See `Servers.act`. Requests name the machine alone, whoever has it by then."""
     instance, _, machine = server.partition("@")
     asked, path = f"{action} server {instance}", f"/v1/nodes/{machine}/states"
     node = _must_have(own, asked, machine, instance)
     if action in POWER:
         _must_be_its_own(asked, node)
-        _change(own, asked, f"{path}/power", {"target": POWER[action]})
+        _change(own, asked, f"{path}/power", {"target": POWER[action]}, fence)
         return None
     if action is Action.UNRESCUE:
-        _change(own, asked, f"{path}/provision", {"target": "unrescue"})
+        _change(own, asked, f"{path}/provision", {"target": "unrescue"}, fence)
         return None
     if console_hindrance(node):
         raise ConflictError(f"the cloud refuses to {asked} now: {_without_console(own, asked, node)}")
     password = secrets.token_urlsafe(16)
-    _change(own, asked, f"{path}/provision", {"target": "rescue", "rescue_password": password})
+    _change(own, asked, f"{path}/provision", {"target": "rescue", "rescue_password": password}, fence)
     return password
 
 
-def console_of_machine(own: Project, server: str) -> ConsoleView:
+def console_of_machine(own: Project, server: str, fence: Fence) -> ConsoleView:
     """Its console, if Ironic has one with a URL. Raises `ConflictError`, also while it is being started.
 
     Not while Ironic's agent, or what an operator has booted, runs on the machine: whoever types at its boot loader, or
@@ -157,7 +158,7 @@ def console_of_machine(own: Project, server: str) -> ConsoleView:
     found = _console(own, asked, path)
     if switched_on := found is None:
         _must_be_its_own(asked, _must_have(own, asked, machine, instance))
-        _change(own, asked, path, {"enabled": True})
+        _change(own, asked, path, {"enabled": True}, fence)
         found = _console(own, asked, path)
     node = read_node(own, machine)  # it may be the next one's by now, at the URL that this tenant may know
     is_its = instance_of(node) == instance
@@ -207,7 +208,8 @@ def _without_console(own: Project, asked: str, node: Json) -> str:
         return error.answer
 
 
-def _change(own: Project, asked: str, path: str, body: Json) -> None:
+def _change(own: Project, asked: str, path: str, body: Json, fence: Fence) -> None:
+    fence()
     _check(asked, own.baremetal.ask(asked, "PUT", path, json=body, ok=REFUSED))
 
 
