@@ -18,6 +18,7 @@ from weft.planning.site.cables import check_cables
 from weft.planning.site.deployment import check_deployments
 from weft.planning.site.fabrictypes import check_fabric_types
 from weft.planning.site.hardware import check_hardware
+from weft.planning.site.machines import check_machines, machine_hints
 from weft.planning.site.networks import check_networks, reached_from_outside
 from weft.planning.site.nodeparts import check_parts_of_nodes
 from weft.planning.site.novathings import check_nova_things
@@ -58,6 +59,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *check_nvlink(site),
         *check_rails(site),
         *_flavors(site),
+        *check_machines(site),
         *check_ipus(site),
         *check_networks(site),
         *check_hardware(site),
@@ -105,6 +107,7 @@ def hints(site: Site) -> tuple[str, ...]:
                 "effect"
             )
     found += ipu_hints(site)
+    found += machine_hints(site)
     found += reached_from_outside(site)
     for name, cloud in sorted(site.clouds.items()):
         if not cloud.flavors:

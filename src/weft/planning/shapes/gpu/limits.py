@@ -17,6 +17,11 @@ def limits_of(plan: Plan) -> Iterator[str]:
     segment = next((r.spec for r in plan.graph.resources if isinstance(r.spec, SegmentSpec)), None)
     if segment is None:
         return
+    servers = [r.spec for r in plan.graph.resources if isinstance(r.spec, ServerSpec)]
+    novas = [s for s in servers if s.bare_metal and s.by == "nova"]
+    if novas and len(segment.members) > len(novas):
+        yield "Machines deployed by Nova: which of a machine's adapters gets which of its RDMA addresses is Ironic's"
+        yield "choice. Machines that weft deploys by Ironic, without Nova, have each address on its own rail."
     if plan.order.fabric.hcas == "shared":
         yield "Virtual functions (SR-IOV): security groups don't filter their traffic, each is in the pod's segment"
         yield "alone, and no VXLAN network can be on them. Live migration, where the cloud's release has it, takes them"

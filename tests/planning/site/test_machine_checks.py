@@ -1,0 +1,42 @@
+"""A site's bare-metal machines, as Nova and Ironic take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engine.metalhouse import site
+from tests.engine.test_ethernet_life import ethernet
+from weft.model.site import Site
+from weft.planning.site.check import check_site, hints
+
+
+def changed(by: str, network: str) -> Site:
+    document: dict[str, Any] = ethernet(site()).model_dump(mode="json")
+    document["clouds"]["lab"] |= {"machines_by": by}
+    document["clouds"]["lab"]["management"]["physical_network"] = network
+    return Site.model_validate(document)
+
+
+@pytest.mark.parametrize(
+    ("by", "same", "refused"), [("nova", True, True), ("nova", False, False), ("ironic", True, False)]
+)
+def test_through_nova_management_is_on_another_physical_network_than_rdma(
+    by: str, same: bool, refused: bool
+) -> None:
+    """Ironic would attach management's port to an adapter for RDMA, and the other way round."""
+    network = ethernet(site()).fabrics["ib0"].physical_network if same else "elsewhere"
+    path = ("clouds", "lab", "management", "physical_network")
+    found = [allowed for where, _, allowed in check_site(changed(by, network)) if where == path]
+    assert bool(found) is refused
+    assert all("any of its adapters on the same one" in allowed for allowed in found)
+
+
+def test_who_may_own_machines_is_a_hint() -> None:
+    """Only operators know whose projects these are."""
+    document = site().model_dump(mode="json")
+    assert not [h for h in hints(site()) if "owns in Ironic" in h]
+    document["clouds"]["lab"]["machine_owners"] = ["f00d"]
+    [hint] = [h for h in hints(Site.model_validate(document)) if "owns in Ironic" in h]
+    assert "members of project f00d may act on machines" in hint
