@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.engine.metalhouse import house as house
 from weft.engine.cleanings import CleaningsOf
 from weft.engine.machinekeeper import BRIEFLY, EVERY, SOONEST, WATCHING, MachineKeeper
 from weft.planning.watching import GAP
-from weft.ports.cleanings import Watched
+from weft.ports.cleanings import Taken, Watched
 from weft.ports.occupants import SeenMachine
 from weft.testing.cloud import Fault
 
@@ -164,3 +164,42 @@ def test_an_answer_that_comes_after_anothers_look_changes_nothing(
     for thread in late._asking._threads.values():
         thread.join(60)
     assert one.know() is None
+
+
+def test_a_machine_is_used_once_it_was_seen_so_after_it_was_taken(one: Cleaned) -> None:
+    """What a restored Ironic says of it is older than that."""
+    known, other = (CleaningsOf(one.house.database, c) for c in (str(one.node.cloud), "elsewhere"))
+    first = datetime(2026, 11, 22, 21, 30, tzinfo=UTC)
+    assert known.taken(one.machine) is None
+    one.look("active")
+    known.take(one.machine, first)
+    assert known.taken(one.machine) == Taken(first, used=False)
+    one.look("available")
+    assert known.taken(one.machine) == Taken(first, used=False)
+    one.look("deploying")
+    assert known.taken(one.machine) == Taken(first, used=True)
+    for ended in (first, first - timedelta(hours=1)):
+        known.take(one.machine, ended)
+        assert known.taken(one.machine) == Taken(first, used=True), "a late worker's, or a restored Ironic's"
+    known.take(one.machine, first + timedelta(hours=1))
+    assert known.taken(one.machine) == Taken(first + timedelta(hours=1), used=False)
+    assert other.taken(one.machine) is None
+
+
+def test_a_look_that_began_before_a_machine_was_taken_says_nothing_of_its_use(
+    one: Cleaned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was being cleaned then."""
+    known, ended = CleaningsOf(one.house.database, str(one.node.cloud)), datetime(2026, 11, 22, tzinfo=UTC)
+    fresh = one.house.cloud.seen_machines
+
+    def slow() -> Mapping[str, SeenMachine]:
+        seen = fresh()
+        known.take(one.machine, ended)
+        return seen
+
+    monkeypatch.setattr(one.house.cloud, "seen_machines", slow)
+    one.look("cleaning")
+    assert known.taken(one.machine) == Taken(ended, used=False)
+    one.look("cleaning")
+    assert known.taken(one.machine) == Taken(ended, used=True)

@@ -23,6 +23,7 @@ from weft.model.specs import PortSpec, ServerSpec
 from weft.planning.fabric.addressing import mac_of_guid
 from weft.planning.place.filters import of_kind
 from weft.planning.shapes.resolve import shape_of
+from weft.ports.occupants import SeenMachine
 from weft.ports.resources import Scope
 from weft.testing.cloud import Fault
 from weftlab.metal.machines import FLAVOR
@@ -220,3 +221,17 @@ def test_a_worker_that_is_killed_at_any_request(
         signed = house.store.receipt(pod.id)
         assert signed is not None and signed.receipt.clean and not house.cloud.things()
     assert request > 5
+
+
+def test_an_audit_tells_who_else_may_act_on_a_machine(house: House) -> None:
+    """Also on one that nobody has: its owner may have written another BMC's address by the time somebody does."""
+    free = next(n for n in house.site.nodes if n.machine)
+    assert house.service.audit(house.operator).findings == ()
+    theirs = SeenMachine(state="available", others="it is owned by project p, whose members …")
+    house.cloud.offers.machines[str(free.machine)] = theirs
+    [found] = house.service.audit(house.operator).findings
+    assert (found.kind, found.subject, found.what) == ("machine", free.name, theirs.others)
+    house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
+    assert "machine" in {
+        f.kind for f in house.service.audit(house.operator).findings if f.category == "unknown"
+    }

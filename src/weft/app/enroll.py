@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,15 @@ def _hindrances(node: Node, found: Mapping[str, Any]) -> Iterator[str]:
         yield f"it is in maintenance: {why}"
 
 
+def _owner_differences(found: Mapping[str, Any], owners: Collection[str]) -> Iterator[str]:
+    """Ironic makes a project the owner of what its administrators enroll. Whose weft's own is, isn't known here."""
+    for field_ in ("owner", "lessee"):
+        if (project := found.get(field_)) and project not in owners:
+            may = "whose members may act on it, whoever's pod has it"
+            then = "unset it, or list the project in the cloud's machine_owners if its members are operators"
+            yield f"its {field_} in Ironic is project {project}, {may}: {then}"
+
+
 def _raid(
     target: Mapping[str, Any], found: Mapping[str, Any], state: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -210,6 +219,7 @@ class Enroller:
             differences += ironic.firmware_differences(machine)
         another, arrays = _raid(target, found, state)
         differences += (*_hindrances(node, found), *another)
+        differences += _owner_differences(found, self._given.site.clouds[str(node.cloud)].machine_owners)
         verb = self._next(machine, state, inspected is not None, not differences, bool(arrays))
         differences += arrays
         if verb == "inspect" and (node.maintenance is not None or held or _instance(found)):

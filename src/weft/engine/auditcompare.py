@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from uuid import UUID
 
+from weft.engine.auditmachines import audit_machines
 from weft.engine.auditsite import audit_site
 from weft.engine.auditwire import WireAudit
 from weft.engine.findings import Findings, about
@@ -64,6 +65,7 @@ class Comparison:
             if owner.kind == "site" and owner.wanted == "present":
                 audit_site(owner, records, self._world, self._found)
         self._check_nodes()
+        audit_machines(self._world, self._site, self._found)
         self._check_marked(outside, confirmed)
         self._check_traces()
         for name, wire in outside.wires.items():

@@ -1,4 +1,6 @@
-"""Cleanings of machines that were watched, in the database: written after each look, read by drivers."""
+"""What weft has seen of cleanings of machines, in the database: of those that were watched, written after each look,
+and by which one each machine was last taken for a pod. Drivers read it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from datetime import datetime
 
 from weft.engine.database import Database, Row, Tx
 from weft.planning.watching import follow
-from weft.ports.cleanings import Watched
+from weft.ports.cleanings import Taken, Watched
 from weft.ports.occupants import SeenMachine
 
 
@@ -22,9 +24,21 @@ class CleaningsOf:
             row = tx.row("cleaning_watched", cloud=self._cloud, machine=machine)
         return None if row is None else _watched(row)
 
+    def taken(self, machine: str) -> Taken | None:
+        with self._database.statement() as tx:
+            row = tx.row("machine_taken", cloud=self._cloud, machine=machine)
+        return None if row is None else Taken(row["ended"], row["used"])
+
+    def take(self, machine: str, ended: datetime) -> None:
+        with self._database.statement() as tx:
+            tx.run("take_machine", cloud=self._cloud, machine=machine, ended=ended)
+
 
 def write_down(tx: Tx, cloud: str, seen: Mapping[str, SeenMachine], asked: datetime, now: datetime) -> None:
-    """What a look at the machines of a cloud says of their cleanings. Args: as of `follow`."""
+    """What a look at the machines of a cloud says of their cleanings and their use. Args: as of `follow`."""
+    used = sorted(m for m, one in seen.items() if one.state not in ("", "available"))
+    if used:
+        tx.run("use_machines", cloud=cloud, machines=used, asked=asked)
     before = {row["machine"]: _watched(row) for row in tx.rows("cleanings_watched", cloud=cloud)}
     after = {m: follow(before.get(m), one, asked, now) for m, one in seen.items()}
     changed = {m: one for m, one in after.items() if one != before.get(m)}

@@ -752,6 +752,20 @@ ON CONFLICT (cloud, machine) DO UPDATE SET plan = excluded.plan, agent = exclude
 -- name: drop_cleaning
 DELETE FROM machine_cleaning WHERE cloud = %(cloud)s AND machine = %(machine)s;
 
+-- name: machine_taken
+SELECT ended, used FROM machine_taken WHERE cloud = %(cloud)s AND machine = %(machine)s;
+
+-- name: take_machine
+-- By this cleaning. One that is older, or was known before, changes nothing: a late worker's, or a restored Ironic's.
+INSERT INTO machine_taken AS t (cloud, machine, ended) VALUES (%(cloud)s, %(machine)s, %(ended)s)
+ON CONFLICT (cloud, machine) DO UPDATE SET ended = excluded.ended, at = now(), used = false
+WHERE t.ended < excluded.ended;
+
+-- name: use_machines
+-- These weren't as the cleaning left them any more, when that was asked.
+UPDATE machine_taken SET used = true
+WHERE cloud = %(cloud)s AND machine = ANY(%(machines)s) AND NOT used AND at < %(asked)s;
+
 -- name: take_boot_looks
 -- Of these clouds, those that nobody is asking, or has just asked, and in which servers are on their way: the caller asks
 -- them. When the last question was asked that was answered, and the time now.

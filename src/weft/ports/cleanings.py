@@ -1,4 +1,6 @@
-"""Port: cleanings of bare-metal machines that weft has watched, since Ironic's history lacks the steps of most."""
+"""Port: what weft has seen of cleanings of bare-metal machines itself: Ironic's history lacks the steps of most, and
+its database may be set back to a backup.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,43 @@ class Watched:
     ended: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """By which cleaning a machine was last taken for a pod.
+
+    Attributes:
+        ended: when that ended, as Ironic had it.
+        used: the machine was seen in another state than `available` since.
+    """
+
+    ended: datetime
+    used: bool
+
+
 class Cleanings(Protocol):
-    """Reading only."""
+    """All raise `TemporaryError` or `PermanentError` if the database can't be asked now."""
 
     def watched(self, machine: str) -> Watched | None:
-        """None: weft has watched none. Raises `TemporaryError` or `PermanentError` if that can't be known now."""
+        """None: weft has watched none."""
         ...
+
+    def taken(self, machine: str) -> Taken | None:
+        """None: weft has never taken it."""
+        ...
+
+    def take(self, machine: str, ended: datetime) -> None:
+        """To be called before it is marked. An older cleaning than of the last time changes nothing."""
+        ...
+
+
+class NoCleanings:
+    """Where no pods are: nothing was seen."""
+
+    def watched(self, machine: str) -> Watched | None:
+        return None
+
+    def taken(self, machine: str) -> Taken | None:
+        return None
+
+    def take(self, machine: str, ended: datetime) -> None:
+        pass

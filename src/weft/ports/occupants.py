@@ -102,6 +102,7 @@ class SeenMachine:
         automated: what is under way ends in `available`: a cleaning isn't one that a person asked for.
         plan: steps of its cleaning on this machine, as interface.step; None: Ironic shows none.
         agent: when Ironic asked an agent for its cleaning steps last, as Ironic has it; empty: never.
+        others: who besides operators may act on it in Ironic, whoever's pod has it; empty: nobody.
     """
 
     use: str = ""
@@ -110,6 +111,7 @@ class SeenMachine:
     automated: bool = False
     plan: tuple[str, ...] | None = None
     agent: str = ""
+    others: str = ""
 
 
 class Occupants(Protocol):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
 from tests.drivers.openstack.tinyironic import NODE, TinyIronic, deployed
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack.cleaning import Demands
 from weft.model.errors import WeftError
 from weft.model.owner import Owner
 from weft.model.resources import Observed, Resource
 from weft.model.specs import MachineSpec
+from weft.ports.cleanings import Cleanings, NoCleanings, Taken
 from weft.ports.resources import Scope
 
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
@@ -79,3 +84,36 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 def rig(house: Rig) -> Rig:
     house.ironic.reset()
     return house
+
+
+class Remembered(NoCleanings):
+    """By which cleaning the machine was taken, as weft's database has it (`weft.engine.cleanings`)."""
+
+    def __init__(self) -> None:
+        self.last: Taken | None = None
+
+    def taken(self, machine: str) -> Taken | None:
+        return self.last
+
+    def take(self, machine: str, ended: datetime) -> None:
+        if self.last is None or self.last.ended < ended:
+            self.last = Taken(ended, False)
+
+    def use(self) -> None:
+        """A look has shown it in use."""
+        assert self.last is not None
+        self.last = Taken(self.last.ended, True)
+
+
+@contextmanager
+def strictly(rig: Rig, folder: Path, demands: Demands, cleanings: Cleanings | None = None) -> Generator[Rig]:
+    """The same Ironic, of a site with demands."""
+    with tiny_cloud(TinyIronic) as (ironic, text):
+        assert isinstance(ironic, TinyIronic)
+        ironic.nodes, ironic.history = rig.ironic.nodes, rig.ironic.history
+        (folder / "clouds.yaml").write_text(text)
+        sessions = Sessions("weft", [folder / "clouds.yaml"], cleaning=demands, cleanings=cleanings)
+        driver = OpenStackDriver("lab", sessions, machines=True)
+        yield Rig(ironic, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
+        driver.close()
+        sessions.close()

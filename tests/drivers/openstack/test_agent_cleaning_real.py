@@ -23,7 +23,7 @@ from weft.model.owner import Owner
 from weft.model.resources import Resource
 from weft.model.specs import MachineSpec
 from weft.planning.watching import follow
-from weft.ports.cleanings import Watched
+from weft.ports.cleanings import NoCleanings, Watched
 from weft.ports.resources import Scope
 
 pytestmark = pytest.mark.cloud
@@ -42,7 +42,7 @@ CREATE = {"step": "create_configuration", "priority": 0, "interface": "raid", "a
 BURN = {"step": "burnin_memory", "priority": 5, "interface": "deploy", "abortable": True}
 
 
-class Watching:
+class Watching(NoCleanings):
     """weft's looks, five seconds apart by a clock of their own: how fast this machine is doesn't matter."""
 
     def __init__(self) -> None:

@@ -157,6 +157,20 @@ def test_a_machine_with_an_instance_is_neither_booted_nor_erased(rig: Rig, inspe
     assert state == "manageable" and "it has instance srv-1" in told and not changes(rig)
 
 
+@pytest.mark.parametrize("field", ["owner", "lessee"])
+def test_a_machine_that_others_may_act_on_is_not_made_available(rig: Rig, field: str) -> None:
+    """Ironic makes a project the owner of what its administrators enroll: of operators' own the site says so."""
+    rig.enroll()
+    rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", field: "f00d"}
+    state, told = rig.only(rig.enroll())
+    assert state == "manageable" and f"its {field} in Ironic is project f00d" in told
+    document = yaml.safe_load(rig.layout.site_path.read_text())
+    for cloud in document["clouds"].values():
+        cloud["machine_owners"] = ["f00d"]
+    rig.layout.site_path.write_text(yaml.safe_dump(document))
+    assert rig.enroll().good
+
+
 @pytest.mark.parametrize("patience", ["nan", "inf", "-1", "soon"])
 def test_a_time_that_does_not_end_is_refused(
     rig: Rig, patience: str, capsys: pytest.CaptureFixture[str]

@@ -360,3 +360,13 @@ def test_what_ironic_tells_nova_of_the_power_after_the_end_is_no_sign_of_life(ri
     assert ended(rig, made, power) is Ended.NOT_DESTROYED
     assert ended(rig, made, power, over) is Ended.DESTROYED
     assert ended(rig, made, (over[0], "Error", over[2]), power) is Ended.NOT_DESTROYED
+
+
+@pytest.mark.parametrize(("state", "instance"), [("available", None), ("active", OTHER)])
+def test_a_server_of_which_ironic_knows_nothing_is_none_that_runs(
+    rig: Rig, state: str, instance: str | None
+) -> None:
+    """Its database was restored from a backup: the machine may be deployed for somebody else at any moment."""
+    assert rig.deployed().busy == ""
+    seen = rig.deployed(provision_state=state, instance_uuid=instance)
+    assert seen.busy == f"Ironic has instance {instance or 'none'} on it, and Nova server {SERVER}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.drivers.openstack.machinerig import MACHINE, OTHER, SCOPE, Rig
+from tests.drivers.openstack.machinerig import MACHINE, OTHER, SCOPE, Rig, strictly
 from tests.drivers.openstack.machinerig import house as house
 from tests.drivers.openstack.machinerig import rig as rig
 from tests.drivers.openstack.tinycloud import PROJECT, Reply
 from tests.drivers.openstack.tinyironic import NODE
+from weft.drivers.openstack.cleaning import Demands
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
 from weft.model.resources import Status
 
@@ -228,16 +230,48 @@ def test_a_machine_in_rescue_is_neither_broken_nor_given_back(rig: Rig) -> None:
     assert rig.see(taken).status is Status.BROKEN
 
 
-def test_a_machine_that_is_leased_to_a_project_is_free_for_no_other(rig: Rig) -> None:
-    """Ironic lets members of a lessee's project rescue it, and have its console, whoever's pod it is in."""
-    rig.node["lessee"] = "77777777777777777777777777777777"
-    with pytest.raises(TemporaryError, match="leased to project 7777") as refused:
+THEIRS = "77777777777777777777777777777777"
+
+
+@pytest.mark.parametrize(
+    ("field", "said"), [("owner", "owned by project 7777"), ("lessee", "leased to project 7777")]
+)
+def test_a_machine_on_which_others_may_act_is_free_for_nobody(rig: Rig, field: str, said: str) -> None:
+    """By Ironic's default policy an owner's members rescue it, read its console and write its BMC's address, and a
+    lessee's switch it off, whoever's pod it is in."""
+    rig.node[field] = THEIRS
+    with pytest.raises(TemporaryError, match=said) as refused:
         rig.take()
-    assert refused.value.alarming and "leased" in rig.facts.hosts()[NODE]
-    rig.node["lessee"] = PROJECT  # weft's own, in this cloud
+    assert refused.value.alarming and said in rig.facts.hosts()[NODE]
+    assert said in rig.facts.seen_machines()[NODE].others
+    rig.node[field] = PROJECT  # weft's own, in this cloud
+    assert rig.facts.seen_machines()[NODE].others == ""
     taken = rig.take()
-    rig.node["lessee"] = "77777777777777777777777777777777"
+    rig.node[field] = THEIRS
     error = rig.give_back(taken)
-    assert error is not None and "leased" in str(error) and rig.see_mark()
-    rig.node["lessee"] = None
+    assert error is not None and said in str(error) and rig.see_mark()
+    rig.node[field] = None
     assert rig.give_back(taken) is None
+
+
+def test_a_pod_is_told_that_others_may_act_on_its_machine(rig: Rig) -> None:
+    """Its own tenant may be the lessee, as Ironic makes it by default while it has the machine, but never the owner."""
+    scope = replace(SCOPE, project_id=THEIRS)
+    taken = rig.take(scope)
+    rig.use()
+    rig.node["lessee"] = THEIRS
+    assert rig.see(taken, scope).status is Status.SETTLED
+    assert "leased" in rig.facts.seen_machines()[NODE].others, "the audit tells it all the same"
+    for node in ({"lessee": "8" * 32, "owner": None}, {"lessee": None, "owner": THEIRS}):
+        rig.node.update(node)
+        seen = rig.see(taken, scope)
+        assert seen.status is Status.PENDING and "whoever's pod has it" in seen.reason
+    assert rig.see_mark()
+
+
+def test_operators_projects_may_own_machines(rig: Rig, tmp_path: Path) -> None:
+    """What a project's administrator enrolls is that project's: so the site lists those of operators alone."""
+    rig.node["owner"] = THEIRS
+    with strictly(rig, tmp_path, Demands(owners=frozenset({THEIRS}))) as listed:
+        taken = listed.take()
+        assert listed.see(taken).status is Status.SETTLED and listed.give_back(taken) is None

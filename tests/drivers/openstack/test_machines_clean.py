@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.drivers.openstack.machinerig import OTHER, Rig
+from tests.drivers.openstack.machinerig import OTHER, SCOPE, Remembered, Rig, strictly
 from tests.drivers.openstack.machinerig import house as house
 from tests.drivers.openstack.machinerig import rig as rig
 from tests.drivers.openstack.tinycloud import Reply, tiny_cloud
@@ -81,6 +80,38 @@ def test_a_cleaning_from_before_the_pod_is_none_although_no_steps_are_recorded_a
         rig.take(OTHER)
     rig.ironic.clean(NODE, "2026-11-22T22:00:00+00:00")
     assert rig.give_back(taken) is None
+
+
+def test_an_ironic_that_was_restored_from_a_backup_proves_nothing_of_what_was_used_since(
+    rig: Rig, tmp_path: Path
+) -> None:
+    """It shows the machine as it was: free, and cleaned, by a record that was true then."""
+    memory = Remembered()
+    with strictly(rig, tmp_path, Demands(), memory) as one:
+        backup = copy.deepcopy((one.node, one.ironic.history[NODE]))
+        taken = one.take()
+        memory.use()
+        one.use()
+        one.ironic.nodes[NODE], one.ironic.history[NODE] = copy.deepcopy(backup)
+        error = one.give_back(taken)
+        assert isinstance(error, TemporaryError) and error.alarming and "database was set back" in str(error)
+        assert one.see(taken).there
+        with pytest.raises(TemporaryError, match="was used since: its database was set back"):
+            one.take(OTHER)
+        one.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
+        assert one.give_back(taken) is None
+        one.give_back(one.take(OTHER))
+        one.ironic.nodes[NODE], one.ironic.history[NODE] = copy.deepcopy(backup)
+        with pytest.raises(
+            TemporaryError, match="was cleaned at 2026-11-22T21:30:00Z, too, and may have been used"
+        ):
+            one.take()
+
+
+def test_a_machine_that_was_taken_and_never_used_is_clean_as_it_was(rig: Rig, tmp_path: Path) -> None:
+    with strictly(rig, tmp_path, Demands(), Remembered()) as one:
+        for scope in (SCOPE, OTHER, SCOPE):
+            assert one.give_back(one.take(scope), scope) is None
 
 
 def test_a_cleaning_without_a_step_that_the_site_demands_is_none(rig: Rig, tmp_path: Path) -> None:
@@ -167,7 +198,7 @@ def test_a_machine_with_other_firmware_than_the_sites_is_kept(
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     rig.empty()
-    with strictly(rig, tmp_path) as strict:
+    with strictly(rig, tmp_path, LISTED) as strict:
         strict.ironic.hardware = {"firmware": FIRMWARE, "bios": BIOS} | hardware
         error = strict.give_back(taken)
         assert isinstance(error, TemporaryError) and error.alarming and re.search(why, str(error)), error
@@ -196,7 +227,7 @@ def test_firmware_that_can_not_be_read_gives_no_machine_back(rig: Rig, tmp_path:
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
     rig.empty()
-    with strictly(rig, tmp_path) as strict:
+    with strictly(rig, tmp_path, LISTED) as strict:
         strict.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}/firmware", lie)]
         assert isinstance(strict.give_back(taken), WeftError) and strict.see_mark()
 
@@ -241,20 +272,6 @@ def test_that_no_firmware_was_read_is_not_that_none_has_changed(rig: Rig, tmp_pa
     with strictly(rig, tmp_path, Demands(unchanged=True)) as strict:
         strict.ironic.hardware = {"firmware": []}
         assert "Ironic has read no firmware of it" in str(strict.give_back(taken)) and strict.see_mark()
-
-
-@contextmanager
-def strictly(rig: Rig, folder: Path, demands: Demands = LISTED) -> Generator[Rig]:
-    """The same Ironic, of a site with lists."""
-    with tiny_cloud(TinyIronic) as (ironic, text):
-        assert isinstance(ironic, TinyIronic)
-        ironic.nodes, ironic.history = rig.ironic.nodes, rig.ironic.history
-        (folder / "clouds.yaml").write_text(text)
-        sessions = Sessions("weft", [folder / "clouds.yaml"], cleaning=demands)
-        driver = OpenStackDriver("lab", sessions, machines=True)
-        yield Rig(ironic, driver, OpenStackFacts(sessions, machines=[NODE], site="lab"))
-        driver.close()
-        sessions.close()
 
 
 @pytest.mark.parametrize("changed", [None, "", "yesterday", 7])

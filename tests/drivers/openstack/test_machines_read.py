@@ -135,11 +135,11 @@ def test_a_machine_that_is_not_listed_is_looked_at(rig: Rig) -> None:
     assert rig.facts.seen_machines()[NODE] == SeenMachine(use="Ironic doesn't list it")
 
 
-@pytest.mark.parametrize("missing", ["instance_uuid", "maintenance", "console_enabled"])
+@pytest.mark.parametrize("missing", ["instance_uuid", "maintenance", "console_enabled", "owner", "lessee"])
 def test_a_node_that_does_not_say_whether_it_is_free_is_neither_given_back_nor_taken(
     rig: Rig, missing: str
 ) -> None:
-    """Without the field it would look as if there were no server, or no console."""
+    """Without the field it would look as if there were no server, no console, or nobody else."""
     taken = rig.take()
     part = {name: value for name, value in rig.node.items() if name != missing}
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}", Reply(200, part))]

@@ -94,6 +94,8 @@ class TinyIronic(TinyCloud):
                 "last_error": None,
                 "power_state": "power off",
                 "console_enabled": False,
+                "owner": None,
+                "lessee": None,
                 "provision_updated_at": "2026-11-01T00:10:01+00:00",
                 "created_at": "2026-11-01T00:00:00+00:00",
             }
@@ -238,6 +240,8 @@ class TinyIronic(TinyCloud):
             "power_state": None,
             "reservation": None,
             "last_error": None,
+            "owner": None,
+            "lessee": None,
         }
         self.nodes[body["uuid"]] = {**base, **body, "driver_info": hidden, "provision_state": "enroll"}
         return Reply(201, self.nodes[body["uuid"]])

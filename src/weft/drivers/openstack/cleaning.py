@@ -29,7 +29,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from weft.model.site import Cloud
-from weft.ports.cleanings import Watched
+from weft.ports.cleanings import Taken, Watched
 
 CLEANING = "automated_cleaning"
 FLOWS = frozenset({"deployment", "servicing", "manual_cleaning"})
@@ -58,9 +58,10 @@ UNSEEN = (
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What a site demands of every cleaning, besides a step that erases disks.
+    """What a site demands of its machines, and of every cleaning besides a step that erases disks.
 
     Attributes:
+        owners: ids of projects, besides weft's own, that may be a machine's owner or lessee in Ironic.
         steps: as interface.step.
         firmware: component -> versions that are allowed.
         unchanged: all other components have the version that Ironic read first.
@@ -71,12 +72,13 @@ class Demands:
     firmware: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     bios: Mapping[str, str] = field(default_factory=dict[str, str])
     unchanged: bool = False
+    owners: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, cloud: Cloud) -> Demands:
         firmware = {component: frozenset(versions) for component, versions in cloud.firmware.items()}
-        steps = frozenset(cloud.cleaning_steps)
-        return cls(steps, firmware, cloud.bios_settings, cloud.firmware_unchanged)
+        steps, owners = frozenset(cloud.cleaning_steps), frozenset(cloud.machine_owners)
+        return cls(steps, firmware, cloud.bios_settings, cloud.firmware_unchanged, owners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,31 @@ def last_cleaning(
         ran = ", ".join(found.steps)
         return f"its cleaning lacked {', '.join(lacking)}, which the site demands (steps: {ran})"
     return _unless_changed(found, changed)
+
+
+def set_back(cleaning: Cleaning, taken: Taken | None) -> str:
+    """Why it may be one from before the machine's last use, though Ironic knows of no use since; empty: it is none.
+
+    An Ironic whose database was restored from a backup shows a machine as it was then: free, and cleaned.
+
+    Args:
+        taken: by which cleaning weft took the machine last. By Ironic's clock, too: weft's own isn't compared with it.
+    """
+    ended = _moment(cleaning.ended)
+    if taken is None or ended is None or ended > taken.ended or (ended == taken.ended and not taken.used):
+        return ""
+    then = "it must be cleaned again: `openstack baremetal node manage`, then `provide`"
+    last = f"{taken.ended.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    why = "was used since" if ended == taken.ended else f"was cleaned at {last}, too, and may have been used"
+    said = f"the last cleaning that Ironic knows of ended at {cleaning.ended}, but it {why}"
+    return f"{said}: its database was set back; {then}"
+
+
+def ended_at(cleaning: Cleaning) -> datetime:
+    """One that was proved has such a time."""
+    ended = _moment(cleaning.ended)
+    assert ended is not None
+    return ended
 
 
 def _last_end(

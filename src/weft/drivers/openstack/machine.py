@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
-from weft.drivers.openstack.cleaning import Cleaning, last_cleaning
+from weft.drivers.openstack.cleaning import Cleaning, ended_at, last_cleaning, set_back
 from weft.drivers.openstack.console import console_hindrance, wait_for_console
 from weft.drivers.openstack.firmware import firmware_differences, firmware_text
 from weft.drivers.openstack.instances import patch_node
@@ -24,8 +24,8 @@ from weft.drivers.openstack.nodes import (
     MARK,
     alive_conductor,
     hindrance,
-    lease_hindrance,
     mark_of,
+    others_hindrance,
     progress,
     read_node,
     unfit,
@@ -34,7 +34,7 @@ from weft.drivers.openstack.raid import unlike_target
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
-from weft.model.resources import Kind, Outcome, Resource, Status
+from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import MachineSpec
 
 
@@ -97,6 +97,14 @@ class Machines(KindDriver):
             return Status.PENDING, why
         return status, why
 
+    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+        """Its tenant may be its lessee meanwhile, as Ironic makes it by default, and nobody else."""
+        seen = KindDriver.observe(self, call, resource, row)
+        if seen.status is not Status.SETTLED:
+            return seen
+        why = others_hindrance(call.own, row.raw, lessee=call.scope.project_id)
+        return replace(seen, status=Status.PENDING, reason=why) if why else seen
+
     def facts(self, row: Row) -> dict[str, object]:
         raw = row.raw
         names = ("provision_state", "power_state", "maintenance", "maintenance_reason", "instance_uuid")
@@ -112,13 +120,14 @@ class Machines(KindDriver):
                 raise TemporaryError(asked, "Ironic", f"it carries the mark {row.mark.text()!r}")
             if why := unfit(call.own, row.raw):
                 hindered = hindrance(row.raw) or console_hindrance(row.raw)
-                alarming = bool(hindered or lease_hindrance(call.own, row.raw))
+                alarming = bool(hindered or others_hindrance(call.own, row.raw))
                 raise TemporaryError(asked, "Ironic", why, alarming=alarming)
             cleaned = _cleaned(call.own, row.raw)
             if isinstance(cleaned, str):
                 then = "clean it (`openstack baremetal node manage`, `provide`)"
                 raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
             text = call.text(resource.key)
+            call.own.cleanings.take(machine, ended_at(cleaned))
             call.scope.fence()  # the readings took their time
             change = {"op": "add", "path": f"/extra/{MARK}", "value": text}
             return _row(patch_node(call.own, asked, machine, [change])).id
@@ -174,12 +183,8 @@ def _state(own: Project, node: Json | None, site: str) -> str:
         mark = mark_of(node)
         if mark is None:
             return unfit(own, node) or "up"
-    except (
-        KeyError,
-        TypeError,
-        AttributeError,
-        UnknownError,
-    ) as error:  # of one node; the others are what they are
+    except (KeyError, TypeError, AttributeError, UnknownError) as error:
+        # Of one node: the others are what they are.
         return f"Ironic lists it in another shape ({type(error).__name__}: {error})"
     if mark.site != site:
         return f"marked as site {mark.site}'s"
@@ -225,10 +230,11 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
         raise UnknownError(asked, "Ironic", "its history has several pages: raise [api]max_limit")
     history = own.baremetal.rows(asked, answer, "history")
     demands = own.cleaning
-    watched = own.cleanings.watched(machine) if own.cleanings else None
-    found = last_cleaning(history, node, watched, demands.steps)
+    found = last_cleaning(history, node, own.cleanings.watched(machine), demands.steps)
     if isinstance(found, str):
         return found
+    if why := set_back(found, own.cleanings.taken(machine)):
+        return why
     if wrong := firmware_differences(own, machine, demands):
         return f"it was cleaned, but isn't as the site demands: {'; '.join(wrong)}"[:500]
     if arrays := unlike_target(node):

@@ -6,6 +6,7 @@ Source: `ironic.common.states`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import cast
 
 from weft.drivers.openstack.base import Row
@@ -95,20 +96,34 @@ def unfit(own: Project, node: Json) -> str | None:
         return f"it is in state {state}: {node.get('last_error') or 'no error'}"
     if node.get("instance_uuid") and not node.get("maintenance"):
         return f"it has instance {node['instance_uuid']}"
-    return hindrance(node) or console_hindrance(node) or lease_hindrance(own, node)
+    return hindrance(node) or console_hindrance(node) or others_hindrance(own, node)
 
 
-_FREE = frozenset({"instance_uuid", "maintenance", "console_enabled"})
+_FREE = frozenset({"instance_uuid", "maintenance", "console_enabled", "owner", "lessee"})
 """Fields without which a node would look free."""
+OWNER_MAY = "whose members may rescue it, have its console and write its BMC's address, whoever's pod has it"
+LESSEE_MAY = "whose members may switch it off, and its managers rescue it, whoever's pod has it"
 
 
-def lease_hindrance(own: Project, node: Json) -> str | None:
-    """Why it is another's to act on, whoever's pod has it. None: it is nobody's, or leased to weft's own project."""
-    lessee = node.get("lessee")
-    if not lessee or lessee == own.baremetal.signed_in_project():
-        return None
-    members = "whose members may rescue it and have its console, whoever's it is"
-    return f"it is leased to project {lessee}, {members}: `openstack baremetal node unset --lessee`"
+def others_hindrance(own: Project, node: Json, lessee: str = "") -> str | None:
+    """Why it is another's to act on, by Ironic's default policy. None: it is nobody's, or operators' own.
+
+    Args:
+        lessee: id of a project that may be its lessee, besides.
+    """
+    for field, is_its, may, fine in (
+        ("owner", "is owned by", OWNER_MAY, ""),
+        ("lessee", "is leased to", LESSEE_MAY, lessee),
+    ):
+        project = node.get(field)
+        if not project or project in own.cleaning.owners or project == fine:
+            continue
+        if project != own.baremetal.signed_in_project():
+            then = (
+                f"`openstack baremetal node unset --{field}`, or list operators' projects in machine_owners"
+            )
+            return f"it {is_its} project {project}, {may}: {then}"
+    return None
 
 
 def hindrance(node: Json) -> str | None:
@@ -143,7 +158,7 @@ def seen_machines(own: Project, machines: Collection[str]) -> Mapping[str, SeenM
     """All of these machines as one listing has them. Raises `UnknownError`."""
     listed = own.baremetal.listing("list the state of machines", "/v1/nodes", "nodes", {"fields": _LOOK})
     found = {str(node.get("uuid")): node for node in listed}
-    return {machine: _seen(found.get(machine)) for machine in machines}
+    return {machine: _whose(own, _seen(found.get(machine)), found.get(machine)) for machine in machines}
 
 
 NEWEST = 100
@@ -170,7 +185,7 @@ def changed_machines(own: Project, machines: Collection[str]) -> Mapping[str, Se
     return {one: _use(node) for one, node in found if one in machines}
 
 
-_LOOK = "uuid,provision_state,target_provision_state,provision_updated_at,driver_internal_info"
+_LOOK = "uuid,provision_state,target_provision_state,provision_updated_at,driver_internal_info,owner,lessee"
 
 
 def _seen(node: Json | None) -> SeenMachine:
@@ -187,6 +202,11 @@ def _seen(node: Json | None) -> SeenMachine:
         plan=steps_here(info.get("clean_steps")),
         agent=str(info.get("agent_cached_clean_steps_refreshed") or ""),
     )
+
+
+def _whose(own: Project, seen: SeenMachine, node: Json | None) -> SeenMachine:
+    others = others_hindrance(own, node) if node is not None else None
+    return replace(seen, others=others) if others else seen
 
 
 def _use(node: Json) -> SeenMachine:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from weft.drivers.openstack.changeable import unsettled_boot
+from weft.drivers.openstack.instances import instance_of
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION, place_of
 from weft.drivers.openstack.metalfacts import how_it_ended, on_machine, on_machines
 from weft.drivers.openstack.nodes import node_in_ironic, use_of_node
@@ -177,7 +178,7 @@ class OpenStackOccupants:
                     seen[consumer] = Occupant(consumer, name, nova=known is not None, placement=True)
                 if row.get("hypervisor_type") == "ironic":
                     node = node_in_ironic(own, host)
-                    busy = use_of_node(node) or unsettled_boot(own, node)
+                    busy = use_of_node(node) or _another(node, seen.values()) or unsettled_boot(own, node)
         except UNREADABLE as error:
             self._ids = {h: i for h, i in self._ids.items() if h != host}  # its id may have changed
             self._trees = {p: t for p, t in self._trees.items() if p not in ids}
@@ -201,6 +202,18 @@ class OpenStackOccupants:
             tree = _tree(own, host, provider)
             self._trees = {**self._trees, provider: (time.monotonic(), tree)}
         return sorted({consumer for one in tree for consumer in _allocations(own, host, one)})
+
+
+def _another(node: Json, there: Iterable[Occupant]) -> str:
+    """Why what runs on a machine isn't what Nova has there: Ironic knows nothing of it; empty: it does.
+
+    As after its database was restored from a backup: it may deploy the machine for somebody else, or switch it off.
+    """
+    servers = sorted(one.id for one in there if one.nova)
+    instance = instance_of(node)
+    if not servers or instance in servers:
+        return ""
+    return f"Ironic has instance {instance or 'none'} on it, and Nova server {', '.join(servers)}"
 
 
 def _hypervisor(own: Project, host: str, provider: str) -> Json:

@@ -27,7 +27,7 @@ from weft.drivers.openstack.service import CallCounter, Service
 from weft.drivers.openstack.transport import TIMEOUT, BoundedAdapter
 from weft.model.errors import InputError
 from weft.planning.cloudsfile import check_clouds
-from weft.ports.cleanings import Cleanings
+from weft.ports.cleanings import Cleanings, NoCleanings
 
 DOUBT_PAUSE = 10.0
 """Seconds: minimum interval between new authentications of a project while a service is down."""
@@ -38,8 +38,8 @@ class Project:
     """The services as one project sees them. `project_id` is None for the service user's own project.
 
     Attributes:
-        cleaning: what the site demands of a machine's cleaning.
-        cleanings: those that weft has watched; None: nobody watches.
+        cleaning: what the site demands of machines and their cleaning.
+        cleanings: what weft has seen of them.
     """
 
     project_id: str | None
@@ -52,7 +52,7 @@ class Project:
     share: Service
     volume: Service
     cleaning: Demands = field(default_factory=Demands)
-    cleanings: Cleanings | None = None
+    cleanings: Cleanings = field(default_factory=NoCleanings)
 
 
 class Sessions:
@@ -73,7 +73,8 @@ class Sessions:
         cleaning: Demands | None = None,
         cleanings: Cleanings | None = None,
     ) -> None:
-        self.profile, self._cleaning, self._cleanings = profile, cleaning or Demands(), cleanings
+        self.profile = profile
+        self._cleaning, self._cleanings = cleaning or Demands(), cleanings or NoCleanings()
         self.counter = CallCounter()
         self._projects: dict[str | None, Project] = {}
         self._lock = threading.Lock()

@@ -11,6 +11,7 @@ from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.ranges import Range
 from weft.model.site.deployment import Deployment
+from weft.model.site.networks import ProjectId
 from weft.model.site.storage import Storage
 
 
@@ -165,6 +166,12 @@ class Cloud(Document):
         description="Bare metal: which service deploys a pod's machines. nova: Nova's ironic driver, so that "
         "the tenant has a server in Nova. ironic: weft uses Ironic directly, for clouds whose "
         "Nova has no such driver. Can't be changed while a pod holds a machine.",
+    )
+    machine_owners: tuple[ProjectId, ...] = Field(
+        default=(),
+        description="Bare metal: ids of projects, of operators alone, that may be a machine's owner or lessee in "
+        "Ironic, besides weft's own. Members of these may act on it, whoever's pod has it; a machine with any other "
+        "owner is neither claimed nor returned.",
     )
     cleaning_steps: tuple[CleaningStep, ...] = Field(
         default=(),
