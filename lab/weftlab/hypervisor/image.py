@@ -25,12 +25,12 @@ COMMAND_LINE = "console=ttyS0 quiet panic=1 mitigations=off"
 META = "linux-image-cloud-amd64"
 TOOLS = ("dropbear-bin", "libtomcrypt1", "libtommath1", "busybox-static")
 PROGRAMS = Path(__file__).with_name("programs")
-SCRIPTS = {"init.sh": "init", "leased.sh": "bin/leased"}
+SCRIPTS = {"init.sh": "init", "leased.sh": "bin/leased", "agent.sh": "bin/agent", "command.sh": "bin/command"}
 DRIVERS = "virtio_pci virtio_net virtio_scsi virtio_blk sr_mod sd_mod isofs ext4 af_packet button evdev 8021q"
 """What the guest's devices and forged VLAN tags need; those that the kernel has built in have no module."""
 APPLETS = (
     "sh mount umount insmod ip ls cat sed awk grep cut head tr sort sleep ping wget hostname mkdir chmod cp nc ps kill "
-    "poweroff dmesg mv id uname switch_root udhcpc"
+    "poweroff dmesg mv id uname switch_root udhcpc httpd touch"
 )
 DEPENDS = re.compile(rb"depends=([^\0]*)\0")
 """In a module's section `.modinfo`."""

@@ -32,7 +32,7 @@ INTERFACES = {
     "vendor": "no-vendor",
 }
 """Kind of hardware interface -> the one that every machine has."""
-BOOTING = {"boot": "redfish-virtual-media", "console": "lab", "deploy": "lab-ramdisk"}
+BOOTING = {"boot": "lab-virtual-media", "console": "lab", "deploy": "lab-ramdisk"}
 """Of machines that boot."""
 
 

@@ -26,6 +26,9 @@ ENTRY_POINTS = """\
 [ironic.hardware.types]
 lab = weftlab_ironic:LabHardware
 
+[ironic.hardware.interfaces.boot]
+lab-virtual-media = weftlab_ironic:VirtualMedia
+
 [ironic.hardware.interfaces.console]
 lab = weftlab_ironic:LabConsole
 

@@ -1,23 +1,33 @@
-"""A machine that runs: a real Ironic boots it from virtual media, behind a BMC, on a switch; and cleans it."""
+"""A machine that runs: a real Ironic boots it from virtual media, behind a BMC, on a switch; rescues and cleans it."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import tempfile
 from collections.abc import Generator
+from contextlib import ExitStack, closing
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.drivers.openstack.agentroute import API_PORT, agent_route
+from tests.drivers.openstack.fakehardware import clouds_file
 from tests.drivers.openstack.real_ironic import PATIENCE, RealIronic, real_ironic
+from tests.drivers.openstack.tinycloud import PROJECT, TinyCloud, tiny_cloud
 from tests.helpers.waiting import wait_for
+from weft.drivers.openstack import OpenStackFacts, Sessions
 from weft.drivers.openstack.networkdata import network_data
+from weft.ports.servers import Action
+from weftlab.config import Sections
 from weftlab.hypervisor import image
-from weftlab.hypervisor.login import Door, Guests, make_key
+from weftlab.hypervisor.bridges import DOOR
+from weftlab.hypervisor.login import OPTIONS, Door, Guests, make_key
 from weftlab.layout import default_cache
 from weftlab.metal.config import secret_path
 from weftlab.metal.machines import RESOURCE_CLASS, mac
@@ -26,6 +36,14 @@ from weftlab.switches.labsite import lab_ovs
 
 pytestmark = pytest.mark.cloud
 VLAN, ADDRESS, SUBNET = 1234, "10.9.0.7", IPv4Network("10.9.0.0/24")
+DOOR_ADDRESS = str(SUBNET[-2])
+"""Of whoever is let into the VLAN (`Door.into`)."""
+RESCUING: Sections = {
+    "DEFAULT": {"enabled_rescue_interfaces": "agent"},
+    "agent": {"require_tls": False},
+    "service_catalog": {"auth_type": "none", "endpoint_override": f"http://{DOOR_ADDRESS}:{API_PORT}"},
+}
+INSTANCE = "11111111-1111-1111-1111-111111111111"
 SECRET = b"what the tenant leaves"
 
 
@@ -33,7 +51,7 @@ SECRET = b"what the tenant leaves"
 def ironic() -> Generator[RealIronic]:
     with (
         tempfile.TemporaryDirectory(prefix="weft-boot-") as folder,  # a short path, for sockets
-        real_ironic(Path(folder), booting=True) as ironic,
+        real_ironic(Path(folder), RESCUING, booting=True) as ironic,
     ):
         guest = image.ensure(default_cache(), print)
         served = ironic.layout.data / "ironic" / "http"
@@ -49,7 +67,11 @@ def enrolled(ironic: RealIronic) -> None:
     bmc |= {"username": name, "password": password, "verify_ca": "false"}
     node = {"uuid": ironic.node, "name": "bm01", "driver": "lab", "resource_class": RESOURCE_CLASS}
     node |= {"properties": {"capabilities": "boot_mode:bios"}}
-    ironic.ask("POST", "nodes", {**node, "driver_info": {f"redfish_{k}": v for k, v in bmc.items()}})
+    images = f"{ironic.layout.url('bmc')}/images"
+    info = {f"redfish_{k}": v for k, v in bmc.items()}
+    info |= {"rescue_kernel": f"{images}/vmlinuz", "rescue_ramdisk": f"{images}/initrd"}
+    info |= {"kernel_append_params": "console=ttyS0 panic=1"}
+    ironic.ask("POST", "nodes", {**node, "driver_info": info})
     ironic.ask("POST", "ports", {"node_uuid": ironic.node, "address": mac(0)})
     ironic.provision("manage", "manageable")
     ironic.provision("provide", "available")
@@ -61,20 +83,24 @@ def deployed(ironic: RealIronic, key: Path) -> None:
     info = {"kernel": f"{images}/vmlinuz", "ramdisk": f"{images}/initrd"}
     changes = [
         {"op": "add", "path": "/instance_info", "value": info},
-        {"op": "add", "path": "/instance_uuid", "value": "11111111-1111-1111-1111-111111111111"},
+        {"op": "add", "path": "/instance_uuid", "value": INSTANCE},
     ]
     ironic.ask("PATCH", f"nodes/{ironic.node}", changes)
+    meta = {"uuid": info["kernel"], "hostname": "train-bm01", "public_keys": {"k": key.read_text().strip()}}
+    drive = {"meta_data": meta, "network_data": networks()}
+    ironic.ask("PUT", f"nodes/{ironic.node}/states/provision", {"target": "active", "configdrive": drive})
+    ironic.await_state("active")
+
+
+def networks() -> dict[str, Any]:
+    """As Neutron would have them."""
     fixed = [{"subnet_id": "s", "ip_address": ADDRESS}]
     subnet = {"ip_version": 4, "enable_dhcp": False, "cidr": str(SUBNET), "gateway_ip": None}
-    networks = network_data(
+    return network_data(
         [{"id": "p", "network_id": "n", "mac_address": mac(0), "fixed_ips": fixed}],
         {"n": {"mtu": 1500}},
         {"s": {**subnet, "host_routes": [], "dns_nameservers": []}},
     )
-    meta = {"uuid": info["kernel"], "hostname": "train-bm01", "public_keys": {"k": key.read_text().strip()}}
-    drive = {"meta_data": meta, "network_data": networks}
-    ironic.ask("PUT", f"nodes/{ironic.node}/states/provision", {"target": "active", "configdrive": drive})
-    ironic.await_state("active")
 
 
 def running(ironic: RealIronic) -> list[int]:
@@ -127,3 +153,64 @@ def test_a_machine_is_booted_logged_in_to_reset_watched_and_cleaned(
         socket.create_connection(console, timeout=5)
     ironic.provision("deleted", "available")
     assert not running(ironic) and not disk.exists()
+
+
+def login(ironic: RealIronic, folder: Path, password: str, command: str) -> subprocess.CompletedProcess[str]:
+    """As `rescue`, with a password, from the tenant's VLAN."""
+    asked = folder / "password"
+    asked.write_text(f"#!/bin/sh\necho '{password}'\n")
+    asked.chmod(0o700)
+    options = [word for option in (*OPTIONS[1:], "NumberOfPasswordPrompts=1") for word in ("-o", option)]
+    options += ["-o", "PreferredAuthentications=password", "-o", "PubkeyAuthentication=no"]
+    space = lab_ovs(ironic.layout).space(DOOR)
+    return subprocess.run(
+        ["nsenter", f"--net={space}", "ssh", "-q", *options, f"rescue@{ADDRESS}", command],
+        env={**os.environ, "SSH_ASKPASS": str(asked), "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": "none"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+
+
+@pytest.mark.nightly(
+    reason="minutes; by day the agent's stand-in gets the password's hash (test_direct_real.py)"
+)
+def test_a_tenant_logs_in_to_the_rescue_system_with_the_password_that_weft_shows(
+    ironic: RealIronic, tmp_path: Path
+) -> None:
+    """It finds its disk as it left it, nobody else gets in, and its own system comes back after that."""
+    ovs, key, server = lab_ovs(ironic.layout), make_key(tmp_path), f"{INSTANCE}@{ironic.node}"
+    enrolled(ironic)
+    deployed(ironic, key.with_suffix(".pub"))
+    ovs.vsctl("set", "port", "bm01", f"tag={VLAN}")
+    door = Door(ovs, key)
+    with ExitStack() as undo:
+        _, text = undo.enter_context(tiny_cloud(TinyCloud))
+        sessions = undo.enter_context(closing(Sessions("weft", [clouds_file(tmp_path, text, ironic)])))
+        facts = OpenStackFacts(sessions, machines=[ironic.node], by_ironic=True)
+        undo.enter_context(door.into(Guests(VLAN, SUBNET, {})))
+        door.awaited(ADDRESS, f"echo {SECRET.decode()} > /dev/vda; sync", PATIENCE)
+        assert login(ironic, tmp_path, "", "true").returncode == 255
+        # Neutron's would be that of Ironic's network for rescues, which this machine has none of.
+        change = {"op": "add", "path": "/network_data", "value": networks()}
+        ironic.ask("PATCH", f"nodes/{ironic.node}", [change])
+        with agent_route(ovs.space(DOOR), DOOR_ADDRESS, ADDRESS, ironic.url):
+            password = facts.act(PROJECT, server, Action.RESCUE)
+            assert password
+            state = ironic.await_state("rescue", "rescue failed")
+            assert state["provision_state"] == "rescue", state["last_error"]
+            wait_for(
+                lambda: login(ironic, tmp_path, password, "true").returncode == 0,
+                "its user gets in",
+                PATIENCE,
+            )
+        assert login(ironic, tmp_path, password, "head -c 22 /dev/vda").stdout.encode() == SECRET
+        assert login(ironic, tmp_path, f"{password}x", "true").returncode == 255
+        assert door.run(ADDRESS, "true").returncode == 255, "its key is the server's"
+        assert facts.act(PROJECT, server, Action.UNRESCUE) is None
+        ironic.await_state("active")
+        assert door.awaited(ADDRESS, "hostname", PATIENCE) == "train-bm01"
+        assert login(ironic, tmp_path, password, "true").returncode == 255
+    ironic.provision("deleted", "available")

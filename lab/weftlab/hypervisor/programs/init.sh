@@ -21,7 +21,7 @@ fi
 drive() {
     for device in /dev/sr0 /dev/vd? /dev/sd?; do
         [ -b $device ] && mount -t iso9660 -o ro $device /mnt 2>/dev/null || continue
-        [ -f /mnt/openstack/latest/meta_data.json ] && return 0
+        [ -d /mnt/openstack/latest ] && return 0
         umount /mnt
     done
     return 1
@@ -55,6 +55,9 @@ grep ethernet_mac_address /run/objects | while read -r link; do
     gateway=$(grep '"network": "0.0.0.0"' /run/network | field gateway | head -n 1)
     [ -n "$gateway" ] && ip route add default via $gateway
 done
+
+# Ironic has booted this to rescue somebody's machine.
+grep -q ipa-agent-token= /proc/cmdline && exec /bin/agent
 
 hostname "$(field hostname < /run/meta_data.json | head -n 1)"
 grep -o 'ssh-[a-z0-9-]* AAAA[A-Za-z0-9+/=]*' /run/meta_data.json | sort -u > /root/.ssh/authorized_keys

@@ -34,7 +34,9 @@ def command(
     if stick := media.get("Floppy"):
         words += ["-drive", f"file={stick},format=raw,if=virtio,readonly=on"]
     if disc := media.get("Cd"):
-        words += ["-drive", f"file={disc},format=raw,media=cdrom,readonly=on"]
+        # The guests' kernel has no driver for IDE, and an agent reads its network from there.
+        words += ["-drive", f"file={disc},format=raw,if=none,id=cd,media=cdrom,readonly=on"]
+        words += ["-device", "virtio-scsi-pci", "-device", "scsi-cd,drive=cd"]
     words += ["-boot", f"order={'dc' if boot_device == 'Cd' else 'c'}"]
     words += ["-netdev", f"tap,id=eno1,ifname={tap},script=no,downscript=no"]
     # Without a ROM to boot over the network: it would ask the tenant's network for one.

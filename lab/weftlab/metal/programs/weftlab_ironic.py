@@ -27,7 +27,7 @@ from ironic.common import exception, states
 from ironic.conductor import configdrive_utils, task_manager
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base, redfish
-from ironic.drivers.modules import deploy_utils, fake, inspect_utils, noop, ramdisk
+from ironic.drivers.modules import agent, deploy_utils, fake, inspect_utils, noop, ramdisk
 from ironic.drivers.modules.redfish import boot as redfish_boot
 from ironic.drivers.modules.redfish import utils as redfish_utils
 
@@ -37,6 +37,16 @@ RAMDISK = "lab-ramdisk"
 redfish_utils.hashlib = SimpleNamespace(pbkdf2_hmac=functools.lru_cache(hashlib.pbkdf2_hmac))
 # Ironic asks for its own interface's name to know that a machine boots a ramdisk, and no disk.
 deploy_utils.is_ramdisk_deploy = lambda node: node.get_interface("deploy") in ("ramdisk", RAMDISK)
+
+
+
+class VirtualMedia(redfish_boot.RedfishVirtualMediaBoot):
+    """Ironic 39 switches a machine off once the rescue system on its virtual media has the password, and calls it
+    rescued: nobody could log in. Here it stays on, as one that has booted over the network does."""
+
+    def clean_up_ramdisk(self, task):
+        if task.node.provision_state != states.RESCUING:
+            super().clean_up_ramdisk(task)
 
 
 def disk(node):
@@ -236,8 +246,8 @@ class LabHardware(redfish.RedfishHardware):
 
     @property
     def supported_rescue_interfaces(self):
-        return [fake.FakeRescue]
+        return [fake.FakeRescue, agent.AgentRescue]
 
     @property
     def supported_boot_interfaces(self):
-        return [fake.FakeBoot, redfish_boot.RedfishVirtualMediaBoot]
+        return [fake.FakeBoot, VirtualMedia]
