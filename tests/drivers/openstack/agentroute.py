@@ -73,7 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
         connection = http.client.HTTPConnection("agent", timeout=60)
         connection.sock = self.server.connect()
         try:
-            path = self.path.replace("/?", "?")  # busybox takes a CGI program's path with a slash at its end for a folder
+            # busybox takes a CGI program's path with a slash at its end for a folder's.
+            path = self.path.replace("/?", "?")
             connection.request(self.command, path, body or None, headers)
             answer = connection.getresponse()
             told = answer.read()

@@ -39,7 +39,6 @@ redfish_utils.hashlib = SimpleNamespace(pbkdf2_hmac=functools.lru_cache(hashlib.
 deploy_utils.is_ramdisk_deploy = lambda node: node.get_interface("deploy") in ("ramdisk", RAMDISK)
 
 
-
 class VirtualMedia(redfish_boot.RedfishVirtualMediaBoot):
     """Ironic 39 switches a machine off once the rescue system on its virtual media has the password, and calls it
     rescued: nobody could log in. Here it stays on, as one that has booted over the network does."""
