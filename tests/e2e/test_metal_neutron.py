@@ -1,9 +1,8 @@
 """A pod of machines from enrolment to receipt where Neutron sets the switches, on the lab's own switches.
 
 A second weft, with a site of two machines: their adapters, and the ones beside them for management, are cabled to the
-switch ports of two nodes of the lab. A real Ironic deploys and cleans them over these adapters, asked by weft itself or
-by Nova's ironic driver, and Neutron with networking-generic-switch and weft's drivers puts each port into a VLAN
-whenever Ironic asks.
+switch ports of two nodes of the lab. A real Ironic deploys and cleans them over these adapters, and Neutron with
+networking-generic-switch and weft's drivers puts each port into a VLAN whenever Ironic asks.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from tests.drivers.openstack.real_ironic import RealIronic, real_ironic
 from tests.e2e.people import Answer, Person, wait_for
 from tests.e2e.switchedironic import CLEANING, PROVISIONING, ironics, networks
 from tests.e2e.switchedneutron import (
-    SECOND_NETWORK,
     VLAN,
     operator_of,
     read_switches,
@@ -37,7 +35,6 @@ from tests.e2e.switchedneutron import (
     switched_neutron,
     switching_of,
 )
-from tests.e2e.switchednova import nova_with_machines, offered
 from weft.drivers.switches import EthernetFabric
 from weft.model.site import Accelerator, Hca, Node, Site
 from weftlab import config
@@ -112,20 +109,15 @@ def watched(lab: Lab) -> Iterator[Watch]:
             thread.join()
 
 
-def management_network(by: str) -> str:
-    """Through Nova, Ironic would attach management's port to either adapter, if both were on one physical network."""
-    return PHYSICAL_NETWORK if by == "ironic" else SECOND_NETWORK
-
-
-def site_of(lab: Lab, by: str) -> Site:
-    """Two machines with one adapter each on the lab's switches, whose VLANs Neutron sets. Args: by: who deploys."""
+def site_of(lab: Lab) -> Site:
+    """Two machines with one adapter each on the lab's switches, whose VLANs Neutron sets."""
     document = lab.site.model_dump(mode="json")
     fabric, cloud = document["fabrics"][FABRIC], document["clouds"]["lab"]
     fabric["manager"]["switching"]["configured_by"] = "neutron"
     fabric |= {"segments": {"first": SEGMENTS[0], "last": SEGMENTS[1]}, "traffic": None}
-    management = {"physical_network": management_network(by), "addresses": "10.96.0.0/16"}
+    management = {"physical_network": PHYSICAL_NETWORK, "addresses": "10.96.0.0/16"}
     cloud["management"] |= {**management, "segments": {"first": MANAGEMENT[0], "last": MANAGEMENT[1]}}
-    cloud |= {"machines_by": by, "flavors": {FLAVOR: flavor().model_dump(mode="json")}}
+    cloud |= {"machines_by": "ironic", "flavors": {FLAVOR: flavor().model_dump(mode="json")}}
     return Site.model_validate(
         {
             "name": "machines",
@@ -153,14 +145,14 @@ def machine_of(lab: Lab, name: str) -> Node:
     )
 
 
-def list_of(lab: Lab, ironic: RealIronic, watch: Watch, by: str) -> Path:
+def list_of(lab: Lab, ironic: RealIronic, watch: Watch) -> Path:
     """The hardware list: two ports each, and Ironic boots its agent over either."""
     places = {s.name: switch_mac(n) for n, s in enumerate(switching_of(lab.site).switches, 1)}
 
-    def port(address: str, end: str, network: str = PHYSICAL_NETWORK) -> dict[str, str]:
+    def port(address: str, end: str) -> dict[str, str]:
         switch, _, name = end.partition("/")
         cable = {"switch": switch, "switch_port": name, "switch_mac": places[switch]}
-        return {"mac": address, "physical_network": network, **cable}
+        return {"mac": address, "physical_network": PHYSICAL_NETWORK, **cable}
 
     machines = {
         name: {
@@ -168,7 +160,7 @@ def list_of(lab: Lab, ironic: RealIronic, watch: Watch, by: str) -> Path:
             "system": f"/redfish/v1/Systems/{machine_id(name)}",
             "ports": [
                 port(str(machine_of(lab, name).hcas[0].mac), watch.ends[f"{name} rdma"]),
-                port(mac(index), watch.ends[f"{name} management"], management_network(by)),
+                port(mac(index), watch.ends[f"{name} management"]),
             ],
         }
         for index, name in enumerate(CABLED)
@@ -273,9 +265,8 @@ def made(folder: Path, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("by", ["ironic", "nova"])
 def test_a_pods_switch_ports_go_through_ironics_vlans_and_its_own_from_order_to_receipt(
-    lab: Lab, folder: Path, by: str
+    lab: Lab, folder: Path
 ) -> None:
     """Cleaning, provisioning, the pod's, cleaning: each port in none but one, and in none when its machine is free."""
     with ExitStack() as undo:
@@ -284,10 +275,7 @@ def test_a_pods_switch_ports_go_through_ironics_vlans_and_its_own_from_order_to_
         own = undo.enter_context(networks(operator_of(lab, neutron)))
         sections = ironics(lab, neutron, own) | undo.enter_context(database_of(lab))
         ironic = undo.enter_context(real_ironic(made(folder, "ironic"), sections, count=len(CABLED)))
-        described = site_of(lab, by)
-        site = write_site(described, made(folder, "site"))
-        if by == "nova":
-            undo.enter_context(nova_with_machines(lab, neutron, ironic, made(folder, "nova")))
+        site = write_site(site_of(lab), made(folder, "site"))
         people = undo.enter_context(second_weft(lab, site, clouds_of(lab, neutron, ironic, folder)))
 
         def typed(cloud: str, *words: str) -> Answer:
@@ -295,10 +283,8 @@ def test_a_pods_switch_ports_go_through_ironics_vlans_and_its_own_from_order_to_
             assert answer.code == 0, answer.out + answer.err
             return answer
 
-        hardware = str(list_of(lab, ironic, watch, by))
+        hardware = str(list_of(lab, ironic, watch))
         typed("enroller", "site", "enroll", str(site), hardware)
-        if by == "nova":
-            offered(lab, described)
         (people.folder / "metal.yaml").write_text(POD)
         typed("team-a", "pod", "create", "-f", "metal.yaml", "--wait")
         number = int(typed("team-a", "pod", "show", "metal", "--json").json["segment"])
