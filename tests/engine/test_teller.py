@@ -15,6 +15,7 @@ from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
 from weft.engine.database import Database
 from weft.engine.held import Held
+from weft.engine.listener import joined
 from weft.engine.takes import take_work
 from weft.engine.teller import Teller
 from weft.model.errors import TemporaryError
@@ -36,7 +37,7 @@ def heard(connection: psycopg.Connection[Any]) -> set[str]:
     for notice in connection.notifies():
         if notice.payload == "the last":
             return told
-        told.add(notice.payload)
+        told.update(notice.payload.split(","))
     raise AssertionError("it was not heard")
 
 
@@ -48,7 +49,7 @@ def test_a_write_is_over_before_anybody_is_told_of_it(house: House) -> None:
 
     def before(name: str, values: Mapping[str, Any]) -> None:
         if name == "tell":
-            sent.append(values["payloads"])
+            sent.append(values["said"].obj)
             begun.set()
             assert goes_on.wait(LONG)
 
@@ -68,7 +69,16 @@ def test_a_write_is_over_before_anybody_is_told_of_it(house: House) -> None:
         goes_on.set()
         mine.wait_until_told()
         assert heard(listening) == {str(p.id) for p in pods}
-        assert [len(owners) for owners in sent] == [1, 2], "those that came meanwhile are one statement"
+        both = ",".join(sorted(str(p.id) for p in pods if str(p.id) not in str(sent[0])))
+        assert sent[1:] == [[("weft_event", both)]], "those that came meanwhile are one statement"
+
+
+def test_many_are_told_of_in_few_notifications() -> None:
+    said = [("events", f"{n:036}") for n in range(450)] + [("work", "")]
+    told = joined(said)
+    assert [(c, len(p.split(","))) for c, p in told] == [("events", 200)] * 2 + [("events", 50), ("work", 1)]
+    assert [(c, one) for c, p in told for one in p.split(",")] == said
+    assert max(len(p) for _, p in told) < 8000
 
 
 def test_who_writes_nothing_that_is_an_event_tells_nobody(house: House) -> None:

@@ -15,12 +15,13 @@ from uuid import UUID
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
+from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from weft.engine.listener import EVENT, WORK
+from weft.engine.listener import EVENT, WORK, Said, joined
 from weft.engine.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
 from weft.engine.sql import migrations, queries
-from weft.engine.teller import Said, Teller
+from weft.engine.teller import Teller
 from weft.model.errors import PermanentError
 
 log = logging.getLogger(__name__)
@@ -174,7 +175,7 @@ class Database:
 
     def _tell(self, said: Sequence[Said]) -> None:
         with self.statement() as tx:
-            tx.rows("tell", channels=[c for c, _ in said], payloads=[p for _, p in said])
+            tx.rows("tell", said=Jsonb(joined(said)))
 
     @contextmanager
     def transaction(self) -> Generator[Tx]:

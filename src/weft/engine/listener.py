@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -19,7 +20,23 @@ log = logging.getLogger(__name__)
 LISTENER_LIMIT = 60.0
 """Seconds without a turn after which the listener counts as stuck; a turn takes one."""
 WORK, EVENT = "weft_work", "weft_event"
-"""Channels: something is due sooner (no payload), and an event of a pod (its id)."""
+"""Channels: something is due sooner (no payload), and events of pods (their ids)."""
+AND, TOGETHER = ",", 200
+"""What stands between ids, and how many are said at once: PostgreSQL takes 8,000 octets."""
+Said = tuple[str, str]
+"""A channel, and what is said on it."""
+
+
+def joined(said: Sequence[Said]) -> list[Said]:
+    """The same in few notifications: each costs whoever listens as much as what it says."""
+    of_each: dict[str, list[str]] = {}
+    for channel, payload in said:
+        of_each.setdefault(channel, []).append(payload)
+    return [
+        (channel, AND.join(payloads[i : i + TOGETHER]))
+        for channel, payloads in of_each.items()
+        for i in range(0, len(payloads), TOGETHER)
+    ]
 
 
 class Follower(Protocol):
@@ -96,8 +113,10 @@ class Listener:
         if channel == WORK:
             self.wake()
             return
-        for follower in self._those_who_follow():
-            follower.came(payload)
+        followers = self._those_who_follow()
+        for pod_id in payload.split(AND):
+            for follower in followers:
+                follower.came(pod_id)
 
     def _those_who_follow(self) -> list[Follower]:
         with self._condition:

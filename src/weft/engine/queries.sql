@@ -1150,9 +1150,9 @@ INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name)
 SELECT pg_notify('weft_event', %(owner_id)s);
 
 -- name: tell
--- Of what other transactions have written: on each of these channels, that. It needn't be on disk: it only wakes.
-SELECT set_config('synchronous_commit', 'off', true), pg_notify(channel, payload)
-FROM unnest(%(channels)s::text[], %(payloads)s::text[]) AS said (channel, payload);
+-- Of what other transactions have written (`said`: channel, and what is said on it). It needn't be on disk: it only wakes.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(said.one ->> 0, said.one ->> 1)
+FROM jsonb_array_elements(%(said)s) AS said (one);
 
 -- name: segments_wanted
 -- Segments of a fabric that were made for live pods, and that nobody has asked to take away; as text, by which they are known

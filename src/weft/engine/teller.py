@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from weft.engine.listener import Said
 from weft.model.errors import WeftError
 
 log = logging.getLogger(__name__)
@@ -21,9 +22,6 @@ PAUSE = 0.05
 """Seconds between two of its statements: whoever follows is told of all that came meanwhile by one."""
 AGAIN = 1.0
 """Seconds until what couldn't be told is told again: a connection may have been cut, and nobody else's with it."""
-
-Said = tuple[str, str]
-"""A channel, and what is said on it."""
 
 
 class Teller:
