@@ -67,11 +67,17 @@ def _mentioned(text: str, folder: Path) -> bool:
     return any(text in file.read_text() for file in folder.glob("*.py"))
 
 
+def pytest_collectstart() -> None:
+    """Nothing of what is imported goes: a third of the time in which assertions are rewritten, the first time."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """What was imported stays: the garbage collector needn't go through it again and again, a tenth of all the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
