@@ -25,7 +25,7 @@ format: setup ## Put the code into its format
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-test: setup ## Every test but the nightly ones: those of Python and PostgreSQL, then on real fabrics; two labs' beside them
+test: setup ## Every test but the nightly ones: fast ones first, then with PostgreSQL, then on real fabrics; two labs' beside them
 	@tools/test.sh
 
 test-fast: setup ## Only what needs nothing but Python and network namespaces

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every test but those of the night, in four parts; says what it is doing. All parts run, also after one has failed.
+# Every test but those of the night, in five parts; says what it is doing. All parts run, also after one has failed.
 # `test.sh nightly`: those too. WEFT_TESTS_SLOWEST: how many of the slowest tests of each part are listed.
 # The labs start and their tests run while the other parts do: they wait for services, the others compute.
 # The labs are taken down at the end, whatever happens.
@@ -51,17 +51,17 @@ tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switc
 echo "== beside the other parts: two labs' OpenStacks are started (their packages are installed the first time) and tested"
 echo
 set -m # a process group of its own for each, which hears SIGINT
-on_a_lab first "23000, 27000" "--fabric both --tenant-networks" "3 of 4: a lab: whole pods, from order to receipt" \
+on_a_lab first "23000, 27000" "--fabric both --tenant-networks" "4 of 5: a lab: whole pods, from order to receipt" \
     tests/e2e "${apart[@]/#/--ignore=}" >"$labs/first.log" 2>&1 &
 started+=($!)
-on_a_lab second "27000, 31000" "--ipus 0 --tenant-networks" "4 of 4: another lab: contracts on a real OpenStack, services that end or lie" \
+on_a_lab second "27000, 31000" "--ipus 0 --tenant-networks" "5 of 5: another lab: contracts on a real OpenStack, services that end or lie" \
     $(folders_with cloud) "${apart[@]}" >"$labs/second.log" 2>&1 &
 started+=($!)
 set +m
-# In one part: it is collected once, and while some wait for PostgreSQL others compute.
-part "1 of 4: pure functions and fakes, some with the embedded PostgreSQL" -n auto --dist worksteal -m "not fabric and not cloud$which" || status=1
+part "1 of 5: pure functions and fakes" -n auto --dist worksteal -m "not database and not fabric and not cloud$which" || status=1
+part "2 of 5: with the embedded PostgreSQL" -n auto --dist worksteal -m "database and not fabric and not cloud$which" || status=1
 # Each fabric's tests are in one process (tests/helpers/byrig.py), and mostly wait.
-part "2 of 4: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" -n 3 --dist loadgroup -m "fabric and not cloud$which" \
+part "3 of 5: fabrics: a real OpenSM over ibsim, switches by Open vSwitch" -n 3 --dist loadgroup -m "fabric and not cloud$which" \
     $(folders_with fabric) || status=1
 for group in "${started[@]}"; do wait "$group" || status=1; done
 started=()
