@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from pydantic import ValidationError
 
@@ -234,22 +236,42 @@ def test_a_stranger_on_a_shared_host_is_found_and_neighbours_are_not(house: Hous
     assert third.nodes != first.nodes
 
 
+@pytest.mark.parametrize("answered", [True, False])
 def test_a_neighbour_that_begins_during_the_look_is_no_stranger(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch, answered: bool
 ) -> None:
-    """What another order has booted by the time of the look is known by then, though it wasn't when it began."""
+    """Placement has its server before Nova's answer says which it is: that is waited for, a while."""
     for name in sorted(house.cloud.offers.hosts)[1:]:
         house.cloud.offers.hosts[name] = "down"
-    answer, looks, others = house.cloud.on_hosts, list[int](), list[PodRecord]()
+    look, others, pauses = house.cloud.on_hosts, list[PodRecord](), list[float]()
 
     def asked(hosts: Collection[str]) -> Mapping[str, OnHost]:
-        looks.append(len(looks))
-        if len(looks) == 1:
-            others.append(ready(house, "other"))
-        return answer(hosts)
+        monkeypatch.setattr(house.cloud, "on_hosts", look)
+        others.append(ready(house, "other"))
+        known("NULL")
+        return look(hosts)
+
+    def known(id_: str) -> None:
+        with psycopg.connect(house.database.url, autocommit=True) as connection:
+            connection.execute(
+                f"UPDATE resource SET outside_id = {id_} WHERE kind = 'server' AND owner_id = %s".encode(),
+                [others[0].id],
+            )
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if answered and len(pauses) == 2:
+            (server,) = house.cloud.things(Kind.SERVER)
+            known(f"'{server.id}'")
 
     monkeypatch.setattr(house.cloud, "on_hosts", asked)
-    assert ready(house, "train").nodes == others[0].nodes
+    monkeypatch.setattr("weft.engine.occupancy.time", SimpleNamespace(sleep=pause))
+    if answered:
+        assert ready(house, "train").nodes == others[0].nodes and len(pauses) == 2
+    else:
+        with pytest.raises(RefusedError, match="there is capacity for 0"):
+            house.order(small("train"))
+        assert sum(pauses) < 4
 
 
 def test_tenants_are_not_told_which_accelerators_are_counted_as_theirs(house: House) -> None:

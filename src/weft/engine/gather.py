@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from weft.engine.capacity import Capacity
-from weft.engine.occupancy import look_before_claim, not_free, on_nodes, whole_hosts
+from weft.engine.occupancy import Sharing, look_before_claim, not_free, on_nodes, whole_hosts
 from weft.engine.sitefence import check_active
 from weft.engine.siteparts import SiteRecord
 from weft.engine.world import World
@@ -183,13 +183,13 @@ class PlanningInput:
     def without_occupied(
         self,
         plan: Plan,
-        servers_on: Callable[[Collection[str]], Mapping[str, Collection[str]]],
+        servers_on: Callable[[Collection[str]], Mapping[str, Sharing]],
         nodes: Collection[str] | None = None,
     ) -> PlanningInput | None:
         """Check the hosts of a plan's nodes, now. None: nothing is on them; otherwise the input without those nodes.
 
         Args:
-            servers_on: of nodes, servers of pods with parts of them, by id or name.
+            servers_on: of nodes, servers of pods with parts of them.
             nodes: nodes of the plan to check; None: all.
 
         Raises `UnknownError` if that is unknown for all of them.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Container, Mapping
+from dataclasses import dataclass
 
 from weft.model.errors import UnknownError
 from weft.model.site import Node, Site
@@ -17,6 +19,22 @@ log = logging.getLogger(__name__)
 FOREIGN = "its host has something that isn't weft's"
 """For everybody: whose it is, and what, is for operators alone."""
 UNLISTED = "the cloud doesn't report what is on its host"
+ANSWERED_WITHIN = (0.25, 0.5, 1.0, 2.0)
+"""Seconds, one after the other, after which Nova's answer is looked for: Placement has a server before weft knows its
+id, and nothing else of it says whose it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Servers of weft's pods that belong on a shared node.
+
+    Attributes:
+        ids: Nova's.
+        unanswered: there are others, whose ids aren't written down yet.
+    """
+
+    ids: frozenset[str] = frozenset()
+    unanswered: bool = False
 
 
 def whole_nodes(site: Site, cloud: str, names: Collection[str] | None = None) -> list[Node]:
@@ -134,26 +152,32 @@ def look_before_claim(
     site: Site,
     cloud: str,
     names: Collection[str],
-    servers_on: Callable[[Collection[str]], Mapping[str, Collection[str]]],
+    servers_on: Callable[[Collection[str]], Mapping[str, Sharing]],
 ) -> dict[str, str]:
     """Check free nodes right before they are assigned to a pod; node -> why it can't be.
 
     Raises `UnknownError` if nothing is known about any of them. What was seen is only logged, for operators.
 
     Args:
-        servers_on: of nodes, servers of pods with parts of them, by id, or by name while they have none. Called after
-            the look, so that whatever was seen of a pod's has been written down.
+        servers_on: of nodes, servers of pods with parts of them. Asked after the look, so that what was seen of them
+            is written down, and again while Nova's answer to the order of one of them is on its way.
     """
     nodes = whole_nodes(site, cloud, names)
     seen = facts.on_hosts([n.nova_host for n in nodes])
     if nodes and all(seen[n.nova_host].unknown for n in nodes):
         raise UnknownError("check what is on the hosts", f"cloud {cloud}", seen[nodes[0].nova_host].unknown)
-    reasons: dict[str, str] = {}
-    used = [n.name for n in nodes if seen[n.nova_host].occupants]
+    on = {n.name: {o.id: o for o in seen[n.nova_host].occupants} for n in nodes}
+    used = [name for name, occupants in on.items() if occupants]
     sharing = servers_on(used) if used else {}
+    for pause in ANSWERED_WITHIN:
+        if not any(one.unanswered and on[name].keys() - one.ids for name, one in sharing.items()):
+            break
+        time.sleep(pause)
+        sharing = servers_on(used)
+    reasons: dict[str, str] = {}
     for node in nodes:
-        one, known = seen[node.nova_host], sharing.get(node.name, ())
-        others = [o for o in one.occupants if o.id not in known and o.name not in known]
+        one, known = seen[node.nova_host], sharing.get(node.name, Sharing())
+        others = [o for o in one.occupants if o.id not in known.ids]
         if one.unknown or others:
             reasons[node.name] = UNLISTED if one.unknown else FOREIGN
             detail = one.unknown or ", ".join(o.text() for o in others)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from weft.engine.database import Database, Row, Tx
 from weft.engine.fence import LATE_SECONDS
+from weft.engine.occupancy import Sharing
 from weft.engine.podlist import page
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.engine.shownrecords import FoundPod, ShownPod, ShownResource
@@ -28,13 +29,11 @@ class PodRows:
         """See `weft.engine.podlist.page`."""
         return page(self.database, search, project_id)
 
-    def servers_on(self, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
-        """Shared node -> servers of weft's pods that belong on it: ids, and names of those that have none yet."""
-        found: dict[str, set[str]] = {}
+    def servers_on(self, nodes: Iterable[str]) -> dict[str, Sharing]:
+        """Shared node -> servers of weft's pods that belong on it."""
         with self.database.statement() as tx:
-            for row in tx.rows("servers_on", nodes=list(nodes)):
-                found.setdefault(row["node"], set()).add(row["server"])
-        return {node: frozenset(servers) for node, servers in found.items()}
+            rows = tx.rows("servers_on", nodes=list(nodes))
+        return {r["node"]: Sharing(frozenset(r["ids"]), r["unanswered"]) for r in rows}
 
     def find_pod(self, name: str, project_id: str | None) -> PodRecord:
         """By id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""

@@ -208,10 +208,11 @@ WHERE r.owner_id = %(pod_id)s AND r.key = %(key)s AND h.node = r.document->>'nod
   AND h.function = r.document->'spec'->>'function' AND h.slot IS DISTINCT FROM %(slot)s;
 
 -- name: servers_on
--- Servers of pods that share these nodes: by their ids, and by name while Nova's answer isn't written down yet.
-SELECT h.node, coalesce(r.outside_id, r.document->>'name') AS server
+-- Servers of pods that share these nodes: their ids, and whether there are some without, as Nova's answer isn't known yet.
+SELECT h.node, coalesce(array_agg(r.outside_id) FILTER (WHERE r.outside_id IS NOT NULL), '{}') AS ids,
+    bool_or(r.outside_id IS NULL) AS unanswered
 FROM node_hold h JOIN resource r ON r.owner_id = h.pod_id AND r.kind = 'server' AND r.document->>'node' = h.node
-WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent';
+WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent' GROUP BY h.node;
 
 -- name: give_back_subnets
 DELETE FROM subnet_hold WHERE owner_id = %(owner_id)s;

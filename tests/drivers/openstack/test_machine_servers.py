@@ -315,30 +315,6 @@ def test_an_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:
     assert "doesn't list root-9" in rig.facts.on_hosts(["gpu09"])["gpu09"].unknown
 
 
-def test_a_server_that_is_being_scheduled_has_its_name(rig: Rig) -> None:
-    """Placement has it on the host before Nova does, and Nova's answer to its order may be on its way yet."""
-    row = {"id": "root-9", "hypervisor_hostname": "gpu09", "hypervisor_type": "QEMU", "state": "up"}
-    row |= {"service": {"host": "gpu09"}}
-    of = "GET /placement/resource_providers"
-    gone = {"itemNotFound": {"code": 404, "message": "Instance moves could not be found."}}
-    rig.cloud.lies = [
-        ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": [row]})),
-        ("GET /compute/os-hypervisors/root-9", Reply(200, {"hypervisor": row})),
-        (f"{of}/root-9/allocations", Reply(200, {"allocations": {SERVER: {}, "moves": {}}})),
-        (f"GET /compute/servers/{SERVER}", Reply(200, {"server": {"id": SERVER, "name": "train-gpu09"}})),
-        ("GET /compute/servers/moves", Reply(404, gone)),
-    ]
-    rig.cloud.children = {"root-9": []}
-    seen = rig.facts.on_hosts(["gpu09"])["gpu09"]
-    assert {o.id: (o.name, o.nova) for o in seen.occupants} == {
-        SERVER: ("train-gpu09", False),
-        "moves": ("", False),
-    }
-    assert not seen.unknown
-    rig.cloud.lies[-2] = (f"GET /compute/servers/{SERVER}", Reply(503, {}))
-    assert rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "whose it is may be seen later"
-
-
 def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:
     """Args: events: name, result, end of each, oldest first, each of an action of its own."""
     path = f"GET /compute/servers/{SERVER}/os-instance-actions"

@@ -174,8 +174,9 @@ class OpenStackOccupants:
                 seen.update((o.id, o) for o in _servers(row, consumers))
                 for consumer in consumers:
                     known = seen.get(consumer)
-                    name = known.name if known else _name_of(own, consumer)
-                    seen[consumer] = Occupant(consumer, name, nova=known is not None, placement=True)
+                    seen[consumer] = Occupant(
+                        consumer, known.name if known else "", nova=known is not None, placement=True
+                    )
                 if row.get("hypervisor_type") == "ironic":
                     node = node_in_ironic(own, host)
                     busy = use_of_node(node) or _another(node, seen.values()) or unsettled_boot(own, node)
@@ -242,16 +243,6 @@ def _allocations(own: Project, host: str, provider: str) -> list[str]:
         asked, "GET", f"/resource_providers/{provider}/allocations", headers=_PLACEMENT
     )
     return [str(consumer) for consumer in own.placement.part(asked, answer, "allocations")]
-
-
-def _name_of(own: Project, consumer: str) -> str:
-    """Of a server that Placement has on a host where Nova doesn't have it yet: it is being scheduled. Empty: no server.
-
-    Its id may not be known to whoever ordered it, since Nova answers an order while it is scheduled.
-    """
-    asked = f"read whose allocation {consumer} is"
-    server = own.compute.item_or_absent(asked, f"/servers/{consumer}", "server", consumer)
-    return str(server.get("name") or "") if server else ""
 
 
 def _servers(row: Json, consumers: Collection[str] = ()) -> list[Occupant]:
