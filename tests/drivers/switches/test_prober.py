@@ -95,11 +95,15 @@ def test_a_member_that_is_cut_off_is_not_heard(rig: RealSwitches) -> None:
     one = made(rig, 1, FIRST, MEMBERS)
     settled(rig, ("host1", "host5"))
     rig.remove(rig.port("host5"), FIRST)
+    deaf = "host5/mlx5_0 doesn't hear host1/mlx5_0, host2/mlx5_0 in VLAN 257"
     found = probed.prober.check(one, addresses(rig, MEMBERS))
-    assert kinds(found) == {ProblemKind.NOT_HEARD}
+    for _ in range(20):  # paths that the datapath has cached go one after the other
+        if deaf in render(found.problems):
+            break
+        found = probed.prober.check(one, addresses(rig, MEMBERS))
     text = render(found.problems)
-    assert "host1/mlx5_0 doesn't hear host5/mlx5_0 in VLAN 257" in text
-    assert "host5/mlx5_0 doesn't hear host1/mlx5_0, host2/mlx5_0 in VLAN 257" in text
+    assert kinds(found) == {ProblemKind.NOT_HEARD}
+    assert "host1/mlx5_0 doesn't hear host5/mlx5_0 in VLAN 257" in text and deaf in text
     assert {n.kind for n in found.notes} == {ProblemKind.NO_ECHO}
 
 
