@@ -241,6 +241,17 @@ def test_who_was_read_last_has_the_slot(house: House) -> None:
     assert held(house) == {f"{node}:{part(one).vfs[0]}": None, f"{node}:{part(two).vfs[0]}": slot}
 
 
+def beside_one_that_locks(house: House, work: Callable[[], object], first: str, then: str) -> None:
+    """Work that waits for the first function's row, while who has it takes the other one's, in the order of all."""
+    lock = "SELECT FROM function_hold WHERE node || ':' || function = %s FOR UPDATE"
+    with ThreadPoolExecutor(1) as pool, locked(house, lock, first) as two:
+        done = pool.submit(work)
+        wait_for(lambda: waits_for_a_lock(house))
+        two.execute(lock, [then])
+        two.commit()
+        done.result()
+
+
 @pytest.mark.parametrize("house", ["ethernet"], indirect=True)
 def test_two_pods_whose_functions_were_swapped_wait_for_each_other_in_no_ring(house: House) -> None:
     """Each writes the other's row besides its own: all take them in the same order."""
@@ -254,13 +265,7 @@ def test_two_pods_whose_functions_were_swapped_wait_for_each_other_in_no_ring(ho
         with house.database.transaction() as tx:
             bind_functions(tx, one.id, {key: str(slot)})
 
-    lock = "SELECT FROM function_hold WHERE node || ':' || function = %s FOR UPDATE"
-    with ThreadPoolExecutor(1) as pool, locked(house, lock, mine) as two:
-        done = pool.submit(read_again)
-        wait_for(lambda: waits_for_a_lock(house))
-        two.execute(lock, [other])
-        two.commit()
-        done.result()
+    beside_one_that_locks(house, read_again, mine, other)
     assert held(house) == {mine: slot, other: None} and mine.startswith(node)
 
 
@@ -286,13 +291,7 @@ def test_functions_that_end_are_locked_in_the_same_order(house: House, way: str)
             taken.become(phase=Phase.RELEASING)
             taken.released(signed)
 
-    lock = "SELECT FROM function_hold WHERE node || ':' || function = %s FOR UPDATE"
-    with ThreadPoolExecutor(1) as pool, locked(house, lock, first) as two:
-        done = pool.submit(end)
-        wait_for(lambda: waits_for_a_lock(house))
-        two.execute(lock, [last])
-        two.commit()
-        done.result()
+    beside_one_that_locks(house, end, first, last)
     assert not held(house)
 
 

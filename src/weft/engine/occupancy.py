@@ -166,14 +166,13 @@ def look_before_claim(
     seen = facts.on_hosts([n.nova_host for n in nodes])
     if nodes and all(seen[n.nova_host].unknown for n in nodes):
         raise UnknownError("check what is on the hosts", f"cloud {cloud}", seen[nodes[0].nova_host].unknown)
-    on = {n.name: {o.id: o for o in seen[n.nova_host].occupants} for n in nodes}
-    used = [name for name, occupants in on.items() if occupants]
-    sharing = servers_on(used) if used else {}
+    on = {n.name: ids for n in nodes if (ids := {o.id for o in seen[n.nova_host].occupants})}
+    sharing = servers_on(on) if on else {}
     for pause in ANSWERED_WITHIN:
-        if not any(one.unanswered and on[name].keys() - one.ids for name, one in sharing.items()):
+        if not any(one.unanswered and on[name] - one.ids for name, one in sharing.items()):
             break
         time.sleep(pause)
-        sharing = servers_on(used)
+        sharing = servers_on(on)
     reasons: dict[str, str] = {}
     for node in nodes:
         one, known = seen[node.nova_host], sharing.get(node.name, Sharing())

@@ -10,11 +10,7 @@ from weft.model.errors import UnknownError, WeftError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Marked, Observed, Outcome, Resource
-from weft.ports.fences import Fence
-
-
-def _nothing() -> None:
-    pass
+from weft.ports.fences import Fence, unfenced
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,7 @@ class Scope:
     owner: Owner
     name: str
     project_id: str
-    fence: Fence = field(default=_nothing, compare=False, repr=False)
+    fence: Fence = field(default=unfenced, compare=False, repr=False)
     waited: float = field(default=0.0, compare=False, repr=False)
     patient: bool = field(default=False, compare=False, repr=False)
     changed: bool = field(default=False, compare=False, repr=False)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
-from weft.drivers.switches.interface import Asked, Switch, always
+from weft.drivers.switches.interface import Asked, Switch
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.looks import QosReading
 from weft.drivers.switches.neutrons import NeutronsFabric
@@ -32,6 +32,7 @@ from weft.model.fabrictypes import Mode
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
+from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger, NoLedger
 
 PARKING = 4000
@@ -160,7 +161,7 @@ class _Answering(Sessions):
         own: Sequence[SegmentSpec] = (),
         recent: bool = False,
         save: Collection[str] = (),
-        fence: Callable[[], None] = always,
+        fence: Fence = unfenced,
         silent: Collection[str] = (),
     ) -> None:
         try:

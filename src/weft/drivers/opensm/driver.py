@@ -39,7 +39,7 @@ from weft.model.subnet import Partition, PathProbe, PortTable
 from weft.planning.fabric.check import check_paths, check_tables, probe_pairs
 from weft.planning.fabric.hardening import weaknesses
 from weft.planning.fabric.portkeys import crowded
-from weft.ports.fences import Fence
+from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
@@ -52,10 +52,6 @@ REPAIRED_AT_ONCE = 32
 
 ENTRIES_SECONDS = 3600.0
 """How long the size of a port's table is cached: it only changes with the adapter's firmware."""
-
-
-def _unfenced() -> None:
-    """The audit removes what no worker holds; its edit itself checks whether each thing may still go."""
 
 
 class OpenSm(SegmentDriver[OpenSmSnapshot]):
@@ -251,7 +247,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
                     section.pop(pkey, None)
 
         try:
-            self._change(edit, frozenset(keys), _unfenced)
+            # The audit removes what no worker holds; the edit itself checks whether each thing may still go.
+            self._change(edit, frozenset(keys), unfenced)
         except WeftError as error:
             return {t.id: Outcome(error=error) for t in keys.values()}
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling, switch_of
@@ -10,7 +10,7 @@ from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.hostports import port_troubles
-from weft.drivers.switches.interface import Switch, always
+from weft.drivers.switches.interface import Switch
 from weft.drivers.switches.looks import Heard, QosReading, listen, qos_check
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.own import Own
@@ -38,6 +38,7 @@ from weft.model.resources import Kind, Marked, Observed, Outcome, Resource
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.ports.existing import Existing
+from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
@@ -221,7 +222,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         only: Collection[str],
         own: Sequence[SegmentSpec],
         save: Collection[str] = (),
-        fence: Callable[[], None] = always,
+        fence: Fence = unfenced,
     ) -> None:
         try:
             self._sessions.change(edits, only, own=own, save=save, fence=fence)

@@ -10,14 +10,11 @@ from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour
+from weft.ports.fences import Fence, unfenced
 
 Edit = Callable[[SwitchState], Batch]
 """From what a switch is to what is to change; called while nobody else of this process changes the switch, and once
 more if it was better read again."""
-
-
-def always() -> None:
-    """The fence of what may be made whoever asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Asked:
     own: Sequence[SegmentSpec] = ()
     recent: bool = False
     save: bool = False
-    fence: Callable[[], None] = always
+    fence: Fence = unfenced
 
 
 class Switch(Protocol):

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from weft.drivers.segments import segment_of
 from weft.drivers.switches.cabling import Cabling, switch_of
-from weft.drivers.switches.interface import always
 from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.own import Own, check_readable, concerned, foreign_ports, in_use
 from weft.drivers.switches.ownedits import edit_for_own, removal_of_own
@@ -24,6 +23,7 @@ from weft.model.owner import Owner
 from weft.model.resources import Difference, Marked, Observed, Outcome, Resource, Status
 from weft.model.specs import SegmentSpec
 from weft.ports.existing import Existing
+from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
@@ -41,7 +41,7 @@ class Change(Protocol):
         only: Collection[str],
         own: Sequence[SegmentSpec],
         save: Collection[str] = (),
-        fence: Callable[[], None] = always,
+        fence: Fence = unfenced,
     ) -> None: ...
 
 

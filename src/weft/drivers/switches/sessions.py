@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from weft.drivers.switches.interface import Asked, Switch, always
+from weft.drivers.switches.interface import Asked, Switch
 from weft.drivers.switches.line import Line
 from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.errors import OutsideError, PermanentError, WeftError
 from weft.model.specs import SegmentSpec
+from weft.ports.fences import Fence, unfenced
 
 AT_ONCE = 16
 """Switches that are asked at a time."""
@@ -76,7 +77,7 @@ class Sessions:
         own: Sequence[SegmentSpec] = (),
         recent: bool = False,
         save: Collection[str] = (),
-        fence: Callable[[], None] = always,
+        fence: Fence = unfenced,
         silent: Collection[str] = (),
     ) -> None:
         """Change some switches, all at once; on each, together with others' changes that wait for it. One without an

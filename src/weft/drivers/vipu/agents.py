@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.model.resources import Outcome
 from weft.model.site import IpuMachine
 from weft.planning.shapes.ipu.init import controller_id
+from weft.ports.fences import Fence, unfenced
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Agents:
             asked = f"bind {name} to controller {controller_id(pod_id)}"
             channel.ask(asked, lambda stub: stub.Claim, agent_pb2.ClaimRequest())
 
-    def release(self, pod_id: str, name: str, fence: Callable[[], None] = lambda: None) -> Outcome:
+    def release(self, pod_id: str, name: str, fence: Fence = unfenced) -> Outcome:
         """Release a machine from the pod's controller, which clears it, if it isn't seen to be released and clean.
 
         Only who is bound to a machine can clear it: one that is bound to nobody is claimed first.
