@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from weft.model.views import ConsoleView
-from weft.ports.fences import Fence, unfenced
+from weft.ports.fences import Fence
 
 
 class Action(StrEnum):
@@ -28,11 +28,11 @@ class Servers(Protocol):
     `fence` is called right before each request that changes something, and raises what keeps it from being made.
     """
 
-    def act(self, project_id: str, server: str, action: Action, fence: Fence = unfenced) -> str | None:
+    def act(self, project_id: str, server: str, action: Action, fence: Fence) -> str | None:
         """Ask for it; an answer says that it was accepted. Returns the rescue system's password, if there is one."""
         ...
 
-    def console(self, project_id: str, server: str, serial: bool, fence: Fence = unfenced) -> ConsoleView:
+    def console(self, project_id: str, server: str, serial: bool, fence: Fence) -> ConsoleView:
         """A console's URL, which is valid for minutes and for whoever has it.
 
         Args:

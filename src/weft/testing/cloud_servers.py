@@ -8,7 +8,7 @@ from datetime import datetime
 from weft.model.errors import ConflictError
 from weft.model.resources import Kind
 from weft.model.views import ConsoleView
-from weft.ports.fences import Fence, unfenced
+from weft.ports.fences import Fence
 from weft.ports.servers import Action
 from weft.testing.cloud_existing import FakeExisting
 from weft.testing.cloud_state import Thing
@@ -20,7 +20,7 @@ RESCUE = "RESCUE"
 class FakeServers(FakeExisting):
     """`Servers`; `acts` has what was asked for."""
 
-    def act(self, project_id: str, server: str, action: Action, fence: Fence = unfenced) -> str | None:
+    def act(self, project_id: str, server: str, action: Action, fence: Fence) -> str | None:
         fence()
         self._call("act", Kind.SERVER)
         thing, rescue = self._its(project_id, server), action is Action.RESCUE
@@ -33,7 +33,7 @@ class FakeServers(FakeExisting):
         thing.stuck = RESCUE if rescue else ""
         return "s3cret" if rescue else None
 
-    def console(self, project_id: str, server: str, serial: bool, fence: Fence = unfenced) -> ConsoleView:
+    def console(self, project_id: str, server: str, serial: bool, fence: Fence) -> ConsoleView:
         fence()
         self._call("console", Kind.SERVER)
         kind = "serial" if serial else "novnc"

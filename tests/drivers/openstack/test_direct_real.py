@@ -23,6 +23,7 @@ from tests.drivers.openstack.imagedironic import NAME, Imaged, imaged_ironic
 from tests.drivers.openstack.real_ironic import PATIENCE, in_iso
 from tests.drivers.openstack.tinycloud import PROJECT
 from weft.model.resources import Status
+from weft.ports.fences import unfenced
 from weft.ports.servers import Action
 
 pytestmark = pytest.mark.cloud
@@ -168,7 +169,7 @@ def test_a_partition_is_written_and_its_tenant_can_not_make_it_a_whole_disk_mean
 def test_a_tenant_rescues_its_machine_with_the_password_that_it_is_shown_once(rig: Rig) -> None:
     """Ironic's agent gets no more than its hash, and nothing of it stays in Ironic."""
     server, _ = deployed(rig, "rescued", rig.cloud.image(RESCUED, "rescued", whole_disk()))
-    password = rig.facts.act(PROJECT, server, Action.RESCUE)
+    password = rig.facts.act(PROJECT, server, Action.RESCUE, unfenced)
     assert password
     rig.ironic.await_state("rescue wait")
     assert rig.see(server).status is Status.PENDING
@@ -183,7 +184,7 @@ def test_a_tenant_rescues_its_machine_with_the_password_that_it_is_shown_once(ri
     assert given == {"rescue_password": hashed, "hashed": True}
     assert not [name for name in rig.node["instance_info"] if "rescue" in name]
     assert rig.see(server).reason == "rescue" and rig.facts.changed_machines()[rig.ironic.node].use
-    assert rig.facts.act(PROJECT, server, Action.UNRESCUE) is None
+    assert rig.facts.act(PROJECT, server, Action.UNRESCUE, unfenced) is None
     rig.ironic.await_state("active")
     assert rig.see(server).status is Status.SETTLED
     rig.leave(server)

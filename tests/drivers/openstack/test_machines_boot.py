@@ -23,6 +23,7 @@ from tests.drivers.openstack.tinycloud import PROJECT, TinyCloud, tiny_cloud
 from tests.helpers.waiting import wait_for
 from weft.drivers.openstack import OpenStackFacts, Sessions
 from weft.drivers.openstack.networkdata import network_data
+from weft.ports.fences import unfenced
 from weft.ports.servers import Action
 from weftlab.config import Sections
 from weftlab.hypervisor import image
@@ -197,7 +198,7 @@ def test_a_tenant_logs_in_to_the_rescue_system_with_the_password_that_weft_shows
         change = {"op": "add", "path": "/network_data", "value": networks()}
         ironic.ask("PATCH", f"nodes/{ironic.node}", [change])
         with agent_route(ovs.space(DOOR), DOOR_ADDRESS, ADDRESS, ironic.url):
-            password = facts.act(PROJECT, server, Action.RESCUE)
+            password = facts.act(PROJECT, server, Action.RESCUE, unfenced)
             assert password
             state = ironic.await_state("rescue", "rescue failed")
             assert state["provision_state"] == "rescue", state["last_error"]
@@ -209,7 +210,7 @@ def test_a_tenant_logs_in_to_the_rescue_system_with_the_password_that_weft_shows
         assert login(ironic, tmp_path, password, "head -c 22 /dev/vda").stdout.encode() == SECRET
         assert login(ironic, tmp_path, f"{password}x", "true").returncode == 255
         assert door.run(ADDRESS, "true").returncode == 255, "its key is the server's"
-        assert facts.act(PROJECT, server, Action.UNRESCUE) is None
+        assert facts.act(PROJECT, server, Action.UNRESCUE, unfenced) is None
         ironic.await_state("active")
         assert door.awaited(ADDRESS, "hostname", PATIENCE) == "train-bm01"
         assert login(ironic, tmp_path, password, "true").returncode == 255

@@ -24,6 +24,7 @@ from weft.model.errors import ConflictError, NotYetError, TemporaryError, WeftEr
 from weft.model.owner import Owner
 from weft.model.resources import Observed, Resource, Status
 from weft.model.specs import MachineSpec, ServerSpec
+from weft.ports.fences import unfenced
 from weft.ports.occupants import Ended
 from weft.ports.resources import Scope
 from weft.ports.servers import Action
@@ -350,19 +351,19 @@ def test_what_a_tenant_asks_of_its_server(rig: Rig) -> None:
     assert isinstance(server, str)
     rig.wait(server, Status.SETTLED)
     for action in (Action.RESET, Action.REBOOT):
-        rig.facts.act(PROJECT, server, action)
+        rig.facts.act(PROJECT, server, action, unfenced)
         end = time.monotonic() + PATIENCE
         while rig.node["reservation"] or rig.node["target_power_state"]:
             assert time.monotonic() < end
             time.sleep(0.5)
         assert rig.wait(server, Status.SETTLED).facts["status"] == "ACTIVE"
-    password = rig.facts.act(PROJECT, server, Action.RESCUE)
+    password = rig.facts.act(PROJECT, server, Action.RESCUE, unfenced)
     assert password
     rig.ironic.await_state("rescue")
     assert (rig.see(server).status, rig.see(server).reason) == (Status.PENDING, "rescue")
     assert rig.facts.on_hosts([rig.ironic.node])[rig.ironic.node].busy == "Ironic has it in state rescue"
-    assert rig.facts.act(PROJECT, server, Action.UNRESCUE) is None
+    assert rig.facts.act(PROJECT, server, Action.UNRESCUE, unfenced) is None
     rig.wait(server, Status.SETTLED)
     with pytest.raises(ConflictError, match="console"):
-        rig.facts.console(PROJECT, server, serial=True)
+        rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
     rig.leave(server)

@@ -13,22 +13,23 @@ from tests.drivers.openstack.tinycloud import PROJECT, Reply
 from tests.drivers.openstack.tinyironic import NODE
 from weft.app import sayings
 from weft.model.errors import ConflictError, NotYetError, TemporaryError
+from weft.ports.fences import unfenced
 from weft.ports.servers import Action
 
 
 def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) -> None:
     server = rig.running()
-    assert rig.facts.act(PROJECT, server, Action.REBOOT) is None
+    assert rig.facts.act(PROJECT, server, Action.REBOOT, unfenced) is None
     assert f"PUT {AT}/states/power" in rig.ironic.asked
     rig.ironic.torn_down(NODE)
     rig.ironic.asked.clear()
     for action in Action:
         with pytest.raises(ConflictError, match="another instance or none") as refused:
-            rig.facts.act(PROJECT, server, action)
+            rig.facts.act(PROJECT, server, action, unfenced)
         told = sayings.conflict(str(refused.value))
         assert told.startswith(f"the cloud refuses to {action} server {server.split('@')[0]} now"), told
     with pytest.raises(ConflictError, match="another instance or none") as refused:
-        rig.facts.console(PROJECT, server, serial=True)
+        rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
     assert NODE not in sayings.conflict(str(refused.value)), "no tenant is told which machine it is"
     assert rig.changes() == []
 
@@ -36,7 +37,7 @@ def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) ->
 def test_a_rescue_has_a_password_that_is_shown_once(rig: Rig) -> None:
     server = rig.running()
     rig.ironic.lies = [(STEPS["the deployment"], Reply(202))]
-    first, second = (rig.facts.act(PROJECT, server, Action.RESCUE) for _ in range(2))
+    first, second = (rig.facts.act(PROJECT, server, Action.RESCUE, unfenced) for _ in range(2))
     assert first and second and first != second and len(first) >= 20
 
 
@@ -58,9 +59,9 @@ def test_a_console_is_ironics(rig: Rig, reply: dict[str, Any], url: str | None) 
     ]
     if url is None:
         with pytest.raises(ConflictError, match="is starting it"):
-            rig.facts.console(PROJECT, server, serial=True)
+            rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
     else:
-        assert rig.facts.console(PROJECT, server, serial=True).url == url
+        assert rig.facts.console(PROJECT, server, serial=True, fence=unfenced).url == url
 
 
 NOT_ITS_OWN = [
@@ -84,9 +85,9 @@ def test_while_something_else_runs_on_its_machine_a_tenant_has_neither_its_conso
     rig.node["provision_state"] = state
     rig.ironic.asked.clear()
     for ask in (
-        lambda: rig.facts.console(PROJECT, server, serial=True),
-        lambda: rig.facts.act(PROJECT, server, Action.RESET),
-        lambda: rig.facts.act(PROJECT, server, Action.REBOOT),
+        lambda: rig.facts.console(PROJECT, server, serial=True, fence=unfenced),
+        lambda: rig.facts.act(PROJECT, server, Action.RESET, unfenced),
+        lambda: rig.facts.act(PROJECT, server, Action.REBOOT, unfenced),
     ):
         with pytest.raises(ConflictError, match=f"its machine is {state}"):
             ask()
@@ -99,27 +100,27 @@ def test_a_console_that_was_opened_as_another_deployment_began_is_closed_and_not
         (f"PUT {AT}/states/console", lambda: rig.node.update(provision_state="wait call-back"))
     ]
     with pytest.raises(ConflictError, match="its machine is wait call-back"):
-        rig.facts.console(PROJECT, server, serial=True)
+        rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
     assert rig.node["console_enabled"] is False
 
 
 def test_a_rescue_begins_with_its_console_off_and_has_one_when_it_is_its_tenants(rig: Rig) -> None:
     server = rig.running()
-    assert rig.facts.console(PROJECT, server, serial=True).url
+    assert rig.facts.console(PROJECT, server, serial=True, fence=unfenced).url
     with pytest.raises(ConflictError, match="console is being switched off: ask again"):
-        rig.facts.act(PROJECT, server, Action.RESCUE)
+        rig.facts.act(PROJECT, server, Action.RESCUE, unfenced)
     assert (rig.node["provision_state"], rig.node["console_enabled"]) == ("active", False)
     rig.ironic.lies = [(STEPS["the deployment"], Reply(202))]
-    assert rig.facts.act(PROJECT, server, Action.RESCUE)
+    assert rig.facts.act(PROJECT, server, Action.RESCUE, unfenced)
     rig.node["provision_state"] = "rescue"
-    assert rig.facts.console(PROJECT, server, serial=True).url
-    assert rig.facts.act(PROJECT, server, Action.RESET) is None
+    assert rig.facts.console(PROJECT, server, serial=True, fence=unfenced).url
+    assert rig.facts.act(PROJECT, server, Action.RESET, unfenced) is None
 
 
 def test_a_console_is_off_before_its_server_is_deleted(rig: Rig) -> None:
     """Ironic would start it again for the next server on the machine, under the URL that this tenant knows."""
     server = rig.running()
-    assert rig.facts.console(PROJECT, server, serial=True).url == "tcp://10.0.0.9:8023"
+    assert rig.facts.console(PROJECT, server, serial=True, fence=unfenced).url == "tcp://10.0.0.9:8023"
     rig.ironic.asked.clear()
     assert rig.delete(server) is None
     assert rig.changes() == [f"PUT {AT}/states/console", STEPS["the deployment"]]
@@ -180,7 +181,7 @@ def test_a_console_is_not_shown_of_a_machine_that_is_the_next_ones_by_now(rig: R
     theirs = "77777777-0000-4000-8000-000000000000"
     rig.ironic.asides = [(f"GET {AT}/states/console", lambda: rig.node.update(instance_uuid=theirs))]
     with pytest.raises(ConflictError, match="another instance"):
-        rig.facts.console(PROJECT, server, serial=True)
+        rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
     assert rig.node["console_enabled"] is False
 
 
@@ -190,5 +191,5 @@ def test_a_console_switched_on_as_the_machine_becomes_the_next_ones_is_switched_
     theirs = "77777777-0000-4000-8000-000000000000"
     rig.ironic.asides = [(f"PUT {AT}/states/console", lambda: rig.node.update(instance_uuid=theirs))]
     with pytest.raises(ConflictError, match="another instance"):
-        rig.facts.console(PROJECT, server, serial=True)
+        rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
     assert rig.node["console_enabled"] is False

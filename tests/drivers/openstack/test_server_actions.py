@@ -12,6 +12,7 @@ import pytest
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import OpenStackFacts, Sessions
 from weft.model.errors import ConflictError, OutsideError, TemporaryError
+from weft.ports.fences import unfenced
 from weft.ports.servers import Action
 
 SERVER = "ac89efa9-a34e-4260-b101-29e9e3b49c3d"
@@ -60,7 +61,7 @@ def test_each_action_is_novas(rig: tuple[Listening, OpenStackFacts], action: Act
     cloud, facts = rig
     rescue = action is Action.RESCUE
     cloud.lies = [(ACTION, Reply(200, {"adminPass": "s3cret"}) if rescue else Reply(202))]
-    assert facts.act(PROJECT, SERVER, action) == ("s3cret" if rescue else None)
+    assert facts.act(PROJECT, SERVER, action, unfenced) == ("s3cret" if rescue else None)
     assert cloud.sent == [body]
 
 
@@ -68,7 +69,7 @@ def test_a_rescue_without_a_password_has_none(rig: tuple[Listening, OpenStackFac
     """`[api] enable_instance_password = false`."""
     cloud, facts = rig
     cloud.lies = [(ACTION, Reply(200, {}))]
-    assert facts.act(PROJECT, SERVER, Action.RESCUE) is None
+    assert facts.act(PROJECT, SERVER, Action.RESCUE, unfenced) is None
 
 
 @pytest.mark.parametrize(("serial", "kind"), [(True, "serial"), (False, "novnc")])
@@ -79,7 +80,7 @@ def test_a_console_is_asked_for_by_its_kind(
     cloud.lies = [
         (CONSOLE, Reply(200, {"remote_console": {"type": kind, "url": "wss://c.example/?token=1"}}))
     ]
-    found = facts.console(PROJECT, SERVER, serial)
+    found = facts.console(PROJECT, SERVER, serial, unfenced)
     assert (found.type, found.url) == (kind, "wss://c.example/?token=1")
     assert cloud.sent[0]["remote_console"]["type"] == kind
 
@@ -94,8 +95,8 @@ def test_what_nova_refuses_is_a_conflict_with_its_words(
     }
     cloud.lies = [(ACTION, Reply(status, said)), (CONSOLE, Reply(status, said))]
     for ask in (
-        lambda: facts.act(PROJECT, SERVER, Action.RESCUE),
-        lambda: facts.console(PROJECT, SERVER, True),
+        lambda: facts.act(PROJECT, SERVER, Action.RESCUE, unfenced),
+        lambda: facts.console(PROJECT, SERVER, True, unfenced),
     ):
         with pytest.raises(ConflictError, match="vm_state stopped"):
             ask()
@@ -114,9 +115,9 @@ def test_an_answer_that_is_none_is_told(rig: tuple[Listening, OpenStackFacts], l
     cloud, facts = rig
     cloud.lies = [(CONSOLE, lie), (ACTION, Reply(503, {}))]
     with pytest.raises(OutsideError):
-        facts.console(PROJECT, SERVER, True)
+        facts.console(PROJECT, SERVER, True, unfenced)
     with pytest.raises(TemporaryError):
-        facts.act(PROJECT, SERVER, Action.REBOOT)
+        facts.act(PROJECT, SERVER, Action.REBOOT, unfenced)
 
 
 def test_servers_that_have_booted_are_asked_for_at_once(rig: tuple[Listening, OpenStackFacts]) -> None:

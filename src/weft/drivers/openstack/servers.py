@@ -16,7 +16,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
 from weft.model.errors import ConflictError, OutsideError, TemporaryError
 from weft.model.views import ConsoleView
-from weft.ports.fences import Fence, unfenced
+from weft.ports.fences import Fence
 from weft.ports.servers import Action
 
 BODIES: dict[Action, Json] = {
@@ -39,7 +39,7 @@ class OpenStackServers:
     def __init__(self, sessions: Sessions, without_nova: bool = False) -> None:
         self._sessions, self._without_nova = sessions, without_nova
 
-    def act(self, project_id: str, server: str, action: Action, fence: Fence = unfenced) -> str | None:
+    def act(self, project_id: str, server: str, action: Action, fence: Fence) -> str | None:
         if "@" in server:
             return act_on_machine(self._sessions.own(), server, action, fence)
         asked, compute = f"{action} server {server}", self._sessions.project(project_id).compute
@@ -50,7 +50,7 @@ class OpenStackServers:
         password = answer.body.get("adminPass")
         return str(password) if action is Action.RESCUE and password else None
 
-    def console(self, project_id: str, server: str, serial: bool, fence: Fence = unfenced) -> ConsoleView:
+    def console(self, project_id: str, server: str, serial: bool, fence: Fence) -> ConsoleView:
         if "@" in server:
             return console_of_machine(self._sessions.own(), server, fence)
         asked, compute = f"open a console of server {server}", self._sessions.project(project_id).compute
