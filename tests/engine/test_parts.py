@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from tests.engine.house import House
 from weft.app.shown import shown
 from weft.engine.audit import Auditor
+from weft.engine.dispatcher import AGAIN, UNKNOWN_YET
 from weft.engine.membership import AWAY
 from weft.engine.records import PodRecord
 from weft.model.errors import InputError, PermanentError, RefusedError
@@ -236,6 +237,13 @@ def test_a_stranger_on_a_shared_host_is_found_and_neighbours_are_not(house: Hous
     assert third.nodes != first.nodes
 
 
+def known(house: House, pod: PodRecord, server: str | None) -> None:
+    """Write the id of its server down, as Nova's answer has it; None: there is no answer yet."""
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        change = "UPDATE resource SET outside_id = %s WHERE kind = 'server' AND owner_id = %s"
+        connection.execute(change, [server, pod.id])
+
+
 @pytest.mark.parametrize("answered", [True, False])
 def test_a_neighbour_that_begins_during_the_look_is_no_stranger(
     house: House, monkeypatch: pytest.MonkeyPatch, answered: bool
@@ -248,21 +256,14 @@ def test_a_neighbour_that_begins_during_the_look_is_no_stranger(
     def asked(hosts: Collection[str]) -> Mapping[str, OnHost]:
         monkeypatch.setattr(house.cloud, "on_hosts", look)
         others.append(ready(house, "other"))
-        known("NULL")
+        known(house, others[0], None)
         return look(hosts)
-
-    def known(id_: str) -> None:
-        with psycopg.connect(house.database.url, autocommit=True) as connection:
-            connection.execute(
-                f"UPDATE resource SET outside_id = {id_} WHERE kind = 'server' AND owner_id = %s".encode(),
-                [others[0].id],
-            )
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         if answered and len(pauses) == 2:
             (server,) = house.cloud.things(Kind.SERVER)
-            known(f"'{server.id}'")
+            known(house, others[0], server.id)
 
     monkeypatch.setattr(house.cloud, "on_hosts", asked)
     monkeypatch.setattr("weft.engine.occupancy.time", SimpleNamespace(sleep=pause))
@@ -272,6 +273,35 @@ def test_a_neighbour_that_begins_during_the_look_is_no_stranger(
         with pytest.raises(RefusedError, match="there is capacity for 0"):
             house.order(small("train"))
         assert sum(pauses) < 4
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_waiting_order_beside_a_server_that_nova_has_not_answered_for_holds_up_no_other(
+    house: House, monkeypatch: pytest.MonkeyPatch, answered: bool
+) -> None:
+    """The queue's turn goes on without it. A second later it is looked at again, and a while after that elsewhere."""
+    monkeypatch.setattr("weft.engine.occupancy.time", SimpleNamespace(sleep=pytest.fail))
+    for name in sorted(house.cloud.offers.hosts)[3:]:
+        house.cloud.offers.hosts[name] = "down"
+    neighbour = ready(house, "neighbour")
+    (server,) = house.cloud.things(Kind.SERVER)
+    known(house, neighbour, None)
+    beside, behind = (house.order(o) for o in (small("beside", queue=True), whole("behind", 1, queue=True)))
+    assert house.worker.tend_queue() == AGAIN
+    beside, behind = (house.store.find_pod(str(pod.id), None) for pod in (beside, behind))
+    assert (beside.state, beside.reason) == (PodState.PENDING, UNKNOWN_YET)
+    assert behind.state is PodState.PLACED
+    if answered:
+        known(house, neighbour, server.id)
+    waited = 0.0
+    while beside.state is PodState.PENDING:
+        assert waited < 5
+        house.clock.sleep(AGAIN)
+        waited += AGAIN
+        house.worker.tend_queue()
+        beside = house.store.find_pod(str(beside.id), None)
+    assert beside.state is PodState.PLACED
+    assert (beside.nodes == neighbour.nodes) is answered and waited == (1 if answered else 4)
 
 
 def test_tenants_are_not_told_which_accelerators_are_counted_as_theirs(house: House) -> None:

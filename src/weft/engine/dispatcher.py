@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from weft.engine.agenda import EVERY, Agenda, Note, agenda
@@ -20,6 +20,7 @@ from weft.engine.database import Row, Tx
 from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, health
+from weft.engine.occupancy import ANSWERED_WITHIN, UNANSWERED
 from weft.engine.partholds import booked_parts
 from weft.engine.sitefence import SiteChangedError, check_active
 from weft.engine.siteparts import SiteRecord
@@ -40,6 +41,9 @@ log = logging.getLogger(__name__)
 
 MOST_STEPS = 500
 """Maximum starts and refusals per run; the rest is for the next one."""
+AGAIN = 1.0
+"""Seconds after which an order that waits for Nova's answer is looked at again."""
+UNKNOWN_YET = "waiting to learn what is on its nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,12 @@ class _Look:
 
 
 class Dispatcher:
-    """Keeps nothing between runs but a cache of waiting orders."""
+    """Keeps nothing between runs but a cache of waiting orders, and until when Nova's answer is waited for."""
 
     def __init__(self, store: Store, world: Callable[[], World]) -> None:
         self._store, self._world = store, world
         self._list = Waitlist()
+        self._answers: dict[UUID, datetime] = {}
 
     def run_due(self) -> float:
         """Process the queue if it is due; returns the seconds until it is due again."""
@@ -104,6 +109,7 @@ class Dispatcher:
         return started
 
     def _run(self, waiting: Mapping[UUID, Waiter], started: list[str]) -> None:
+        self._answers = {pod_id: until for pod_id, until in self._answers.items() if pod_id in waiting}
         run = self._begin(waiting.values())
         for _ in range(MOST_STEPS):
             with self._store.database.transaction() as tx:
@@ -156,12 +162,15 @@ class Dispatcher:
         try:
             facts = given.world.clouds[first.cloud]
             check_epoch(self._store.database, facts, given.site.name, first.cloud)
-            without = given.without_occupied(first, self._store.servers_on)
+            without = given.without_occupied(first, self._store.servers_on, wait=False)
         except WeftError as error:
             denied[chosen.id] = str(error)
             return False
         if without is not None:
-            run.inputs[first.cloud] = without
+            if _unanswered(without, first) and self._awaits(chosen):
+                denied[chosen.id] = UNKNOWN_YET
+            else:
+                run.inputs[first.cloud] = without
             return False
         with self._store.database.placing() as tx:
             look = self._look(tx, run)
@@ -176,6 +185,16 @@ class Dispatcher:
                 return False  # these haven't been checked yet
             self._start(tx, now, plan)
         log.info("pod %s (%s) leaves the queue", chosen.name, chosen.id)
+        return True
+
+    def _awaits(self, one: Waiter) -> bool:
+        """Whether this order waits for Nova's answer to another one, for a while: the others don't wait for it."""
+        with self._store.database.transaction() as tx:
+            now = tx.now()
+            if now >= self._answers.setdefault(one.id, now + timedelta(seconds=sum(ANSWERED_WITHIN))):
+                del self._answers[one.id]
+                return False
+            tx.run("touch_queue", at=now + timedelta(seconds=AGAIN))
         return True
 
     def _look(self, tx: Tx, run: _Run, forecast: bool = False) -> _Look:
@@ -296,6 +315,10 @@ def _in_the_way(one: Waiter, given: PlanningInput | WeftError | None) -> WeftErr
         return given.boot_error(one.project, one.order)
     except InputError:
         return None  # reported by planning
+
+
+def _unanswered(seen: PlanningInput, plan: Plan) -> bool:
+    return UNANSWERED in (seen.down.get(node) for node in plan.placement.held)
 
 
 def _over_quota(given: PlanningInput, one: Waiter, plan: Plan) -> str:

@@ -185,17 +185,19 @@ class PlanningInput:
         plan: Plan,
         servers_on: Callable[[Collection[str]], Mapping[str, Sharing]],
         nodes: Collection[str] | None = None,
+        wait: bool = True,
     ) -> PlanningInput | None:
         """Check the hosts of a plan's nodes, now. None: nothing is on them; otherwise the input without those nodes.
 
         Args:
             servers_on: of nodes, servers of pods with parts of them.
             nodes: nodes of the plan to check; None: all.
+            wait: see `look_before_claim`.
 
         Raises `UnknownError` if that is unknown for all of them.
         """
         facts, looked_at = self.world.clouds[plan.cloud], plan.placement.held if nodes is None else nodes
-        reasons = look_before_claim(facts, self.site, plan.cloud, looked_at, servers_on)
+        reasons = look_before_claim(facts, self.site, plan.cloud, looked_at, servers_on, wait)
         return replace(self, down={**self.down, **reasons}) if reasons else None
 
     def check_possible(self, pod_id: str, project: str, order: Order) -> None:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 FOREIGN = "its host has something that isn't weft's"
 """For everybody: whose it is, and what, is for operators alone."""
 UNLISTED = "the cloud doesn't report what is on its host"
+UNANSWERED = "its host has a server that may be weft's: Nova hasn't answered the order of one there yet"
 ANSWERED_WITHIN = (0.25, 0.5, 1.0, 2.0)
 """Seconds, one after the other, after which Nova's answer is looked for: Placement has a server before weft knows its
 id, and nothing else of it says whose it is."""
@@ -153,6 +154,7 @@ def look_before_claim(
     cloud: str,
     names: Collection[str],
     servers_on: Callable[[Collection[str]], Mapping[str, Sharing]],
+    wait: bool = True,
 ) -> dict[str, str]:
     """Check free nodes right before they are assigned to a pod; node -> why it can't be.
 
@@ -161,6 +163,7 @@ def look_before_claim(
     Args:
         servers_on: of nodes, servers of pods with parts of them. Asked after the look, so that what was seen of them
             is written down, and again while Nova's answer to the order of one of them is on its way.
+        wait: for that answer, for seconds; else nodes that need it are told apart by `UNANSWERED`.
     """
     nodes = whole_nodes(site, cloud, names)
     seen = facts.on_hosts([n.nova_host for n in nodes])
@@ -168,7 +171,7 @@ def look_before_claim(
         raise UnknownError("check what is on the hosts", f"cloud {cloud}", seen[nodes[0].nova_host].unknown)
     on = {n.name: ids for n in nodes if (ids := {o.id for o in seen[n.nova_host].occupants})}
     sharing = servers_on(on) if on else {}
-    for pause in ANSWERED_WITHIN:
+    for pause in ANSWERED_WITHIN if wait else ():
         if not any(one.unanswered and on[name] - one.ids for name, one in sharing.items()):
             break
         time.sleep(pause)
@@ -178,7 +181,8 @@ def look_before_claim(
         one, known = seen[node.nova_host], sharing.get(node.name, Sharing())
         others = [o for o in one.occupants if o.id not in known.ids]
         if one.unknown or others:
-            reasons[node.name] = UNLISTED if one.unknown else FOREIGN
+            beside = UNANSWERED if known.unanswered else FOREIGN
+            reasons[node.name] = UNLISTED if one.unknown else beside
             detail = one.unknown or ", ".join(o.text() for o in others)
             log.warning("node %s is free in weft's records, but isn't assigned: %s", node.name, detail)
     return reasons

@@ -22,6 +22,7 @@ _REASONS = forms(
     "waiting for capacity on nodes that are kept for it",
     "waiting for capacity: the free nodes are kept for an order that came before",
     "waiting for fewer leaves",
+    "waiting to learn what is on its nodes",
     "its lease has ended",
     "due to start, but its nodes are not released yet",
     "no time is known at which it fits",
