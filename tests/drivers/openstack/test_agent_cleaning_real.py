@@ -17,14 +17,16 @@ from tests.drivers.openstack.tinycloud import PROJECT, tiny_cloud
 from weft.drivers.openstack import OpenStackDriver, OpenStackFacts, Sessions
 from weft.drivers.openstack.cleaning import MEMBERS, UNSEEN
 from weft.drivers.openstack.enrollment import Enrollment
+from weft.drivers.openstack.metalfacts import POWER
 from weft.drivers.openstack.raid import array_differences, target_of
 from weft.model.enrollment import LogicalDisk
 from weft.model.owner import Owner
-from weft.model.resources import Resource
+from weft.model.resources import Resource, Status
 from weft.model.specs import MachineSpec
 from weft.planning.watching import follow
 from weft.ports.cleanings import NoCleanings, Watched
 from weft.ports.resources import Scope
+from weft.ports.servers import Action
 
 pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
@@ -153,6 +155,27 @@ def test_a_machine_that_the_agent_has_cleaned_is_taken_and_given_back(rig: Rig) 
     assert rig.driver.delete(SCOPE, [rig.machine], ids)[rig.machine.key].error is None
     seen = rig.driver.find(SCOPE, [rig.machine], ids)[rig.machine.key]
     assert f": deploy.erase_devices, deploy.verify_erased; disks erased; {MEMBERS}; steps seen" in seen.reason
+
+
+def test_a_reset_that_comes_late_leaves_the_cleaning_of_its_own_machine_as_it_is(rig: Rig) -> None:
+    """Its answer was lost: Ironic refuses it meanwhile, and afterwards it is one of a machine that is clean."""
+    ids = {rig.machine.key: rig.driver.create(SCOPE, [rig.machine], {})[rig.machine.key].id or ""}
+    power = f"nodes/{rig.ironic.node}/states/power"
+    rig.again()
+    agent = rig.boots(ERASE)
+    rig.until(agent, lambda: agent.runs == "erase_devices" and rig.is_in("clean wait"))
+    for target in POWER.values():
+        with pytest.raises(AssertionError, match=r": 400 .*clean wait"):
+            rig.ironic.ask("PUT", power, {"target": target})
+    assert agent.runs == "erase_devices" and rig.is_in("clean wait")
+    agent.finish()
+    rig.until(agent, lambda: rig.is_in("available"))
+    rig.look()
+    rig.ironic.ask("PUT", power, {"target": POWER[Action.RESET]})
+    rig.ironic.await_state("available")
+    assert rig.driver.delete(SCOPE, [rig.machine], ids)[rig.machine.key].error is None
+    seen = rig.driver.find(SCOPE, [rig.machine], ids)[rig.machine.key]
+    assert seen.status is Status.ABSENT and "deploy.erase_devices; disks erased" in seen.reason
 
 
 def test_a_step_that_fails_after_it_was_begun_lends_nothing_to_the_next_cleaning(rig: Rig) -> None:
