@@ -31,6 +31,8 @@ from weftlab.switches.labsite import FABRIC, PHYSICAL_NETWORK
 
 VLAN = 1801
 """Outside of the lab's range: the lab's own weft has nothing to do with it."""
+SECOND_NETWORK = "datanet"
+"""Another physical network of the lab's Neutron; here the same switches have it, too."""
 PROJECT = Path(__file__).parents[2]
 
 
@@ -63,7 +65,7 @@ def configured(lab: Lab, folder: Path) -> None:
             "weft_credentials": str(switching.credentials),
             "weft_ca": str(switching.ca),
             "ngs_mac_address": switch_mac(number),
-            "ngs_physical_networks": PHYSICAL_NETWORK,
+            "ngs_physical_networks": f"{PHYSICAL_NETWORK},{SECOND_NETWORK}",
             "ngs_trunk_ports": ",".join(links),
             "ngs_port_default_vlan": str(switching.parking),
         }

@@ -262,6 +262,18 @@ def seen_on(serial: socket.socket) -> bytes:
     return said
 
 
+def assert_bound(lab: Lab, ports: list[Any]) -> None:
+    """InfiniBand and Ethernet: Neutron has both of each machine's adapters bound and up."""
+    for index, node in enumerate(machines(lab.site)):
+        adapters = {mac_of_guid(node.hcas[0].port_guid): "", mac(index): node.name}
+        mine = {p.mac_address: p for p in ports if p.binding_host_id == node.machine}
+        assert mine.keys() == adapters.keys()
+        for address, port in mine.items():
+            assert (port.status, port.binding_vif_type) == ("ACTIVE", "other"), port
+            links = port.binding_profile.get("local_link_information") or [{}]
+            assert links[0].get("port_id", "") == adapters[address], links
+
+
 def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(
     lab: Lab, people: People, tmp_path: Path
 ) -> None:
@@ -278,7 +290,8 @@ def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(
     by_nova = lab.site.clouds["lab"].machines_by == "nova"
     assert len(list(connection(lab, "team-a").compute.servers())) == (2 if by_nova else 0)
 
-    ports: Any = connection(lab, "operator").network.ports()
+    ports: Any = list(connection(lab, "operator").network.ports())
+    assert_bound(lab, ports)
     there = {str(p.mac_address): str(p.fixed_ips[0]["ip_address"]) for p in ports if p.fixed_ips}
     network: Any = connection(lab, "operator").network
     guests = guests_of(tenant.weft("pod", "show", "metal", "--json").json, network)

@@ -1,48 +1,45 @@
 """A pod of machines from enrolment to receipt where Neutron sets the switches, on the lab's own switches.
 
-A second weft, with a site of two machines: their adapters, and the ones beside them for management, are cabled to the
-switch ports of two nodes of the lab. A real Ironic deploys and cleans them over these adapters, and Neutron with
-networking-generic-switch and weft's drivers puts each port into a VLAN whenever Ironic asks.
+A second weft, with a site of two machines that are cabled to the lab's switches. A real Ironic deploys and cleans them
+over these adapters, asked by weft itself or by Nova's ironic driver, and Neutron with networking-generic-switch and
+weft's drivers puts each port into a VLAN whenever Ironic asks.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import threading
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-import httpx
 import pytest
-import yaml
-from sqlalchemy import create_engine, text
+from openstack.connection import Connection
 
 from tests.drivers.openstack.real_ironic import RealIronic, real_ironic
-from tests.e2e.people import Answer, Person, wait_for
+from tests.e2e.people import Answer, connection, wait_for
+from tests.e2e.secondweft import Elsewhere, clouds_of, second_weft
 from tests.e2e.switchedironic import CLEANING, PROVISIONING, ironics, networks
-from tests.e2e.switchedneutron import (
-    VLAN,
-    operator_of,
-    read_switches,
-    switch_mac,
-    switched_neutron,
-    switching_of,
+from tests.e2e.switchedmetal import (
+    CABLED,
+    MANAGEMENT,
+    SEGMENTS,
+    Watch,
+    database_of,
+    list_of,
+    machine_of,
+    site_of,
+    watched,
 )
-from weft.drivers.switches import EthernetFabric
-from weft.model.site import Accelerator, Hca, Node, Site
-from weftlab import config
+from tests.e2e.switchedneutron import operator_of, switched_neutron
+from tests.e2e.switchednova import nova_with_machines, offered
 from weftlab.lab import Lab
-from weftlab.metal.config import secret_path
-from weftlab.metal.machines import FLAVOR, GPU, GPUS, RESOURCE_CLASS, flavor, mac, machine_id
+from weftlab.metal.machines import FLAVOR, mac, machine_id
 from weftlab.site import write_site
-from weftlab.switches.labsite import FABRIC, PHYSICAL_NETWORK
+from weftlab.switches.hosts import Reach
+from weftlab.switches.labsite import FABRIC, host_name, lab_ovs
 
 pytestmark = [
     pytest.mark.cloud,
@@ -51,205 +48,51 @@ pytestmark = [
     ),
 ]
 
-CABLED = {"bm01": "roce02", "bm02": "roce04"}
-"""Machine -> node of the lab, on each leaf one, to whose switch ports it is cabled instead."""
-SEGMENTS, MANAGEMENT = (VLAN + 10, VLAN + 11), (VLAN + 20, VLAN + 21)
 POD = f"""\
 name: metal
 nodes: {{kind: bare_metal, count: 2, flavor: {FLAVOR}, image: tiny}}
 """
-DATABASE = "ironic_of_a_test"
-
-
-@dataclass(slots=True)
-class Watch:
-    """What switch ports were in, one reading after the other, without repetitions.
-
-    Attributes:
-        ends: port of a machine, such as `bm01 rdma` -> switch port.
-    """
-
-    fabric: EthernetFabric
-    ends: Mapping[str, str]
-    seen: dict[str, list[frozenset[int]]] = field(default_factory=dict[str, list[frozenset[int]]])
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def now(self) -> dict[str, frozenset[int]]:
-        ours = {CLEANING, PROVISIONING, *SEGMENTS, *MANAGEMENT}
-        there = self.fabric.snapshot().ends
-        return {name: there[end].numbers & ours for name, end in self.ends.items()}
-
-    def run(self) -> None:
-        while not self.stop.wait(0.2):
-            for name, numbers in self.now().items():
-                seen = self.seen.setdefault(name, [])
-                if not seen or numbers != seen[-1]:
-                    seen.append(numbers)
-
-    def used(self, name: str) -> list[frozenset[int]]:
-        """Without the parking in between."""
-        return [numbers for numbers in self.seen[name] if numbers]
-
-
-@contextmanager
-def watched(lab: Lab) -> Iterator[Watch]:
-    ends = {
-        f"{machine} {use}": str(hca.switch_port)
-        for machine, node in CABLED.items()
-        for use, hca in zip(("rdma", "management"), lab.site.node_by_name[node].hcas_on(FABRIC), strict=True)
-    }
-    with read_switches(lab) as fabric:
-        watch = Watch(fabric, ends)
-        thread = threading.Thread(target=watch.run)
-        thread.start()
-        try:
-            yield watch
-        finally:
-            watch.stop.set()
-            thread.join()
-
-
-def site_of(lab: Lab) -> Site:
-    """Two machines with one adapter each on the lab's switches, whose VLANs Neutron sets."""
-    document = lab.site.model_dump(mode="json")
-    fabric, cloud = document["fabrics"][FABRIC], document["clouds"]["lab"]
-    fabric["manager"]["switching"]["configured_by"] = "neutron"
-    fabric |= {"segments": {"first": SEGMENTS[0], "last": SEGMENTS[1]}, "traffic": None}
-    management = {"physical_network": PHYSICAL_NETWORK, "addresses": "10.96.0.0/16"}
-    cloud["management"] |= {**management, "segments": {"first": MANAGEMENT[0], "last": MANAGEMENT[1]}}
-    cloud |= {"machines_by": "ironic", "flavors": {FLAVOR: flavor().model_dump(mode="json")}}
-    return Site.model_validate(
-        {
-            "name": "machines",
-            "clouds": {"lab": cloud},
-            "fabrics": {FABRIC: fabric},
-            "racks": document["racks"],
-            "switches": [s for s in document["switches"] if s["fabric"] == FABRIC],
-            "nodes": [machine_of(lab, name).model_dump(mode="json") for name in CABLED],
-        }
-    )
-
-
-def machine_of(lab: Lab, name: str) -> Node:
-    node = lab.site.node_by_name[CABLED[name]]
-    adapter = node.hcas_on(FABRIC)[0]
-    known = adapter.model_dump(include={"name", "fabric", "guid", "port_guid", "pci", "numa", "mac"})
-    slots = (Accelerator(type=GPU, pci=f"0000:{0x10 + g:02x}:00.0", numa=g // 4) for g in range(GPUS))
-    return Node(
-        name=name,
-        rack=node.rack,
-        cloud="lab",
-        machine=machine_id(name),
-        hcas=(Hca(**known, switch_port=adapter.switch_port, rate_gbps=100),),
-        accelerators=tuple(slots),
-    )
-
-
-def list_of(lab: Lab, ironic: RealIronic, watch: Watch) -> Path:
-    """The hardware list: two ports each, and Ironic boots its agent over either."""
-    places = {s.name: switch_mac(n) for n, s in enumerate(switching_of(lab.site).switches, 1)}
-
-    def port(address: str, end: str) -> dict[str, str]:
-        switch, _, name = end.partition("/")
-        cable = {"switch": switch, "switch_port": name, "switch_mac": places[switch]}
-        return {"mac": address, "physical_network": PHYSICAL_NETWORK, **cable}
-
-    machines = {
-        name: {
-            "bmc": ironic.layout.url("bmc"),
-            "system": f"/redfish/v1/Systems/{machine_id(name)}",
-            "ports": [
-                port(str(machine_of(lab, name).hcas[0].mac), watch.ends[f"{name} rdma"]),
-                port(mac(index), watch.ends[f"{name} management"]),
-            ],
-        }
-        for index, name in enumerate(CABLED)
-    }
-    account = {"account": secret_path(ironic.layout).name, "verify_ca": "false"}
-    defaults = {"driver": "lab", "resource_class": RESOURCE_CLASS, **account}
-    path = secret_path(ironic.layout).with_name("switched.yaml")
-    path.write_text(yaml.safe_dump({"defaults": defaults, "inspect": False, "machines": machines}))
-    return path
-
-
-@contextmanager
-def database_of(lab: Lab) -> Iterator[config.Sections]:
-    """Ironic's, on the lab's server: on SQLite two machines' threads are in each other's way."""
-    engine = create_engine(config.database_url(lab.layout, "mysql"), isolation_level="AUTOCOMMIT")
-    try:
-        with engine.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8"))
-            try:
-                yield {"database": {"connection": config.database_url(lab.layout, DATABASE)}}
-            finally:
-                connection.execute(text(f"DROP DATABASE {DATABASE}"))
-    finally:
-        engine.dispose()
+STRANGERS = ("roce01", "roce03")
+"""Nodes of the lab on the same leaves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """People of the lab, who speak to the second weft and find its services."""
+class Rig:
+    """What serves this site.
+
+    Attributes:
+        cloud: an administrator's connection to the Neutron that sets switches.
+        by: who deploys.
+    """
 
     lab: Lab
-    folder: Path
-    clouds: Path
-    url: str
+    watch: Watch
+    cloud: Connection
+    ironic: RealIronic
+    people: Elsewhere
+    by: str
 
-    def weft(self, cloud: str, *words: str, timeout: float = 600.0) -> Answer:
-        own = {"WEFT_ENDPOINT": self.url, "OS_CLIENT_CONFIG_FILE": str(self.clouds)}
-        return Person(self.lab, cloud, self.folder).weft(*words, timeout=timeout, **own)
+    def typed(self, cloud: str, *words: str) -> Answer:
+        answer = self.people.weft(cloud, *words)
+        assert answer.code == 0, answer.out + answer.err
+        return answer
 
-    def release_all(self) -> None:
-        for pod in self.weft("operator", "pod", "list", "--all-projects", "--json").json:
-            if pod["state"] != "RELEASED":
-                self.weft("operator", "pod", "release", pod["id"], "--wait")
+    def pod(self) -> Any:
+        return self.typed("team-a", "pod", "show", "metal", "--json").json
 
+    def awaited(self, state: str) -> Any:
+        return wait_for(lambda: pod if (pod := self.pod())["state"] == state else None)
 
-def clouds_of(lab: Lab, neutron: str, ironic: RealIronic, folder: Path) -> Path:
-    """Everybody's, with these two instead of the lab's own."""
-    places = {"network_endpoint_override": neutron, "baremetal_endpoint_override": ironic.url}
-    known = yaml.safe_load(lab.clouds_yaml.read_text())["clouds"]
-    file = folder / "clouds.yaml"
-    file.write_text(yaml.safe_dump({"clouds": {name: one | places for name, one in known.items()}}))
-    return file
+    def servers(self, pod: Any) -> dict[str, str]:
+        """Machine -> state of the pod's server on it, by Nova; empty: Nova has none of them."""
+        compute: Any = connection(self.lab, "operator").compute
+        ids = [r["id"] for r in pod["resources"] if r["key"].startswith("server/")]
+        found = {s.id: s for s in compute.servers(all_projects=True)}
+        return {found[i].hypervisor_hostname: found[i].status for i in ids if i in found}
 
-
-@contextmanager
-def second_weft(lab: Lab, site: Path, clouds: Path) -> Generator[Elsewhere]:
-    """It serves. Whatever pods are left in the end are released."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    # Not in pytest's folder: the embedded PostgreSQL runs as a user of its own.
-    with TemporaryDirectory(prefix="weft-second-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        argv = [sys.executable, "-m", "weft.cli.main", "serve", "--listen", f"127.0.0.1:{port}"]
-        argv += ["--state", str(folder / "state"), "--cloud-profile", "weft", "--site", str(site)]
-        known = {k: v for k, v in os.environ.items() if not k.startswith("OS_")}
-        own = {**known, "OS_CLIENT_CONFIG_FILE": str(clouds), "XDG_RUNTIME_DIR": name}
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(argv, env=own, stdout=log, stderr=log, cwd=folder)
-        people = Elsewhere(lab, site.parent, clouds, url)
-        try:
-            wait_for(lambda: process.poll() is not None or _is_ready(url), 180)
-            assert process.poll() is None, (folder / "log").read_text()[-3000:]
-            try:
-                yield people
-            finally:
-                people.release_all()
-            assert "Traceback" not in (folder / "log").read_text()
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz", timeout=5).status_code == 200
-    except httpx.HTTPError:
-        return False
+    def ports(self, pod: str) -> list[Any]:
+        listed: Any = self.cloud.network.ports()
+        return [port for port in listed if str(port.name).startswith(f"weft-{pod[:8]}-")]
 
 
 @pytest.fixture
@@ -259,58 +102,133 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def made(folder: Path, name: str) -> Path:
-    path = folder / name
-    path.mkdir()
-    return path
+@pytest.fixture(params=["ironic", "nova"])
+def rig(request: pytest.FixtureRequest, lab: Lab, folder: Path) -> Iterator[Rig]:
+    """Its machines are enrolled, and free."""
 
+    def made(name: str) -> Path:
+        (folder / name).mkdir()
+        return folder / name
 
-def test_a_pods_switch_ports_go_through_ironics_vlans_and_its_own_from_order_to_receipt(
-    lab: Lab, folder: Path
-) -> None:
-    """Cleaning, provisioning, the pod's, cleaning: each port in none but one, and in none when its machine is free."""
+    by: str = request.param
     with ExitStack() as undo:
         watch = undo.enter_context(watched(lab))
-        neutron = undo.enter_context(switched_neutron(lab, made(folder, "neutron")))
-        own = undo.enter_context(networks(operator_of(lab, neutron)))
-        sections = ironics(lab, neutron, own) | undo.enter_context(database_of(lab))
-        ironic = undo.enter_context(real_ironic(made(folder, "ironic"), sections, count=len(CABLED)))
-        site = write_site(site_of(lab), made(folder, "site"))
+        neutron = undo.enter_context(switched_neutron(lab, made("neutron")))
+        cloud = operator_of(lab, neutron)
+        sections = ironics(lab, neutron, undo.enter_context(networks(cloud)))
+        sections |= undo.enter_context(database_of(lab))
+        ironic = undo.enter_context(real_ironic(made("ironic"), sections, count=len(CABLED)))
+        described = site_of(lab, by)
+        site = write_site(described, made("site"))
+        if by == "nova":
+            undo.enter_context(nova_with_machines(lab, neutron, ironic, made("nova")))
         people = undo.enter_context(second_weft(lab, site, clouds_of(lab, neutron, ironic, folder)))
-
-        def typed(cloud: str, *words: str) -> Answer:
-            answer = people.weft(cloud, *words)
-            assert answer.code == 0, answer.out + answer.err
-            return answer
-
-        hardware = str(list_of(lab, ironic, watch))
-        typed("enroller", "site", "enroll", str(site), hardware)
-        (people.folder / "metal.yaml").write_text(POD)
-        typed("team-a", "pod", "create", "-f", "metal.yaml", "--wait")
-        number = int(typed("team-a", "pod", "show", "metal", "--json").json["segment"])
-        now = watch.now()
-        assert {now[f"{name} rdma"] for name in CABLED} == {frozenset({number})}
-        [management] = {now[f"{name} management"] for name in CABLED}
-        assert number in SEGMENTS and management <= {*MANAGEMENT} and len(management) == 1
-        typed("operator", "audit")
-
-        typed("team-a", "pod", "release", "metal", "--wait")
-        (people.folder / "receipt.json").write_text(typed("team-a", "pod", "receipt", "metal", "--json").out)
-        typed("team-a", "receipt", "verify", "receipt.json")
-        assert_clean_receipt(json.loads((people.folder / "receipt.json").read_text())["receipt"])
-        typed("operator", "audit")
-        wait_for(lambda: not any(watch.now().values()), 60)
-        for name in CABLED:
-            turns = [{CLEANING}, {PROVISIONING}, {number}, {CLEANING}]
-            assert watch.used(f"{name} rdma") == turns, watch.seen
-            assert watch.used(f"{name} management") == [*turns[:2], management, turns[3]], watch.seen
+        rig = Rig(lab, watch, cloud, ironic, people, by)
+        rig.typed("enroller", "site", "enroll", str(site), str(list_of(lab, ironic, watch, by)))
+        if by == "nova":
+            offered(lab, described)
+        yield rig
 
 
-def assert_clean_receipt(receipt: Mapping[str, object]) -> None:
+def test_a_pods_switch_ports_go_through_ironics_vlans_and_its_own_from_order_to_receipt(rig: Rig) -> None:
+    """Cleaning, provisioning, the pod's, cleaning: each port in none but one, and in none when its machine is free."""
+    watch, people = rig.watch, rig.people
+    (people.folder / "metal.yaml").write_text(POD)
+    rig.typed("team-a", "pod", "create", "-f", "metal.yaml", "--wait")
+    shown = rig.pod()
+    number, now = int(shown["segment"]), watch.now()
+    assert {now[f"{name} rdma"] for name in CABLED} == {frozenset({number})}
+    [management] = {now[f"{name} management"] for name in CABLED}
+    assert number in SEGMENTS and management <= {*MANAGEMENT} and len(management) == 1
+    assert_bound(rig, shown["id"])
+    on = CABLED if rig.by == "nova" else ()
+    assert rig.servers(shown) == {machine_id(name): "ACTIVE" for name in on}
+    assert_frames(rig.lab, members=True)
+    rig.typed("operator", "audit")
+    taken_off_and_put_back(rig, shown["id"])
+
+    rig.typed("team-a", "pod", "release", "metal", "--wait")
+    (people.folder / "receipt.json").write_text(rig.typed("team-a", "pod", "receipt", "metal", "--json").out)
+    rig.typed("team-a", "receipt", "verify", "receipt.json")
+    assert_clean_receipt(json.loads((people.folder / "receipt.json").read_text())["receipt"])
+    rig.typed("operator", "audit")
+    wait_for(lambda: not any(watch.all_of(end) for end in watch.ends.values()), 60)
+    assert_nothing_is_left(rig, shown)
+    for name in CABLED:
+        turns = [{CLEANING}, {PROVISIONING}, {number}, {CLEANING}]
+        assert watch.used(f"{name} management") == [*turns[:2], management, turns[3]], watch.seen
+        if name == next(iter(CABLED)):
+            turns.insert(2, {number})  # it was taken off
+        assert watch.used(f"{name} rdma") == turns, watch.seen
+
+
+def assert_bound(rig: Rig, pod: str) -> None:
+    """Neutron has each of its ports bound and up, with a machine's adapter and the switch port that it is cabled to."""
+    ports, ends = rig.ports(pod), rig.watch.ends
+    states = {(p.status, p.binding_vif_type, p.binding_vnic_type) for p in ports}
+    assert states == {("ACTIVE", "other", "baremetal")}, ports
+    found = {(p.binding_host_id, p.mac_address): cabled(p) for p in ports}
+    wanted: dict[tuple[str, str], str] = {}
+    for index, name in enumerate(CABLED):
+        wanted[machine_id(name), str(machine_of(rig.lab, name).hcas[0].mac)] = ends[f"{name} rdma"]
+        wanted[machine_id(name), mac(index)] = ends[f"{name} management"]
+    assert found == wanted and len(ports) == len(wanted)
+
+
+def cabled(port: Any) -> str:
+    [link] = port.binding_profile["local_link_information"]
+    return f"{link['switch_info']}/{link['port_id']}"
+
+
+def assert_frames(lab: Lab, members: bool) -> None:
+    """What is behind these switch ports reaches the other machine by each of its networks, and nobody else."""
+    rdma, management = ([space(lab, node, place) for node in CABLED.values()] for place in range(2))
+    others = [space(lab, node, 0) for node in STRANGERS]
+    address = {name: f"10.129.0.{n}" for n, name in enumerate([*rdma, *management, *others], 1)}
+    reach = Reach(lab_ovs(lab.layout))
+    with reach.taken({name: f"{own}/24" for name, own in address.items()}):
+        every = {(here, own) for here in address for there, own in address.items() if there != here}
+        inside = {(a, address[b]) for pair in (rdma, management) for a in pair for b in pair if a != b}
+        expected = inside if members else set[tuple[str, str]]()
+        assert reach.awaited(expected, 40) == expected
+        assert reach.answered(every - expected) == set()
+
+
+def space(lab: Lab, node: str, place: int) -> str:
+    """Namespace of an adapter of a node."""
+    return host_name(node, lab.site.node_by_name[node].hcas_on(FABRIC)[place].name)
+
+
+def taken_off_and_put_back(rig: Rig, pod: str) -> None:
+    """Somebody detaches an adapter's port in Ironic: its switch port is parked, and the pod is DEGRADED until then."""
+    name = next(iter(CABLED))
+    end = f"{name} rdma"
+    [port] = [p for p in rig.ports(pod) if cabled(p) == rig.watch.ends[end]]
+    vifs = f"nodes/{machine_id(name)}/vifs"
+    rig.ironic.ask("DELETE", f"{vifs}/{port.id}")
+    wait_for(lambda: not rig.watch.now()[end], 60)
+    rig.awaited("DEGRADED")
+    rig.ironic.ask("POST", vifs, {"id": port.id})
+    rig.awaited("READY")
+    assert rig.watch.now()[end] == {int(rig.pod()["segment"])}
+    assert_bound(rig, pod)
+
+
+def assert_clean_receipt(receipt: Any) -> None:
     """Each machine with the record of its cleaning, each switch port read without the VLAN."""
     items = receipt["items"]
-    assert isinstance(items, list)
-    assert receipt["clean"], items
+    assert receipt["clean"] and {i["result"] for i in items} == {"clean"}, items
     machines = [i["seen"] for i in items if i["plane"] == "machine"]
     assert len(machines) == len(CABLED) and all("disks erased" in seen for seen in machines), items
     assert sum(i["plane"] == "switch port" for i in items) == len(CABLED), items
+
+
+def assert_nothing_is_left(rig: Rig, pod: Any) -> None:
+    """Neither in Neutron, Nova and Ironic, nor on the wire: parked ports reach nobody."""
+    assert not rig.ports(pod["id"]) and not rig.servers(pod)
+    for name in CABLED:
+        node = rig.ironic.ask("GET", f"nodes/{machine_id(name)}")
+        left = (node["instance_uuid"], node["extra"].get("weft"))
+        assert (node["provision_state"], *left) == ("available", None, None)
+        assert rig.ironic.ask("GET", f"nodes/{machine_id(name)}/vifs")["vifs"] == []
+    assert_frames(rig.lab, members=False)
