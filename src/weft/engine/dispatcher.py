@@ -150,7 +150,7 @@ class Dispatcher:
     def _try(self, run: _Run, chosen: Waiter, seen: Capacity) -> bool:
         """Query quotas and occupants of the nodes, which takes time, then decide again under the lock.
 
-        A refusal is added to `denied`; nodes in use by others are removed from the input.
+        A refusal is added to `denied`.
         """
         given, denied = run.inputs[_cloud(chosen, run.site.site)], run.denied
         assert isinstance(given, PlanningInput), "without it the order is denied"
@@ -159,18 +159,7 @@ class Dispatcher:
         if isinstance(first, str) or reason:
             denied[chosen.id] = reason
             return False
-        try:
-            facts = given.world.clouds[first.cloud]
-            check_epoch(self._store.database, facts, given.site.name, first.cloud)
-            without = given.without_occupied(first, self._store.servers_on, wait=False)
-        except WeftError as error:
-            denied[chosen.id] = str(error)
-            return False
-        if without is not None:
-            if _unanswered(without, first) and self._awaits(chosen):
-                denied[chosen.id] = UNKNOWN_YET
-            else:
-                run.inputs[first.cloud] = without
+        if not self._is_free(run, chosen, given, first):
             return False
         with self._store.database.placing() as tx:
             look = self._look(tx, run)
@@ -186,6 +175,22 @@ class Dispatcher:
             self._start(tx, now, plan)
         log.info("pod %s (%s) leaves the queue", chosen.name, chosen.id)
         return True
+
+    def _is_free(self, run: _Run, one: Waiter, given: PlanningInput, plan: Plan) -> bool:
+        """Whether nothing is on the plan's nodes; those in use by others are removed from the input."""
+        try:
+            check_epoch(self._store.database, given.world.clouds[plan.cloud], given.site.name, plan.cloud)
+            without = given.without_occupied(plan, self._store.servers_on, wait=False)
+        except WeftError as error:
+            run.denied[one.id] = str(error)
+            return False
+        if without is None:
+            return True
+        if UNANSWERED in map(without.down.get, plan.placement.held) and self._awaits(one):
+            run.denied[one.id] = UNKNOWN_YET
+        else:
+            run.inputs[plan.cloud] = without
+        return False
 
     def _awaits(self, one: Waiter) -> bool:
         """Whether this order waits for Nova's answer to another one, for a while: the others don't wait for it."""
@@ -315,10 +320,6 @@ def _in_the_way(one: Waiter, given: PlanningInput | WeftError | None) -> WeftErr
         return given.boot_error(one.project, one.order)
     except InputError:
         return None  # reported by planning
-
-
-def _unanswered(seen: PlanningInput, plan: Plan) -> bool:
-    return UNANSWERED in (seen.down.get(node) for node in plan.placement.held)
 
 
 def _over_quota(given: PlanningInput, one: Waiter, plan: Plan) -> str:
