@@ -103,8 +103,9 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return self.snapshot().configured
 
     def usage(self) -> Usage:
+        """What counts are hosts' ports: a link may carry every VLAN, until a pod has one that it doesn't need."""
         snapshot = self.snapshot()
-        return Usage(snapshot.configured.numbers | snapshot.ports_in.keys() | snapshot.carriers.keys())
+        return Usage(snapshot.configured.numbers | snapshot.chosen)
 
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
         if segment.shared:

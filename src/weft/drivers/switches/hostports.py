@@ -33,6 +33,10 @@ def _open(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
             yield f"host port {end} is a trunk of every VLAN: put it into the parking VLAN"
         if switch_of(end) == switch and end.partition("/")[2] in exposed:
             yield f"host port {end} is in the parking VLAN, and reaches others in it: {ISOLATE}"
+    known = named | seen.cabling.uplinks
+    for end in sorted(e for e in seen.ends.keys() - known if switch_of(e) == switch):
+        if seen.ends[end].tagged == EVERY:
+            yield f"port {end}, where the site has no adapter, carries every VLAN: take those for pods off it"
 
 
 def _misplaced(switch: str, seen: EthernetSnapshot) -> Iterator[str]:

@@ -15,7 +15,6 @@ from weft.drivers.switches.fabric import EthernetFabric
 from weft.drivers.switches.interface import Switch
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.model.errors import PermanentError
-from weft.model.fabric import Usage
 from weft.model.resources import Kind, Marked, Resource
 from weft.model.site import Site
 from weft.ports.ledger import Ledger
@@ -34,11 +33,6 @@ class NeutronsFabric(EthernetFabric):
         super().__init__(site, fabric, cabling, switches, ledger)
         self._nameless = True
         self._accepted: dict[int, tuple[str, float]] = {}
-
-    def usage(self) -> Usage:
-        """Links may carry the whole range, and switches may have every VLAN defined: what counts are hosts' ports."""
-        snapshot = self.snapshot()
-        return Usage(snapshot.configured.numbers | snapshot.ports_in.keys())
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         """VLANs of weft's range that hosts' ports are in; whose they are, weft's records say."""

@@ -95,6 +95,13 @@ class EthernetSnapshot(Snapshot):
                 found.setdefault(number, set()).add(end)
         return {n: frozenset(ends) for n, ends in found.items()}
 
+    @cached_property
+    def chosen(self) -> frozenset[int]:
+        """VLANs that somebody has put a host's port into. One that carries the whole range is as it came: nobody has
+        chosen a number there."""
+        every = frozenset(self._range.numbers())
+        return frozenset[int]().union(*(p.numbers for p in self.ports.values() if not every <= {*p.numbers}))
+
     def named(self, port: str) -> tuple[str, str]:
         """Name of a port for people, and its node."""
         if machine := self.site.machine_by_port.get((self.fabric, port)):
