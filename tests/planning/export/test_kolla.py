@@ -265,11 +265,22 @@ def on_a_bond(document: Document) -> None:
     role["interfaces"]["external"], role["bonds"] = "bond0", {"bond0": ["ens1f0np0", "ens2f0np0"]}
 
 
+def a_bond_of_both_functions(document: Document) -> None:
+    for node in document["nodes"]:
+        for hca in node["hcas"]:
+            if hca["name"] == "mlx5_1":
+                hca |= {"bond_pci": f"{hca['pci'][:-1]}1", "bond_mode": "802.3ad"}
+                hca["switch_port"] = hca["switch_port"].replace("Ethernet", "Port-Channel")
+
+
 def test_an_adapter_of_the_hosts_own_without_functions_is_nobodys() -> None:
     assert [s["address"] for s in specs(export(changed(no_functions), "kolla")[COMPUTE])] == ["0000:cc:00.0"]
 
 
-@pytest.mark.parametrize(("change", "left"), [(on_a_bridge, ["0000:42:00.0"]), (on_a_bond, [])])
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [(on_a_bridge, ["0000:42:00.0"]), (on_a_bond, []), (a_bond_of_both_functions, ["0000:42:00.0"])],
+)
 def test_bridges_and_bonds_are_the_hosts_own(change: Callable[[Document], None], left: list[str]) -> None:
     found = specs(export(changed(with_roce, no_functions, change), "kolla")[COMPUTE])
     assert [s["address"] for s in found if s.get("physical_network") == "rocenet"] == left

@@ -7,7 +7,7 @@ import random
 import pytest
 from pydantic import ValidationError
 
-from tests.planning.place.placesites import build_request, build_site, dedicate
+from tests.planning.place.placesites import adapters, build_request, build_site, dedicate
 from weft.model.errors import InputError
 from weft.model.placement import (
     Explanation,
@@ -17,6 +17,7 @@ from weft.model.placement import (
     Placement,
     PlacementRequest,
     Refusal,
+    Share,
 )
 from weft.model.site import AcceleratorCount, Site
 from weft.planning.fabric.topology import Stand, Topology, natural
@@ -121,6 +122,26 @@ def test_a_replacement_keeps_the_required_level_together_with_the_nodes_that_sta
     site = build_site([[2, 4]])
     answer = refused(build_request(1, near=("gpu1",), required="leaf"), site, taken("gpu1", "gpu2"))
     assert "l0-0, where the nodes that stay are" in answer.reason
+
+
+def test_a_bond_of_a_host_is_not_given_to_a_server_whole() -> None:
+    """One function of the two would be the server's, and the host's would be in the pod's VLAN (VF-LAG). A machine has
+    both, and functions are behind the bond."""
+    bond = {"bond_pci": "0000:c0:00.1", "bond_mode": "802.3ad", "eswitch": "switchdev", "vfs": 8}
+    bonded = tuple(h.model_copy(update=bond) for h in adapters("gpu1", 1))
+    site = build_site([[2]], node=lambda n: {"hcas": bonded} if n == "gpu1" else {}, accelerators=8)
+    answer = placed(build_request(1), site)
+    assert names(answer) == ["gpu2"]
+    [told] = [e for f in answer.explanation.filters if f.filter == "fabric" for e in f.examples]
+    assert told.startswith("gpu1: its mlx5_0 is a bond of both functions of the NIC")
+    assert "2 nodes are requested, but 1 is available" in refused(build_request(2), site).reason
+    assert names(placed(build_request(2, hcas_per_node=0), site)) == ["gpu1", "gpu2"], "without RDMA"
+    part = build_request(1, share=Share(vfs=1), accelerators=AcceleratorCount(type="h100", count=1))
+    assert names(placed(part, site)) == ["gpu1"], "the other has no functions"
+    whole = site.model_copy(
+        update={"nodes": tuple(n.model_copy(update={"machine": f"{n.name}-uuid"}) for n in site.nodes)}
+    )
+    assert names(placed(build_request(2, bare_metal=True), whole)) == ["gpu1", "gpu2"]
 
 
 def test_filters_say_what_they_removed_with_examples() -> None:

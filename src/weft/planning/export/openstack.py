@@ -180,8 +180,8 @@ def device_specs(view: View, role: str, host: Node) -> tuple[dict[str, str], ...
     """Exactly the adapters and accelerators that the site has there, by PCI address.
 
     The address of a physical function stands for it and for its virtual functions: a tenant with a direct-physical port
-    gets the whole adapter. One that carries the host's own networks gives its functions only, by their addresses, or
-    nothing. Raises `InputError` if these aren't known.
+    gets the whole adapter. One that carries the host's own networks, or is a bond of the host's (VF-LAG), gives its
+    functions only, by their addresses, or nothing. Raises `InputError` if these aren't known.
     """
     found: list[dict[str, str]] = []
     for hca in host.hcas:
@@ -203,10 +203,10 @@ def _is_hosts(one: DeploymentRole, hca: Hca) -> bool:
 
 
 def _addresses(view: View, role: str, host: Node, hca: Hca) -> tuple[str, ...]:
-    if not _is_hosts(view.roles[role], hca):
+    if hca.bond_pci is None and not _is_hosts(view.roles[role], hca):
         return (hca.pci,)
     if hca.vfs and hca.vf_pci is None:
-        allowed = "the first function's address: the host's own networks are on the adapter, which isn't given whole"
+        allowed = "the first function's address: the adapter is the host's own or a bond of it, and isn't given whole"
         raise InputError(f"nodes.{host.name}.hcas.{hca.name}.vf_pci", None, allowed)
     first = routing_id(hca.vf_pci or hca.pci)
     return tuple(pci_address(first + n) for n in range(hca.vfs))

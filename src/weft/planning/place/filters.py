@@ -104,14 +104,19 @@ def of_kind(
     hcas: int,
     accelerators: AcceleratorCount | None,
     bare_metal: bool = False,
+    whole: bool = False,
 ) -> tuple[int, tuple[FilterReport, ...]]:
-    """The nodes of the kind that an order asks for, whatever their state, and what the filters before removed."""
+    """The nodes of the kind that an order asks for, whatever their state, and what the filters before removed.
+
+    Args:
+        whole: a server gets the adapters whole.
+    """
     topology = Topology.of(site, fabric)
     filters = (
         Filter("role", lambda n: None if n.role == "compute" else f"is a {n.role} node"),
         Filter("cloud", lambda n: _cloud(n, cloud)),
         Filter("kind", lambda n: _kind(n, bare_metal)),
-        Filter("fabric", lambda n: _hcas(n, fabric, hcas, topology)),
+        Filter("fabric", lambda n: _hcas(n, fabric, hcas, topology, whole)),
         Filter("accelerators", lambda n: _accelerators(n, accelerators)),
     )
     return run(filters, site, marks_of(site).every)
@@ -159,6 +164,7 @@ def eligible(
         request.hcas_per_node,
         request.accelerators,
         request.bare_metal,
+        whole=request.share is None and not request.bare_metal,
     )
     left, more = run(every, site, kind)
     return tuple(site.node_by_name[name] for name in marks_of(site).in_order(left)), reports + more
@@ -176,7 +182,9 @@ def _cloud(node: Node, cloud: str) -> str | None:
     return f"belongs to cloud {node.cloud}" if node.cloud else "belongs to no cloud"
 
 
-def _hcas(node: Node, fabric: str, wanted: int, topology: Topology) -> str | None:
+def _hcas(node: Node, fabric: str, wanted: int, topology: Topology, whole: bool) -> str | None:
+    if whole and wanted and (bond := next((h for h in node.hcas_on(fabric) if h.bond_pci), None)):
+        return f"its {bond.name} is a bond of both functions of the NIC: servers get virtual functions of it only"
     if (reason := topology.uncabled.get(node.name)) is not None:
         return reason
     stand = topology.stands.get(node.name)
