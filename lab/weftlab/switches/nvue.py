@@ -1,8 +1,10 @@
 """An imitated Cumulus Linux switch behind NVUE's REST API: revisions with their states, a tree that is patched.
 
 By NVIDIA's documents: a revision is `pending`, `apply`, then `applied` or `invalid` with the reason in `transition`;
-`null` in a patch takes away; a bridged interface without a list of VLANs carries every VLAN of the bridge. Where the
-package `nvueschema` is installed, each patch is checked by the schema of the version that the switch claims.
+`null` in a patch takes away; a bridged interface without a list of VLANs carries every VLAN of the bridge. One with a
+list carries exactly those in it, whether the bridge has them or not: in ifupdown2's addon `bridge`, by which Cumulus
+Linux sets ports, a port's `bridge-vids` and `bridge-access` stand in the place of the bridge's. Where the package
+`nvueschema` is installed, each patch is checked by the schema of the version that the switch claims.
 """
 
 from __future__ import annotations
@@ -51,14 +53,13 @@ class Nvue(Front):
             interfaces[link] = {"type": "swp"}
             interfaces[lag]["bond"] = {"member": {link: {}}}
         return {
-            "bridge": {"domain": {BRIDGE: {"untagged": 1, "vlan": {str(PARKING): {}}}}},
+            "bridge": {"domain": {BRIDGE: {"untagged": 1, "vlan": {}}}},
             "interface": interfaces,
         }
 
     def forwarding(self) -> Mapping[int, Vlans]:
         bridge = self.running["bridge"]["domain"][BRIDGE]
-        # Parked hosts are in no bridge, and links carry the parking VLAN to nobody: it stands for an empty list.
-        all_of = frozenset(n for key in bridge.get("vlan", {}) for n in from_ranges(key)) - {PARKING}
+        all_of = frozenset(n for key in bridge.get("vlan", {}) for n in from_ranges(key))
         found: dict[int, Vlans] = {}
         for name, number in self.plan.by_name().items():
             domains = self.running["interface"].get(name, {}).get("bridge", {}).get("domain", {})
@@ -214,7 +215,7 @@ def _vlans(mine: Tree, bridge: Tree, all_of: frozenset[int]) -> Vlans:
     untagged = mine.get("untagged", "auto")
     native = bridge.get("untagged", 1) if untagged == "auto" else None if untagged == "none" else untagged
     listed = mine.get("vlan") or {}
-    tagged = all_of if not listed or "all" in listed else _listed(listed) & all_of
+    tagged = all_of if not listed or "all" in listed else _listed(listed)
     return Vlans(native, tagged - {native})
 
 

@@ -16,7 +16,7 @@ from weft.model.errors import UnknownError
 from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
 from weft.model.resources import Status
-from weftlab.switches.eapi import Eapi, Port
+from weftlab.switches.eapi import Eapi, Port, Vlan
 from weftlab.switches.front import PARKING, PASSWORD, USER
 from weftlab.switches.plan import Speaks
 
@@ -82,6 +82,15 @@ def test_a_parking_vlan_that_forwards_isolates_nobody(eos: One) -> None:
     assert [i.plane for i in left] == ["switch port"] and "reaches others" in left[0].seen
     del eapi(eos).running.vlans[PARKING]
     assert results(eos.fabric, spec) == {"clean"}, "it isn't defined"
+
+
+def test_a_parking_vlan_that_others_use_is_noted_before_it_is_suspended(eos: One) -> None:
+    """The site's file may name somebody's VLAN as the one for parking."""
+    assert not [n for n in eos.fabric.live_check().notes if "parking" in n]
+    eapi(eos).running.vlans[PARKING] = Vlan("production")
+    eapi(eos).running.ports["Ethernet60"] = Port(access=PARKING)
+    [note] = [n for n in eos.another().live_check().notes if "parking" in n]
+    assert note.startswith("switch leaf1 forwards in the parking VLAN") and "Ethernet60" in note
 
 
 @pytest.mark.parametrize("mode", ["tap", "tool", "dot1q-tunnel"])

@@ -150,6 +150,7 @@ def test_root_on_a_host_that_pods_share_reaches_its_pods_and_nobody_else(rig: Re
     assert probe.forged("host1", everybody, [SECOND + 1], own=()) == set()
     assert probe.forged("host1", strangers, [SECOND + 1], own=[FIRST, SECOND]) == set(), "behind its own tag"
     assert probe.honest("host1", everybody, by=()) == set(), "without a tag it is nobody's"
+    assert probe.forged("host5", {"host6", *strangers}, [SECOND], own=[FIRST]) == set(), "of one leaf"
     assert probe.flooded("host1", {"host6", *strangers}, tag=FIRST) == set()
     assert probe.forged("host2", everybody - {"host7", "host2"}, [FIRST, SECOND], own=[SECOND + 1]) == set()
     assert rig.driver.delete(scope(1), [one], {})["partition"].error is None

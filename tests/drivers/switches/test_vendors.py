@@ -12,6 +12,8 @@ from tests.drivers.switches.rigs import scope
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit, PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabrictypes import Mode
+from weftlab.switches.front import PARKING
+from weftlab.switches.nvue import BRIDGE, Nvue
 from weftlab.switches.plan import NAMES, Speaks
 
 
@@ -177,3 +179,50 @@ def test_a_receipt_says_nothing_of_other_pods_on_a_shared_port(one: One) -> None
     assert one.fabric.delete(scope(1), [mine], {})["partition"].error is None
     items = one.fabric.clean(spec, one.fabric.snapshot()).items
     assert {i.result for i in items} == {"clean"} and str(OTHER) not in str(items)
+
+
+@pytest.mark.parametrize("speaks", ["nvue", "sonic"])
+def test_a_parking_vlan_that_can_not_be_suspended_isolates_nobody(tmp_path: Path, speaks: Speaks) -> None:
+    """Another hand puts released ports into it, as networking-generic-switch's own classes do."""
+    with one_of(tmp_path, speaks) as one:
+        spec, wanted = ordered(one, 0)
+        assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
+        assert one.fabric.delete(scope(), [wanted], {})["partition"].error is None
+        assert results(one.fabric, spec) == {"clean"}
+        park(one, one.ports[0])
+        assert one.session.read().exposed == {one.ports[0]}
+        [told] = [p for m in one.another().status().managers for p in m.problems]
+        assert f"host port leaf1/{one.ports[0]} is in the parking VLAN, and reaches others in it" in told
+        [left] = [i for i in one.fabric.clean(spec, one.fabric.snapshot()).items if i.result != "clean"]
+        assert left.plane == "switch port" and "reaches others" in left.seen
+
+
+def park(one: One, port: str) -> None:
+    """By another hand."""
+    running = one.front.running
+    if isinstance(one.front, Nvue):
+        running["interface"][port]["bridge"] = {"domain": {BRIDGE: {"access": PARKING}}}
+        return
+    running["vlans"].add(f"Vlan{PARKING}")
+    running["members"][f"Vlan{PARKING}", port] = "untagged"
+
+
+def test_a_trunk_of_cumulus_carries_what_is_in_its_list(nvue: One) -> None:
+    """Whether the bridge has it or not; and the parking VLAN only as long as there is nothing else."""
+    port = nvue.ports[0]
+    _, wanted = ordered(nvue, 0, mode=Mode.TRUNK)
+    assert nvue.fabric.create(scope(), [wanted], {})["partition"].error is None
+    assert listed(nvue, port).keys() == {str(VLAN)}
+    listed(nvue, port)[str(OTHER)] = {}
+    assert str(OTHER) not in nvue.front.running["bridge"]["domain"][BRIDGE]["vlan"]
+    assert nvue.session.read().ports[port].tagged == {VLAN, OTHER}
+    listed(nvue, port)[str(PARKING)] = {}
+    assert nvue.session.read().exposed == {port}
+    leaving = Batch({}, frozenset(), {port: PortEdit(remove=frozenset({OTHER}))})
+    assert nvue.session.change(lambda state: leaving).exposed == set()
+    assert listed(nvue, port).keys() == {str(VLAN)}
+
+
+def listed(nvue: One, port: str) -> dict[str, object]:
+    """As the switch has it now."""
+    return nvue.front.running["interface"][port]["bridge"]["domain"][BRIDGE]["vlan"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
-from weft.drivers.switches.hostports import port_troubles
+from weft.drivers.switches.hostports import missing_ports, parking_notes, port_troubles
 from weft.drivers.switches.interface import Switch
 from weft.drivers.switches.looks import Heard, QosReading, listen, qos_check
 from weft.drivers.switches.names import read_name, vlan_name
@@ -134,24 +135,15 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         neighbours that the site describes.
         """
         settings, heard = self._qos_check(), self.heard()
+        problems, notes = list[str](), list[str]()
+        with suppress(UnknownError):  # the status says so
+            seen = self.snapshot(STATUS_SECONDS)
+            problems, notes = [*missing_ports(seen)], [*parking_notes(seen)]
         return LiveCheck(
             managers=len(self._sessions.by_name),
-            problems=(*self._port_problems(), *settings.problems, *heard.problems),
-            notes=(*settings.notes, *heard.notes),
+            problems=(*problems, *settings.problems, *heard.problems),
+            notes=(*notes, *settings.notes, *heard.notes),
             differences=heard.differences,
-        )
-
-    def _port_problems(self) -> tuple[str, ...]:
-        """What is wrong with ports that the site names, one sentence each; only of switches that could be read."""
-        try:
-            snapshot = self.snapshot(STATUS_SECONDS)
-        except UnknownError:
-            return ()  # the status says so
-        return tuple(
-            f"switch {switch} {why}, which the site names"
-            for switch, state in sorted(snapshot.states.items())
-            for port in sorted(self.cabling.ports(switch))
-            if (why := state.lacks(port))
         )
 
     def _qos_check(self) -> LiveCheck:

@@ -10,7 +10,9 @@ from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import EVERY
 from weft.model.site import Site
 
-ISOLATE = "suspend the VLAN, or on Open vSwitch set the port's column protected"
+ISOLATE = (
+    "suspend the VLAN, on Open vSwitch set the port's column protected, elsewhere take the port out of it"
+)
 FIXED = frozenset({"bmc", "gateway", "infrastructure"})
 """Roles of networks whose interfaces stay in them: a machine's boot port is in several, one after the other."""
 
@@ -19,6 +21,23 @@ def port_troubles(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
     """Of one switch that was read, one sentence each."""
     yield from _open(switch, seen)
     yield from _misplaced(switch, seen)
+
+
+def missing_ports(seen: EthernetSnapshot) -> Iterator[str]:
+    """What is wrong with ports that the site names, one sentence each; only of switches that were read."""
+    for switch, state in sorted(seen.states.items()):
+        for port in sorted(seen.cabling.ports(switch)):
+            if why := state.lacks(port):
+                yield f"switch {switch} {why}, which the site names"
+
+
+def parking_notes(seen: EthernetSnapshot) -> Iterator[str]:
+    """Others' ports in the parking VLAN where it forwards: whoever has named a VLAN that is in use should know it
+    before weft's first change."""
+    for switch, state in sorted(seen.states.items()):
+        if others := sorted(state.exposed - seen.cabling.ports(switch)):
+            listed = ", ".join(others[:5]) + (" …" if others[5:] else "")
+            yield f"switch {switch} forwards in the parking VLAN, where {listed} is: Arista's suspend it at each change"
 
 
 def _open(switch: str, seen: EthernetSnapshot) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """NVIDIA Cumulus Linux through NVUE's REST API: a change is a revision, applied, followed to its end, and saved.
 
 An unused port is in no bridge. A bridged port without a list carries every VLAN of the bridge, so a link between
-switches keeps the parking VLAN in its list if there is no other.
-Source: Cumulus Linux 5.x documentation, "NVUE API" and "VLAN-aware Bridge Mode".
+switches has the parking VLAN in its list as long as there is no other. It forwards: a port in it isn't isolated, nor
+is a host's trunk that has it beside others. A port with a list carries what is in it, whether the bridge has it or not.
+Sources: Cumulus Linux 5.x documentation, "NVUE API" and "VLAN-aware Bridge Mode"; ifupdown2, addon `bridge`.
 """
 
 from __future__ import annotations
@@ -90,12 +91,14 @@ class Nvue(Session):
                 raise ValueError("no interface is in it")
             own = tree.get("bridge", {}).get("domain", {}).get(BRIDGE, {})
             vlans = {n: "" for key in own.get("vlan", {}) for n in from_ranges(key)}
-            there = {p: self._port(row or {}, own, frozenset(vlans)) for p, row in tree["interface"].items()}
+            rows = {p: _bridged(row or {}) for p, row in tree["interface"].items()}
+            there = {p: self._port(row, own) for p, row in rows.items()}
+            exposed = frozenset(p for p, row in rows.items() if self._is_exposed(row))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         if bare := self.limits.ports - there.keys():  # an interface without configuration isn't in the tree
             there |= dict.fromkeys(bare & self._interfaces(), PortVlans())
-        return SwitchState(vlans, there, reply.date)
+        return SwitchState(vlans, there, reply.date, exposed=exposed)
 
     def _interfaces(self) -> frozenset[str]:
         """Every interface that the switch has."""
@@ -133,11 +136,9 @@ class Nvue(Session):
                 raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
         return found
 
-    def _port(self, row: Mapping[str, Any], bridge: Mapping[str, Any], all_of: frozenset[int]) -> PortVlans:
-        domains = (row.get("bridge") or {}).get("domain") or {}
-        if BRIDGE not in domains:
+    def _port(self, mine: Mapping[str, Any] | None, bridge: Mapping[str, Any]) -> PortVlans:
+        if mine is None:
             return PortVlans()
-        mine = domains[BRIDGE] or {}
         access, untagged, listed = mine.get("access"), mine.get("untagged", "auto"), mine.get("vlan") or {}
         if access not in (None, "auto"):
             return PortVlans(self._forwards(int(access)))
@@ -147,8 +148,16 @@ class Nvue(Session):
         if not listed or "all" in listed:
             # This includes VLANs that the bridge gets later.
             return PortVlans(native, EVERY, True)
-        tagged = frozenset(n for key in listed for n in from_ranges(key)) & (all_of | {self.limits.parking})
-        return PortVlans(native, tagged - {native, self.limits.parking}, True)
+        return PortVlans(native, _listed(listed) - {native, self.limits.parking}, True)
+
+    def _is_exposed(self, mine: Mapping[str, Any] | None) -> bool:
+        if not mine:
+            return False
+        listed = mine.get("vlan") or {}
+        also = (
+            "all" not in listed and self.limits.parking in (numbers := _listed(listed)) and len(numbers) > 1
+        )
+        return also or mine.get("access") == self.limits.parking
 
     def _forwards(self, number: int) -> int | None:
         return None if number == self.limits.parking else number
@@ -240,15 +249,14 @@ class Nvue(Session):
             return {"bridge": {"domain": {BRIDGE: None}}}
         if not then.trunk:
             return {"bridge": {"domain": {BRIDGE: {"access": then.untagged, "untagged": None, "vlan": None}}}}
-        listed: dict[str, Any] = {str(n): {} for n in then.tagged - now.tagged} | {
-            str(self.limits.parking): {}
-        }
+        listed: dict[str, Any] = {str(n): {} for n in then.tagged - now.tagged}
         if now.tagged == EVERY:
-            listed = {str(n): {} for n in {*then.tagged, self.limits.parking}} | {"all": None}
+            listed = {str(n): {} for n in then.tagged} | {"all": None}
         else:
             listed |= {str(n): None for n in (now.tagged | away) - then.tagged}
         if then.untagged is not None:
             listed[str(then.untagged)] = {}
+        listed[str(self.limits.parking)] = None if then.numbers else {}
         mine = {"access": None, "untagged": then.untagged or "none", "vlan": listed}
         return {"bridge": {"domain": {BRIDGE: mine}}}
 
@@ -259,6 +267,16 @@ class Nvue(Session):
             return reply
         said = f"HTTP {reply.status}: {_words(reply.body)}"
         raise self.refused(said) if reply.status in (400, 404, 409, 422) else self.unknown(asked, said)
+
+
+def _bridged(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """A port's settings in the bridge; None: it isn't in it."""
+    domains = (row.get("bridge") or {}).get("domain") or {}
+    return (domains[BRIDGE] or {}) if BRIDGE in domains else None
+
+
+def _listed(listed: Mapping[str, Any]) -> frozenset[int]:
+    return frozenset(n for key in listed for n in from_ranges(key))
 
 
 def _is_over(state: str) -> bool:

@@ -99,7 +99,10 @@ class Sonic(Session):
                 rows.setdefault(port, []).append((number, str(row["tagging_mode"])))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
-        return SwitchState(vlans, {name: _port(mine) for name, mine in rows.items()}, reply.date)
+        parking = self.limits.parking  # it forwards: who is in it isn't isolated
+        exposed = frozenset(name for name, mine in rows.items() if (parking, "untagged") in mine)
+        ports = {name: _port(mine) for name, mine in rows.items()}
+        return SwitchState(vlans, ports, reply.date, exposed=exposed)
 
     def qos(self) -> SwitchQos | str:
         tables: dict[str, list[Any]] = {}
