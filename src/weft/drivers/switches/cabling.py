@@ -9,6 +9,9 @@ from functools import cached_property
 
 from weft.model.site import Site, Switching
 
+_Neighbours = Mapping[str, frozenset[str]]
+"""Switch -> those that links lead to from it."""
+
 
 def switch_of(port: str) -> str:
     return port.partition("/")[0]
@@ -70,38 +73,49 @@ class Cabling:
         """Switch -> ends of links that must carry the segment there; has every switch that is needed.
 
         Those on any shortest path between two members' switches, whichever the spanning tree uses now. A peer link
-        is on no path: it carries what both of its switches have. Without members, one switch holds the segment.
+        is on a path only where no other leads: it carries what both of its switches have. Without members, one switch
+        holds the segment.
         """
         leaves = sorted({switch_of(end) for port in ports for end in self.ends(port)})
         if not leaves:
             return dict.fromkeys(self.switches[:1], frozenset[str]())
         on_the_way = set(leaves)
-        distances = {leaf: self._distances(leaf) for leaf in leaves}
+        distances = {leaf: _distances(leaf, self._neighbours) for leaf in leaves}
         for i, a in enumerate(leaves):
             for b in leaves[i + 1 :]:
-                total = distances[a].get(b)
-                if total is not None:
-                    far = distances[b]
-                    on_the_way |= {s for s, d in distances[a].items() if s in far and d + far[s] == total}
+                near, far = distances[a], distances[b]
+                if b not in near:
+                    near, far = _distances(a, self._all_neighbours), _distances(b, self._all_neighbours)
+                if (total := near.get(b)) is not None:
+                    on_the_way |= {s for s, d in near.items() if s in far and d + far[s] == total}
         needed = {(a, b) for a, b, _ in self.links if {switch_of(a), switch_of(b)} <= on_the_way}
         ends = {end for pair in needed for end in pair}
         return {s: frozenset(e for e in ends if switch_of(e) == s) for s in sorted(on_the_way)}
 
     @cached_property
-    def _neighbours(self) -> Mapping[str, frozenset[str]]:
-        found: dict[str, set[str]] = {}
-        for a, b, peer in self.links:
-            if not peer:
-                found.setdefault(switch_of(a), set()).add(switch_of(b))
-                found.setdefault(switch_of(b), set()).add(switch_of(a))
-        return {s: frozenset(others) for s, others in found.items()}
+    def _neighbours(self) -> _Neighbours:
+        return _neighbours((a, b) for a, b, peer in self.links if not peer)
 
-    def _distances(self, start: str) -> Mapping[str, int]:
-        distances, waiting = {start: 0}, deque([start])
-        while waiting:
-            here = waiting.popleft()
-            for other in self._neighbours.get(here, ()):
-                if other not in distances:
-                    distances[other] = distances[here] + 1
-                    waiting.append(other)
-        return distances
+    @cached_property
+    def _all_neighbours(self) -> _Neighbours:
+        """Those over peer links, too."""
+        return _neighbours((a, b) for a, b, _ in self.links)
+
+
+def _neighbours(links: Iterable[tuple[str, str]]) -> _Neighbours:
+    found: dict[str, set[str]] = {}
+    for a, b in links:
+        found.setdefault(switch_of(a), set()).add(switch_of(b))
+        found.setdefault(switch_of(b), set()).add(switch_of(a))
+    return {s: frozenset(others) for s, others in found.items()}
+
+
+def _distances(start: str, neighbours: _Neighbours) -> Mapping[str, int]:
+    distances, waiting = {start: 0}, deque([start])
+    while waiting:
+        here = waiting.popleft()
+        for other in neighbours.get(here, ()):
+            if other not in distances:
+                distances[other] = distances[here] + 1
+                waiting.append(other)
+    return distances
