@@ -17,7 +17,7 @@ from weft.model.fabrictypes import Mode
 from weft.model.problem import ProblemKind
 from weft.model.resources import Status
 from weftlab.switches.eapi import Eapi, Port, Vlan
-from weftlab.switches.front import PARKING, PASSWORD, USER
+from weftlab.switches.front import PARKING, PASSWORD, USER, Answer, Request
 from weftlab.switches.plan import Speaks
 
 
@@ -113,6 +113,24 @@ def test_a_port_in_another_mode_does_not_hide_the_switch(eos: One, mode: str) ->
     spec, wanted = ordered(eos, 0, 2)
     error = eos.fabric.update(scope(), [wanted], {})["partition"].error
     assert f"it has port {eos.ports[2]} in switchport mode {mode}" in str(error)
+
+
+@pytest.mark.parametrize("nothing", ["vlans", "switchports"])
+def test_an_eos_without_vlans_or_ports_has_said_nothing(eos: One, nothing: str) -> None:
+    """VLAN 1 is always there. A spine that is still starting is no spine without the pod's VLAN."""
+    spec, wanted = ordered(eos, 0)
+    assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
+
+    def emptied(_: Request, answer: Answer) -> Answer:
+        results_ = answer.body.get("result", []) if isinstance(answer.body, dict) else []
+        return Answer(
+            200, {**answer.body, "result": [{**r, nothing: {}} if nothing in r else r for r in results_]}
+        )
+
+    eos.fronts.by_name["spine1"].faults.instead = emptied
+    seen = eos.fabric.snapshot()
+    assert "spine1" in seen.unread and "leaf1" in seen.states
+    assert any("spine1 could not be read" in u for i in eos.fabric.clean(spec, seen).items for u in i.unread)
 
 
 def test_a_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:

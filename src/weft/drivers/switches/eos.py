@@ -47,6 +47,8 @@ class Eos(Session):
         vlans, ports, version = self._run(["show vlan", "show interfaces switchport", "show version"])
         try:
             defined = {int(n): row for n, row in vlans["vlans"].items()}
+            if not defined or not ports["switchports"]:  # VLAN 1 is always there
+                raise ValueError("no VLAN or no port is in it")
             suspended = frozenset(n for n, row in defined.items() if row["status"] != "active")
             there, unfit = self._ports(ports["switchports"])
             open_parking = self.limits.parking in defined.keys() - suspended
