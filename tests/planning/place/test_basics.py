@@ -25,6 +25,7 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
 from weft.planning.place.placement import place
+from weft.planning.place.state import site_traits
 from weft.planning.queue.book import Book, earliest_start
 
 FREE = Occupancy()
@@ -142,6 +143,8 @@ def test_a_bond_of_a_host_is_not_given_to_a_server_whole() -> None:
         update={"nodes": tuple(n.model_copy(update={"machine": f"{n.name}-uuid"}) for n in site.nodes)}
     )
     assert names(placed(build_request(2, bare_metal=True), whole)) == ["gpu1", "gpu2"]
+    hcas = [[site_traits(s, "ib0")[n].hcas for n in ("gpu1", "gpu2")] for s in (site, whole)]
+    assert hcas == [[0, 1], [1, 1]], "by which the queue and the capacity count"
 
 
 def test_filters_say_what_they_removed_with_examples() -> None:

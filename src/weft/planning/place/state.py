@@ -17,7 +17,7 @@ class Traits:
     """What never changes about a node and decides whether it is eligible for an order.
 
     Attributes:
-        hcas: adapters that are cabled to the fabric.
+        hcas: adapters that are cabled to the fabric; none if servers don't get them whole (bonds: `filters`).
         accelerators: (type, count), sorted.
         numa: by NUMA node, the same and how many adapters on the fabric it has; empty: not known.
     """
@@ -32,6 +32,7 @@ class Traits:
     def of(cls, node: Node, rails: int, fabric: str) -> Self:
         """The traits of a node with `rails` adapters that are cabled to this fabric."""
         hcas = node.hcas_on(fabric)
+        rails = 0 if node.machine is None and any(h.bond_pci for h in hcas) else rails
         numa = tuple(
             (_counts(a.type for a in node.accelerators if a.numa == i), sum(h.numa == i for h in hcas))
             for i in sorted({a.numa for a in node.accelerators})
