@@ -189,6 +189,16 @@ def test_a_deployment_that_failed_is_broken_with_irons_reason_and_can_be_removed
     assert rig.see(server).status is Status.PENDING
 
 
+@pytest.mark.parametrize("state", ["wait call-back", "rescue wait", "service wait"])
+def test_a_server_is_deleted_though_its_agent_never_comes(rig: Rig, state: str) -> None:
+    """Such as of a rescue that its tenant asked for right before the lease ended: Ironic's patience is half an hour."""
+    rig.take()
+    server = rig.create().id
+    rig.node.update(provision_state=state)
+    assert rig.delete(server) is None
+    assert rig.node["provision_state"] == "deleting"
+
+
 def test_a_lock_of_ironics_is_waited_for(rig: Rig) -> None:
     rig.take()
     rig.node["reservation"] = "ironic1"

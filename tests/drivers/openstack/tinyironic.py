@@ -256,7 +256,10 @@ class TinyIronic(TinyCloud):
             node["raid_config"] = {**node["target_raid_config"], "last_updated": "now"} if self.arrays else {}
             verb = "manage"
         if verb in ("active", "deleted"):
-            allowed = {"active": ("available",), "deleted": ("active", "deploy failed", "error")}[verb]
+            # As `ironic.common.state_machine` of ironic 39 has it.
+            failed = ("error", "deploy failed", "rescue failed", "unrescue failed", "service failed")
+            waiting = ("wait call-back", "rescue wait", "service wait")
+            allowed = {"active": ("available",), "deleted": ("active", "rescue", *failed, *waiting)}[verb]
             if node["provision_state"] not in allowed:
                 said = f'The requested action "{verb}" can not be performed on node in state {node["provision_state"]}'
                 return Reply(400, {"error_message": said})

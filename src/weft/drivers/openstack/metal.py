@@ -65,9 +65,9 @@ VIFS = "weft:vifs"
 """Field that `prepare` adds to a node: ids of the Neutron ports that are attached to it."""
 ENDED_BY_DELETION = frozenset(
     {"active", "deploy failed", "error", "rescue", "rescue failed", "unrescue failed", "service failed"}
-    | {"wait call-back", "deploy hold"}
+    | {"wait call-back", "rescue wait", "service wait"}
 )
-"""States out of which Ironic's `deleted` leads (`ironic.common.states`)."""
+"""States out of which Ironic's `deleted` leads (ironic 39, `ironic.common.state_machine`)."""
 
 
 class MetalServers(KindDriver):
