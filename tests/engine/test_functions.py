@@ -286,7 +286,7 @@ def test_functions_that_end_are_locked_in_the_same_order(house: House, way: str)
 
     def end() -> None:
         if way == "given back":
-            taken.give_back_nodes(one.nodes)
+            taken.give_back_read(one.nodes, ())
         else:
             taken.become(phase=Phase.RELEASING)
             taken.released(signed)

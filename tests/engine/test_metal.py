@@ -17,6 +17,7 @@ from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.quota import needed_quota
+from weft.model.receipt import SignedReceipt
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.site import Site
 from weft.model.specs import PortSpec, ServerSpec
@@ -98,6 +99,80 @@ def test_a_machine_that_is_not_clean_stays_in_quarantine_and_the_other_comes_bac
     with pytest.raises(RefusedError):
         house.order(ORDER.model_copy(update={"name": "all"}), count=4)
     assert bad not in house.ready(ORDER.model_copy(update={"name": "next"})).nodes
+
+
+def test_a_machine_that_another_pod_has_by_now_keeps_no_release_waiting(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was given back when the first pod shrank, with its record; to Ironic it is in use again."""
+    first = house.ready(sized(3))
+    house.service.apply_pod(house.request(), "train", sized(1))
+    (stays,) = visit(house, first).nodes
+    gone = {*first.nodes} - {stays}
+    anothers_are_there(house, monkeypatch)
+    second = house.ready(ORDER.model_copy(update={"name": "next", "nodes": sized(3).nodes}))
+    assert gone < {*second.nodes}
+    house.release(first)
+    house.run(first, PodState.RELEASED)
+    signed = house.store.receipt(first.id)
+    assert signed is not None and signed.receipt.clean
+    assert machines_of(signed) == {*first.nodes}
+
+
+def test_a_machine_given_back_before_one_in_quarantine_is_the_next_pods(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod = house.ready(ORDER)
+    bad, good = pod.nodes
+    planted = house.cloud.plant(
+        Fault.UNDELETABLE, verb="delete", kind=Kind.MACHINE, key=f"machine/{bad}", times=None
+    )
+    house.worker = house.new_worker("impatient", impatient())
+    house.release(pod)
+    visit(house, pod)
+    house.worker = house.new_worker("patient")
+    anothers_are_there(house, monkeypatch)
+    assert good in house.ready(ORDER.model_copy(update={"name": "next", "nodes": sized(3).nodes})).nodes
+    house.worker = house.new_worker("impatient", impatient())
+    visit(house, pod)
+    assert set(house.store.capacity().quarantines) == {bad}
+    planted.lift()
+    for thing in house.cloud.things(Kind.MACHINE):
+        thing.undeletable = False
+    house.worker = house.new_worker("patient")
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean and machines_of(signed) == {bad, good}
+    planes = {
+        plane: {i.subject for i in signed.receipt.items if i.plane == plane} for plane in ("guest", "host")
+    }
+    assert planes["host"] == {bad, good} and len(planes["guest"]) == 2
+
+
+def machines_of(signed: SignedReceipt) -> set[str]:
+    """Nodes of whose machines a receipt has a record."""
+    items = [i for i in signed.receipt.items if i.plane == "machine" and i.result == "clean"]
+    assert len(items) == len({i.subject for i in items})
+    return {i.subject.split()[0].partition("-machine-")[2] for i in items}
+
+
+def anothers_are_there(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Ironic has it: a machine that a pod had and another one has now isn't free and clean."""
+    find = house.cloud.find
+
+    def found(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Observed]:
+        holds = house.store.capacity().holds
+        theirs = {
+            r.key
+            for r in wanted
+            if r.kind is Kind.MACHINE and r.node in holds and str(holds[r.node]["pod_id"]) != scope.owner.id
+        }
+        seen = find(scope, wanted, ids)
+        return {
+            k: Observed("another's", Status.PENDING, "in use") if k in theirs else o for k, o in seen.items()
+        }
+
+    monkeypatch.setattr(house.cloud, "find", found)
 
 
 def test_a_site_may_not_give_a_live_pods_node_another_machine(house: House) -> None:

@@ -63,8 +63,6 @@ class Held(NotesHeld):
 
     def given_back(self) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
         """Nodes that were given back before the end, the first one first; what was read then, also of numbers."""
-        if self.owner.generation == 1:
-            return (), ()
         with self._database.statement() as tx:
             rows = tx.rows("given_back", owner_id=self.owner.id)
         items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])

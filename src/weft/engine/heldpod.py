@@ -79,14 +79,6 @@ class HeldPod(Held):
         with self._database.statement() as tx:
             return frozenset(row["node"] for row in tx.rows("quarantines"))
 
-    def give_back_nodes(self, nodes: Iterable[str]) -> None:
-        """Give single nodes back early: only those that were read back clean."""
-        with self.write() as tx:
-            for node in nodes:
-                if tx.run("give_back_node", node=node, pod_id=self.pod.id):
-                    tx.run("touch_queue", at=tx.now())
-                    self.say_in(tx, [("release", f"{node} was read back clean and is free", None)])
-
     def leaving(self) -> dict[str, Ports]:
         """Node that the pod holds still and doesn't want any more -> its ports that were in the pod's segments."""
         if self.pod.generation == 1:
@@ -99,7 +91,7 @@ class HeldPod(Held):
         }
 
     def give_back_read(self, nodes: Collection[str], items: Sequence[ReceiptItem]) -> None:
-        """Give nodes back that the pod doesn't want any more; what was read of them is part of its receipt."""
+        """Give single nodes back before the end, read back clean; what was read of them is part of the receipt."""
         with self.write() as tx:
             now = tx.now()
             gone = [n for n in sorted(nodes) if tx.run("give_back_node", node=n, pod_id=self.pod.id)]

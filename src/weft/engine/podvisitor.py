@@ -286,7 +286,8 @@ class PodVisitor(PodBuilder):
     def _keep_back(self, held: HeldPod, read: ReadBack) -> None:
         """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
         held.quarantine(read.unclean)
-        held.give_back_nodes([n for n in sorted(held.nodes()) if n not in read.unclean])
+        clean = [n for n in sorted(held.nodes()) if n not in read.unclean]
+        held.give_back_read(clean, [item for n in clean for item in read.of_nodes.get(n, ())])
 
 
 def _of_data(records: Collection[ResourceRecord]) -> set[str]:

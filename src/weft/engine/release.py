@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from weft.engine.departure import read_guests, read_hosts
@@ -38,6 +38,7 @@ class ReadBack:
         again: keys of resources that were seen, whatever their rows say: they are to be taken away again.
         stale: numbers that nobody may be given yet, though the pod's segment is gone from where it counts now.
         of_fabric: those of the items that fabrics' drivers have proved.
+        of_nodes: node -> those of the items that aren't read again once it was given back.
     """
 
     items: tuple[ReceiptItem, ...]
@@ -46,6 +47,9 @@ class ReadBack:
     again: frozenset[str] = frozenset()
     stale: tuple[StaleNumber, ...] = ()
     of_fabric: tuple[ReceiptItem, ...] = ()
+    of_nodes: Mapping[str, tuple[ReceiptItem, ...]] = field(
+        default_factory=dict[str, tuple[ReceiptItem, ...]]
+    )
 
     @property
     def over(self) -> bool:
@@ -89,6 +93,7 @@ class Reader:
         self._again: set[str] = set()
         self._stale: list[StaleNumber] = []
         self._of_fabric: list[ReceiptItem] = []
+        self._of_nodes: dict[str, tuple[ReceiptItem, ...]] = {}
 
     def _now(self) -> datetime:
         """The database's time when the reading began, and what has passed since."""
@@ -180,6 +185,7 @@ class Reader:
             frozenset(self._again),
             tuple(self._stale),
             tuple(self._of_fabric),
+            self._of_nodes,
         )
 
     def read_segments(self, keys: Collection[str]) -> ReadBack:
@@ -193,24 +199,39 @@ class Reader:
 
     def _clouds(self) -> None:
         """Things, guests and hosts."""
-        places = {(r.resource.where, r.kind) for r in self._records if r.kind.row.home is not Home.FABRIC}
+        records = [
+            r for r in self._records if r.kind.row.home is not Home.FABRIC and not self._is_anothers(r)
+        ]
+        places = {(r.resource.where, r.kind) for r in records}
         # Servers first: of several reasons why a node is kept, a server that is still there says most.
         for where, kind in sorted(places, key=lambda p: (not p[1].row.on_host, p)):
-            self._listing(where, kind)
+            self._listing(where, kind, [r for r in records if (r.resource.where, r.kind) == (where, kind)])
         if self._pod is not None:
             self._on_nodes(self._pod)
+
+    def _is_anothers(self, record: ResourceRecord) -> bool:
+        """Whether it may be: it was given back with its node, read back clean, and is there whoever has it."""
+        node = record.resource.node
+        lent = record.kind.row.lent and record.is_nowhere
+        return lent and self._pod is not None and bool(node) and node not in self._holding
 
     def _on_nodes(self, pod: PodRecord) -> None:
         """What is left on the nodes that a pod held."""
         for guest in read_guests(pod, self._records, self._world, self._holding):
             kept = () if guest.result == "clean" else _nodes(guest.record, pod)
             self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
+            self._of_node(guest.record.resource.node)
         for host in read_hosts(pod, self._records, self._world, self._site, self._holding):
             kept = () if host.result == "clean" else (host.node,)
             self._item("host", host.node, host.result, host.seen, kept)
+            self._of_node(host.node)
 
-    def _listing(self, where: str, kind: AnyKind) -> None:
-        group = [r for r in self._records if r.resource.where == where and r.kind is kind]
+    def _of_node(self, node: str | None) -> None:
+        """The last item is of this node, and isn't read again once it was given back."""
+        if node:
+            self._of_nodes[node] = (*self._of_nodes.get(node, ()), self._items[-1])
+
+    def _listing(self, where: str, kind: AnyKind, group: Sequence[ResourceRecord]) -> None:
         ids = {r.key: r.outside_id for r in self._records if r.outside_id}
         try:
             driver = self._world.driver(where)
@@ -230,6 +251,8 @@ class Reader:
                 self._items.append(kept_item(record, found, self._now()))
             else:
                 self._item(kind, _subject(record), "clean", f"{where}: {found.reason}")
+                if kind.row.lent:
+                    self._of_node(record.resource.node)
 
     def _fabric(self, record: ResourceRecord) -> None:
         """What the fabric's driver proves of a segment, by a reading that began after it was taken away."""
