@@ -16,6 +16,7 @@ from weft.model.pod import PodState
 from weft.model.resources import Kind, Outcome, Resource
 from weft.ports.resources import Scope
 from weft.testing.cloud import Fault
+from weft.testing.cloud_state import Thing
 from weft.testing.fabric import Fault as FabricFault
 
 
@@ -129,6 +130,39 @@ def test_a_machine_leaves_before_its_broken_server_is_taken_away(
         server.stuck = ""
     pod = house.run(pod, PodState.READY)
     assert members(house, pod) == ports(house, pod.nodes)
+
+
+def test_a_server_is_made_again_though_its_machine_is_broken_with_it(house: House) -> None:
+    """As after a rescue or a rebuild that failed: only the end of the server brings its machine to rest again."""
+    pod = house.ready(ORDER)
+    broken = house.cloud.servers[0]
+    machine = machine_of(house, broken)
+    broken.broken, broken.hosted, machine.broken = "ERROR", True, "rescue failed: no agent came"
+    house.store.request_repair(pod.id)
+    pod = visit(house, pod)
+    assert pod.state is PodState.DEGRADED and broken.id not in {s.id for s in house.cloud.servers}
+    machine.broken = ""
+    pod = house.run(pod, PodState.READY)
+    assert len(house.cloud.servers) == 2 and members(house, pod) == ports(house, pod.nodes)
+    assert machine.id in {t.id for t in house.cloud.things(Kind.MACHINE)}, "it was never given back"
+
+
+def test_a_machine_that_is_broken_while_an_operator_repairs_its_pod_comes_right_again(house: House) -> None:
+    """Such as one that Ironic doesn't show for a while: its server runs on."""
+    pod = house.ready(ORDER)
+    servers, machine = {s.id for s in house.cloud.servers}, machine_of(house, house.cloud.servers[0])
+    machine.broken = "Ironic doesn't know it"
+    pod = visit(house, pod)
+    house.store.request_repair(pod.id)
+    pod = visit(house, pod)
+    assert pod.state is PodState.DEGRADED and "doesn't know it" in pod.reason
+    machine.broken = ""
+    pod = house.run(pod, PodState.READY)
+    assert {s.id for s in house.cloud.servers} == servers
+
+
+def machine_of(house: House, server: Thing) -> Thing:
+    return next(t for t in house.cloud.things(Kind.MACHINE) if t.fields["machine"] == server.fields["host"])
 
 
 def test_another_machines_pulled_cable_does_not_keep_one_from_being_repaired(

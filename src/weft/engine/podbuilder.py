@@ -60,11 +60,12 @@ class PodBuilder(Visitor[HeldPod]):
             if wait is not None:
                 return wait
         away = frozenset[str]() if held.pod.repair else held.withheld()
-        stuck = (
-            []
-            if held.pod.repair
-            else [r for r in records if not _repaired_unasked(r) or r.resource.node in away]
-        )
+        stuck = [
+            r
+            for r in records
+            if _is_never_replaced(r)
+            or (not held.pod.repair and (not _repaired_unasked(r) or r.resource.node in away))
+        ]
         held.note(
             [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
             [
@@ -164,6 +165,11 @@ def _waiting(held: HeldPod) -> frozenset[str]:
     booting = {r.key for r in records if is_booting(r)}
     waiting = (r for r in records if r.state not in _ON_ITS_WAY and not booting.isdisjoint(r.resource.needs))
     return frozenset(r.key for r in waiting)
+
+
+def _is_never_replaced(record: ResourceRecord) -> bool:
+    """Of a machine that broke with its server, as by a rescue that failed: the server's end brings it to rest."""
+    return record.kind.row.lent and record.state is RowState.BROKEN
 
 
 def _repaired_unasked(record: ResourceRecord) -> bool:
