@@ -25,7 +25,7 @@ format: setup ## Put the code into its format
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-test: setup ## Every test but the nightly ones: fast ones first, then with PostgreSQL, then on real fabrics; two labs' beside them
+test: setup ## Every test but the nightly ones: fast ones first, then with PostgreSQL, then on real fabrics, then with real services; a lab's beside them
 	@tools/test.sh
 
 test-fast: setup ## Only what needs nothing but Python and network namespaces
@@ -39,7 +39,7 @@ test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
 	@tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping
 	$(PY) -m pytest -n 3 --dist loadgroup -m "fabric and not cloud and not nightly"
 
-test-cloud: setup ## Only what needs the lab's OpenStack
+test-cloud: setup ## Only what needs a real OpenStack
 	$(PY) -m pytest -m "cloud and not nightly"
 
 nightly: setup ## Every test, also the long ones, with 200 times as many examples and random states, new ones each day

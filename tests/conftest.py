@@ -49,22 +49,25 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Who uses the embedded PostgreSQL is marked so: `make test-fast` does without.
+    """Who uses the embedded PostgreSQL or a lab is marked so: `make test-fast` does without.
 
-    A mark that brings a test to a lab or a fabric is written in the test's own folder, where tools/test.sh looks for
-    the folders that have such tests.
+    A mark that brings a test to a fabric is written in the test's own folder, and one that brings it to the services of
+    a cloud in its own file: tools/test.sh looks there for what it has to collect.
     """
     for item in items:
-        if "postgres" in getattr(item, "fixturenames", ()):
+        names = getattr(item, "fixturenames", ())
+        if "postgres" in names:
             item.add_marker("database")
-        for mark in ("cloud", "fabric"):
-            if item.get_closest_marker(mark) and not _mentioned(f"mark.{mark}", item.path.parent):
-                raise pytest.UsageError(f"{item.nodeid}: no file of its folder says mark.{mark}")
+        if "lab" in names:
+            item.add_marker("lab")
+        for mark, place in (("cloud", item.path), ("fabric", item.path.parent)):
+            if item.get_closest_marker(mark) and not _mentioned(f"mark.{mark}", place):
+                raise pytest.UsageError(f"{item.nodeid}: {place} doesn't say mark.{mark}")
 
 
 @cache
-def _mentioned(text: str, folder: Path) -> bool:
-    return any(text in file.read_text() for file in folder.glob("*.py"))
+def _mentioned(text: str, place: Path) -> bool:
+    return any(text in file.read_text() for file in (place.glob("*.py") if place.is_dir() else [place]))
 
 
 def pytest_collectstart() -> None:

@@ -97,7 +97,7 @@ class Person:
 
 def wait_for(look: Callable[[], T], seconds: float = PATIENCE) -> T:
     """What `look` gives once that is true; each look costs the lab's services time of the processor."""
-    return waiting.wait_for(look, seconds=seconds, pause=0.3)
+    return waiting.wait_for(look, seconds=seconds, pause=1.0)
 
 
 def assert_clean(operator: Person) -> None:

@@ -17,13 +17,19 @@ ANOTHER = "weft site=lab pod=00000000-1111-2222-3333-444444444444 key=server/gpu
 
 
 def test_what_a_tenant_writes_and_locks_keeps_nothing(lab: Lab, people: People) -> None:
-    """Another mark on everything, ports detached, tags off, the server locked: the receipt still tells the truth."""
+    """Another mark on everything, ports detached, tags off, the server locked: the receipt still tells the truth.
+
+    Moves of a pod's server are refused.
+    """
     tenant, operator = people("team-a"), people("operator")
     assert tenant.order("mine", 1, "--wait").code == 0
     pod = tenant.weft("pod", "show", "mine", "--json").json
     name = f"weft-{pod['id'][:8]}-"
     own, cloud = connection(lab, "team-a"), connection(lab, "operator")
     (server,) = [s for s in own.compute.servers() if s.name.startswith(name)]
+    for action in ({"shelve": None}, {"resize": {"flavorRef": own.compute.find_flavor("gpu1").id}}):
+        refused = own.compute.post(f"/servers/{server.id}/action", json=action, microversion="2.91")
+        assert refused.status_code == 403, action
     _disguise(own, server.id, name)
     key = 0x8000 | int(pod["segment"], 16)
 

@@ -29,30 +29,30 @@ def servers(person: Person) -> dict[str, str]:
 def test_a_pod_grows_opens_and_shrinks_while_the_others_run(people: People) -> None:
     """Who stays keeps its server; who leaves is free at once; the receipt covers everything that ever was."""
     tenant, operator = people("team-a"), people("operator")
-    apply(tenant, 2)
+    apply(tenant, 1)
     first = servers(tenant)
-    assert len(first) == 2
+    assert len(first) == 1
 
-    again = apply(tenant, 2)
+    again = apply(tenant, 1)
     assert "nothing to change" in again.out
     assert servers(tenant) == first and "generation  1" in tenant.weft("pod", "show", "train").out, again.out
 
-    apply(tenant, 3, "first")
+    apply(tenant, 2, "first")
     grown = servers(tenant)
-    assert len(grown) == 3 and first.items() <= grown.items()
+    assert len(grown) == 2 and first.items() <= grown.items()
     pod = tenant.weft("pod", "show", "train", "--json").json
     assert [r for r in pod["resources"] if r["kind"] == "floating_ip" and r["state"] == "settled"]
     assert_clean(operator)
 
-    leaving = sorted(first)[0]
-    apply(tenant, 2, "first" if leaving != sorted(grown)[0] else "none", "--remove", leaving)
+    [leaving] = first
+    apply(tenant, 1, "first" if leaving != sorted(grown)[0] else "none", "--remove", leaving)
     left = servers(tenant)
     assert set(left) == set(grown) - {leaving} and left.items() <= grown.items()
     free = operator.weft("node", "list", "--state", "free", "--json").json
     assert leaving in {n["name"] for n in free}
     assert_clean(operator)
 
-    refused = POD.format(name="train", count=2, floating="none", spare=0).replace("tiny", "another")
+    refused = POD.format(name="train", count=1, floating="none", spare=0).replace("tiny", "another")
     (tenant.folder / "other.yaml").write_text(refused)
     other = tenant.weft("pod", "apply", "-f", "other.yaml")
     assert other.code == 2 and "nodes.image" in other.err

@@ -68,6 +68,9 @@ def _take_over(master: Callable[[], str], faults: Faults) -> str:
     raise AssertionError("no standby takes over")
 
 
+@pytest.mark.nightly(
+    reason="half a minute of processor; by day takeovers are on the same OpenSM, and the audit's repair on fakes"
+)
 def test_drift_takeover_and_the_audit(lab: Lab, people: People, faults: Faults) -> None:
     """A key written behind OpenSM's back is found and repaired; the master dies, the standby rules, the pod stays."""
     tenant, operator = people("team-a"), people("operator")

@@ -91,6 +91,12 @@ def spec_of(resource: Resource) -> SegmentSpec:
     return resource.spec
 
 
+AT_NIGHT = pytest.mark.nightly(
+    reason="a Neutron of its own; by day generic-switch sets the same switches by weft's drivers, and Neutron is a fake"
+)
+
+
+@AT_NIGHT
 def test_neutron_sets_the_switches_by_wefts_drivers_and_weft_reads_and_proves(
     lab: Lab, neutron: Callable[[], Connection], fabric: EthernetFabric
 ) -> None:
@@ -131,6 +137,7 @@ def in_vlan(fabric: EthernetFabric, end: str) -> bool:
     return VLAN in fabric.snapshot().ends[end].numbers
 
 
+@AT_NIGHT
 def test_a_switch_port_that_is_not_there_binds_no_port_of_neutrons(
     lab: Lab, neutron: Callable[[], Connection], fabric: EthernetFabric
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from tests.e2e.people import Answer, People, Person, connection
@@ -49,55 +52,79 @@ def test_a_flavor_that_nova_has_otherwise_is_refused(lab: Lab, people: People) -
     assert "nodes.flavor" in refused.err and "matches Nova's" in refused.err
 
 
-def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
-    """Four pods on one host, one of four more; a ninth server is refused or waits, the whole host until it is empty."""
-    tenant, operator = people("team-a"), people("operator")
+@contextmanager
+def one_host(operator: Person) -> Iterator[str]:
+    """The only one that isn't kept for others."""
     free = operator.weft("node", "list", "--state", "free", "--json").json
-    nodes = [n["name"] for n in free if n["name"].startswith("gpu")]
-    aside = [word for node in nodes[1:] for word in ("--node", node)]
+    host, *others = [n["name"] for n in free if n["name"].startswith("gpu")]
+    aside = [word for node in others for word in ("--node", node)]
     assert operator.weft("reservation", "create", "parts", "--project", "team-b", *aside).code == 0
-    host, names = nodes[0], [f"part{i}" for i in range(4)]
     try:
+        yield host
+    finally:
+        assert operator.weft("reservation", "delete", "parts").code == 0
+
+
+def shared_by(operator: Person, host: str, names: list[str]) -> None:
+    """So says the list of nodes; and the audit finds nothing."""
+    shown = next(n for n in operator.weft("node", "list", "--json").json if n["name"] == host)
+    assert (shown["state"], shown["reason"]) == ("busy", f"shared by {', '.join(sorted(names))}")
+    assert operator.weft("audit", "--json").json["findings"] == []
+
+
+def released(tenant: Person, *names: str) -> None:
+    for name in names:
+        assert tenant.weft("pod", "release", name).code == 0
+    for name in names:
+        until(tenant, name, "RELEASED")
+        receipt = tenant.weft("pod", "receipt", name, "--json")
+        assert receipt.code == 0, receipt.err
+
+
+def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
+    """Four pods on one host of eight accelerators; five more are refused."""
+    tenant, operator = people("team-a"), people("operator")
+    names = [f"part{i}" for i in range(4)]
+    with one_host(operator) as host:
         for name in names:
             made = order(tenant, name)
             assert made.code == 0, made.err
         for name in names:
             assert until(tenant, name, "READY") == [host]
+        shared_by(operator, host, names)
+        five = order(tenant, "five", 5)
+        assert five.code == 1 and "there is capacity for 4" in five.err, five.err
+        released(tenant, *names)
+
+
+@pytest.mark.nightly(reason="a minute of processor; by day four pods share one, and parts wait on fakes")
+def test_a_full_host_is_waited_for_part_by_part_and_whole(people: People) -> None:
+    """Four pods on one host, one of four more; a ninth server is refused or waits, the whole host until it is empty."""
+    tenant, operator = people("team-a"), people("operator")
+    names = [f"part{i}" for i in range(4)]
+    with one_host(operator) as host:
+        for name in names:
+            assert order(tenant, name).code == 0
         assert order(tenant, "four", 4).code == 0
         assert until(tenant, "four", "READY") == [host] * 4
-        shown = next(n for n in operator.weft("node", "list", "--json").json if n["name"] == host)
-        assert (shown["state"], shown["reason"]) == (
-            "busy",
-            f"shared by {', '.join(sorted([*names, 'four']))}",
-        )
-        assert operator.weft("audit", "--json").json["findings"] == []
+        for name in names:
+            assert until(tenant, name, "READY") == [host]
+        shared_by(operator, host, [*names, "four"])
         ninth = order(tenant, "ninth")
         assert ninth.code == 1 and "there is capacity for 0" in ninth.err
         assert order(tenant, "ninth", queue=True).code == 0
         (tenant.folder / "whole.yaml").write_text(WHOLE)
         assert tenant.weft("pod", "create", "-f", "whole.yaml", "--json").json["state"] == "PENDING"
-        assert tenant.weft("pod", "release", "part0").code == 0
-        until(tenant, "part0", "RELEASED")
+        released(tenant, "part0")
         assert until(tenant, "ninth", "READY") == [host]
         # What is kept for the whole host goes to no later order, and the one that came before it has had its turn.
         assert order(tenant, "late", queue=True).code == 0
-        for name in [*names[1:], "four"]:
-            assert tenant.weft("pod", "release", name).code == 0
-        for name in [*names[1:], "four"]:
-            until(tenant, name, "RELEASED")
+        released(tenant, *names[1:], "four")
         whole, late = (tenant.weft("pod", "show", name, "--json").json for name in ("whole", "late"))
         assert (whole["state"], whole["reason"]) == ("PENDING", KEPT_FOR)
         assert (late["state"], late["reason"]) == ("PENDING", KEPT_OFF)
-        assert tenant.weft("pod", "release", "ninth").code == 0
-        until(tenant, "ninth", "RELEASED")
-        for name in [*names, "four", "ninth"]:
-            receipt = tenant.weft("pod", "receipt", name, "--json")
-            assert receipt.code == 0, receipt.err
+        released(tenant, "ninth")
         assert until(tenant, "whole", "READY") == [host]
-        assert tenant.weft("pod", "release", "whole").code == 0
-        until(tenant, "whole", "RELEASED")
+        released(tenant, "whole")
         assert until(tenant, "late", "READY") == [host]
-        assert tenant.weft("pod", "release", "late").code == 0
-        until(tenant, "late", "RELEASED")
-    finally:
-        assert operator.weft("reservation", "delete", "parts").code == 0
+        released(tenant, "late")

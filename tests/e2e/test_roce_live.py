@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cloud
 
 POD = """\
 name: {name}
-nodes: {{count: 2, flavor: a100x8, image: tiny}}
+nodes: {{count: {count}, flavor: a100x8, image: tiny}}
 """
 MTU = 9000
 PARTS = """\
@@ -33,9 +33,9 @@ def probe(lab: Lab) -> Iterator[Probe]:
         yield made
 
 
-def ordered(person: Person, name: str) -> dict[str, str]:
-    """Address on the RDMA network -> namespace of the adapter, of a pod of two nodes that is READY."""
-    (person.folder / f"{name}.yaml").write_text(POD.format(name=name))
+def ordered(person: Person, name: str, count: int) -> dict[str, str]:
+    """Address on the RDMA network -> namespace of the adapter, of a pod of so many nodes that is READY."""
+    (person.folder / f"{name}.yaml").write_text(POD.format(name=name, count=count))
     made = person.weft("pod", "create", "-f", f"{name}.yaml", "--wait", timeout=400)
     assert made.code == 0, made.err
     servers = person.weft("pod", "show", name, "--json").json["servers"]
@@ -56,7 +56,7 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
     """Members by ping; strangers never, in either direction, with addresses taken by root, forged tags and floods;
     drift is told; nothing is left on any port."""
     mine, others, operator = people("team-a"), people("team-b"), people("operator")
-    train, serve = ordered(mine, "train"), ordered(others, "serve")
+    train, serve = ordered(mine, "train", 2), ordered(others, "serve", 1)
     reach = Reach(lab_ovs(lab.layout))
     inside = pairs(train, train)
     assert len(train) == 4 and reach.awaited(inside) == inside

@@ -31,7 +31,7 @@ from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
 
-MACHINES = 12
+MACHINES = 4
 SERVERS = "physnet1"
 """The physical network that the lab's servers are on."""
 
@@ -89,8 +89,8 @@ def gpu_networks(project: str) -> dict[str, SiteNetwork]:
 
 
 def gpu_interfaces(lab: Lab) -> list[Interface]:
-    """The BMC of each node."""
-    nodes = [n for n in load_site(lab.site_path).nodes if n.role == "compute"]
+    """The BMCs of some nodes."""
+    nodes = [n for n in load_site(lab.site_path).nodes if n.role == "compute"][:MACHINES]
     known = {"name": "bmc", "network": "site-bmc"}
     return [
         Interface.model_validate(
@@ -248,6 +248,7 @@ def test_a_site_that_is_described_otherwise(lab: Lab, operator: Person) -> None:
     good(operator.weft("site", "destroy", "--wait"))
 
 
+@pytest.mark.nightly(reason="half a minute; by day on fakes, and flavors of the real Nova are adopted")
 def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> None:
     """In the service user's project it is adopted, with its id; in another one it is in the way."""
     own, admin = connection(lab, "weft").network, connection(lab, "operator").network
@@ -461,6 +462,9 @@ def _names_resolve(lab: Lab, operator: Person) -> None:
         tenant.delete_port(port)
 
 
+@pytest.mark.nightly(
+    reason="half a minute; by day each by the driver on the real Nova and Glance, and the site on fakes"
+)
 @pytest.mark.parametrize("operator", ["nova"], indirect=True)
 def test_flavors_and_images(lab: Lab, people: People, operator: Person) -> None:
     """From the plan to the receipt: flavors are made, an image's properties are set; drift is mended; a pod's server

@@ -22,7 +22,12 @@ from weftlab.switches.hosts import frame
 from weftlab.switches.labsite import FABRIC, hardware, lab_plan
 from weftlab.switches.probe import Probe
 
-pytestmark = pytest.mark.cloud
+pytestmark = [
+    pytest.mark.cloud,
+    pytest.mark.nightly(
+        reason="a minute; by day a site's ports on fakes and its networks on the lab, and pods on the same switches"
+    ),
+]
 
 BMCS, STORAGES = 13, 12
 POD = "name: gpu\nnodes: {count: 2, flavor: a100x8, image: tiny}\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -159,12 +158,9 @@ def test_a_killed_weft_goes_on_where_it_was(lab: Lab, people: People) -> None:
         )
     answer = tenant.weft("pod", "create", "-f", "cut.yaml")
     assert answer.code == 2 and "already" in answer.err
-    for _ in range(120):
-        if tenant.weft("pod", "show", "cut", "--json").json["state"] == "READY":
-            break
-        time.sleep(1.0)
-    pod = tenant.weft("pod", "show", "cut", "--json").json
-    assert pod["state"] == "READY", pod["reason"]
+    waited = tenant.weft("pod", "wait", "cut", "--until", "READY", "--timeout", "180", "--json")
+    assert waited.code == 0, waited.err
+    pod = waited.json
     cloud = connection(lab, "operator")
     mark = f"weft-{pod['id'][:8]}-"
     names = [s.name for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]

@@ -103,15 +103,14 @@ def test_a_server_on_the_host_that_was_asked_for(lab: Lab, weft_for_team_a: Conn
     """ACTIVE on gpu03 in team-a's project, with exactly that node's adapters, VLANs, and ports that are ACTIVE."""
     assert server.status == "ACTIVE", server.fault
     assert server.compute_host == HOST
-    network = weft_for_team_a.network
+    network, node = weft_for_team_a.network, lab.site.node_by_name[HOST]
 
     def all_active() -> Any:
         ports = list(network.ports(device_id=server.id))
-        return ports if len(ports) == 3 and {p.status for p in ports} == {"ACTIVE"} else None
+        return ports if len(ports) == len(node.hcas) + 1 and {p.status for p in ports} == {"ACTIVE"} else None
 
     ports = wait_for(all_active, pause=0.5)
     rdma = [p for p in ports if p.binding_vnic_type == "direct-physical"]
-    node = lab.site.node_by_name[HOST]
     assert {p.binding_profile["pci_slot"] for p in rdma} == {h.pci for h in node.hcas}
     assert {(p.binding_host_id, p.binding_vif_type) for p in rdma} == {(HOST, "hostdev_physical")}
     assert {p.binding_vif_details["vlan"] for p in rdma} == {str(SEGMENT)}

@@ -42,7 +42,7 @@ class RealBench(Bench):
         hosts: two that nothing runs on.
     """
 
-    pause = 0.5  # each look lists everything, which costs the services as much as what it waits for
+    pause = 1.0  # each look lists everything, which costs the services as much as what it waits for
 
     def __init__(self, clouds: Path, hosts: Sequence[str], segment: int = 0) -> None:
         self.clouds = clouds

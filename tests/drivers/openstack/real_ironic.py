@@ -121,6 +121,7 @@ def real_ironic(
     # On SQLite a conductor notes its heartbeat only when it starts.
     sections["conductor"]["heartbeat_timeout"] = 3600
     sections["database"] = {"connection": f"sqlite:///{layout.data}/ironic/ironic.sqlite"}
+    managed = "enabled_hardware_types" not in (more or {}).get("DEFAULT", {})
     for name, own in (more or {}).items():
         sections[name] = {**sections.get(name, {}), **own}
     conf = layout.etc / "ironic" / "ironic.conf"
@@ -128,21 +129,19 @@ def real_ironic(
     for name in ("log", "work"):
         (folder / name).mkdir()
     with _switch(layout, site) if booting else nullcontext():
-        yield from _running(layout, site, env)
+        yield from _running(layout, site, env, managed)
 
 
-def _running(layout: Layout, site: Site, env: Path) -> Iterator[RealIronic]:
+def _running(layout: Layout, site: Site, env: Path, managed: bool) -> Iterator[RealIronic]:
+    """Args: managed: the machines have BMCs."""
     folder, conf = layout.state, layout.etc / "ironic" / "ironic.conf"
     _make_schema(env, conf, layout.data / "ironic" / "ironic.sqlite")
     own = {"PYTHONPATH": str(plugin_path(layout)), "WEFTLAB_MACHINES": str(layout.data / "machines")}
     own["TMPDIR"] = str(layout.data / "bmc" / "media")
-    bmc = [
-        env / "bin/python",
-        PROGRAMS / "bmc.py",
-        layout.etc / "bmc/emulator.conf",
-        metal.secret_path(layout),
-    ]
-    commands = [[env / "bin/ironic", "--config-file", conf], bmc]
+    commands = [[env / "bin/ironic", "--config-file", conf]]
+    if managed:
+        emulator = layout.etc / "bmc/emulator.conf"
+        commands.append([env / "bin/python", PROGRAMS / "bmc.py", emulator, metal.secret_path(layout)])
     running = [subprocess.Popen(c, env={"PATH": "/usr/bin:/bin", **own}, cwd=folder) for c in commands]
     try:
         ironic = RealIronic(layout, str(machines(site)[0].machine))

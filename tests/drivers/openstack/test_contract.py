@@ -15,8 +15,16 @@ from weft.model.resources import Graph, Kind, Resource, Status
 from weft.model.specs import NetworkSpec, PortSpec, SecurityGroupSpec, SubnetSpec
 from weft.ports.occupants import Ended
 
+REAL = [pytest.mark.cloud, pytest.mark.lab]
+NIGHTLY = pytest.mark.nightly(
+    reason="20 to 30 s of processor; by day a pod from nothing and back, and this on the fake"
+)
+REAL_AT_NIGHT = pytest.mark.parametrize(
+    "bench", ["fake", pytest.param("real", marks=[*REAL, NIGHTLY])], indirect=True
+)
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.cloud)])
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=REAL)])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """A cloud with two free hosts, and a pod's graph for them; whatever is left is taken away after."""
     made = fake_bench() if request.param == "fake" else real_bench(request)
@@ -183,11 +191,13 @@ def test_what_cannot_be_mended_is_permanent(bench: Bench) -> None:
     assert isinstance(bench.update(changed)["network/rdma"].error, PermanentError)
 
 
+@REAL_AT_NIGHT
 def test_a_self_service_network_is_whatever_the_cloud_picks(bench: Bench) -> None:
     """No number is asked for: type and number are facts, nothing differs, and servers are on it as on any other.
 
     Two pods have two of them, and neither is in the way of the numbers that weft gives out.
     """
+    bench.on_one_host()
     bench.graph = self_service(bench.graph)
     bench.create_all()
     seen = bench.wait_settled()
@@ -240,6 +250,7 @@ def test_one_refused_port_of_a_batch_is_its_own_outcome(bench: Bench) -> None:
 
 def test_a_server_on_a_host_that_is_not_there(bench: Bench) -> None:
     """A host that Nova doesn't know is refused at creation, or the server is broken with Nova's sentence."""
+    bench.on_one_host()
     bench.create([r for r in bench.graph.resources if r.kind is not Kind.SERVER])
     server = bench.of(Kind.SERVER)[0]
     wanted = [server.model_copy(update={"spec": server.spec.model_copy(update={"host": "no-such-host"})})]
@@ -248,11 +259,14 @@ def test_a_server_on_a_host_that_is_not_there(bench: Bench) -> None:
     assert "no-such-host" in str(outcome.error)
 
 
+@REAL_AT_NIGHT
 def test_a_server_that_finds_no_room_is_broken_with_the_reason(bench: Bench) -> None:
     """A second pod on a host whose adapters are taken becomes broken, and says why in Nova's words."""
+    bench.on_one_host()
     bench.create_all()
     bench.wait_settled()
     other = bench.other_pod(segment=bench.segment + 1)
+    other.on_one_host()
     other.create_all()
     seen = other.wait(
         lambda all_seen: all(o.status is Status.BROKEN for o in all_seen), other.of(Kind.SERVER)
@@ -265,6 +279,7 @@ def test_a_server_that_finds_no_room_is_broken_with_the_reason(bench: Bench) -> 
 def test_marked_shows_every_kind_with_its_pod_and_remove_marked_takes_it_away(bench: Bench) -> None:
     """The audit sees everything that carries the mark, of this pod, under its kind, in its project; it is removed by
     repeating: what is still in use says so and is worth another try."""
+    bench.on_one_host()
     bench.create_all()
     bench.wait_settled()
     marked = bench.marked()

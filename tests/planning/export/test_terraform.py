@@ -361,6 +361,9 @@ def test_each_wrong_field_is_found(tool: Terraform, tmp_path: Path) -> None:
 
 
 @pytest.mark.cloud
+@pytest.mark.nightly(
+    reason="Terraform validates twenty times; by day once with every wrong field of a resource"
+)
 def test_each_wrong_field_around_the_resources_is_found(tool: Terraform, tmp_path: Path) -> None:
     """Versions, the provider, the external network that isn't the site's, imports; and a cycle."""
     site = full(own_external=False)
