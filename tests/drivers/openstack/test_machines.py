@@ -171,6 +171,8 @@ def test_what_the_next_pod_has_is_not_the_first_ones_and_stays_untouched(rig: Ri
     assert rig.see(first).status is Status.ABSENT
     assert rig.give_back(first) is None
     assert rig.see(second, OTHER).status is Status.SETTLED
+    rig.use()
+    assert rig.see(first).there, "it is in use: who gave it back doesn't look any more"
 
 
 def test_a_mark_that_the_tenant_writes_is_put_right_and_proves_nothing(rig: Rig) -> None:
