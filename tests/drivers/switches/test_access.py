@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import traceback
 from collections.abc import Callable
@@ -72,6 +73,18 @@ def test_credentials_that_others_may_read_are_refused(tmp_path: Path) -> None:
     assert "hidden" not in str(told.value)
     with pytest.raises(PermanentError, match="WEFT_SWITCH_USER"):
         credentials_for("leaf1", None, {})
+
+
+@pytest.mark.parametrize("wrong", [12345678, None, ["hidden"]])
+@pytest.mark.parametrize("field", ["user", "password", "secret"])
+def test_what_is_no_string_in_the_credentials_is_said(tmp_path: Path, field: str, wrong: object) -> None:
+    """Whoever leaves the quotes off a password of digits is told before a request is made of it."""
+    path = tmp_path / "switches.json"
+    path.touch(0o600)
+    path.write_text(json.dumps({"default": {"user": "a", "password": "b", field: wrong}}))
+    with pytest.raises(PermanentError, match="user and password as strings") as told:
+        credentials_for("leaf1", str(path))
+    assert not any(secret in str(told.value) for secret in ("12345678", "hidden"))
 
 
 def test_the_password_is_in_no_log_and_no_error(one: One, caplog: pytest.LogCaptureFixture) -> None:

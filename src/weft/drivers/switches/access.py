@@ -63,11 +63,14 @@ def credentials_for(
     try:
         if stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
             raise PermanentError(asked, of, f"others than its owner may read {path}", f"chmod 600 {path}")
-        found: dict[str, dict[str, str]] = json.loads(Path(path).read_text())
+        found: dict[str, dict[str, Any]] = json.loads(Path(path).read_text())
         mine = found.get(switch) or found["default"]
-        return Credentials(mine["user"], mine["password"], mine.get("secret", ""))
+        texts = mine["user"], mine["password"], mine.get("secret", "")
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a password of digits needs quotes")
+        return Credentials(*texts)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        said = f"{path} can't be read, or has neither {switch} nor default with user and password"
+        said = f"{path} can't be read, or has neither {switch} nor default with user and password as strings"
         raise PermanentError(
             asked, of, said, "correct the file"
         ) from None  # the cause may quote what is in it
