@@ -95,9 +95,9 @@ class Person:
         return self.weft("pod", "create", "-f", str(file), *words)
 
 
-def wait_for(look: Callable[[], T], seconds: float = PATIENCE) -> T:
+def wait_for(look: Callable[[], T], seconds: float = PATIENCE, pause: float = 1.0) -> T:
     """What `look` gives once that is true; each look costs the lab's services time of the processor."""
-    return waiting.wait_for(look, seconds=seconds, pause=1.0)
+    return waiting.wait_for(look, seconds=seconds, pause=pause)
 
 
 def assert_clean(operator: Person) -> None:

@@ -50,9 +50,8 @@ def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
     assert len(cloud.settled(network, LAST)) == 1
 
 
-@pytest.mark.parametrize(
-    "seconds", [0.0, pytest.param(75.0, marks=pytest.mark.nightly(reason="the same, for more than a minute"))]
-)
+@pytest.mark.nightly(reason="a minute; by day Neutron ends, and weft for a moment")
+@pytest.mark.parametrize("seconds", [0.0, 75.0])
 def test_weft_is_away_while_ports_come_and_go(cloud: Cloud, seconds: float) -> None:
     """The front answers 503, which the driver repeats: refused connections would leave its rows stuck for ever."""
     network = cloud.network(LAST - 1)
@@ -118,7 +117,7 @@ def test_neutron_is_killed_while_it_tells_weft(cloud: Cloud) -> None:
     assert len(cloud.settled(network, LAST - 6)) == 1
     cloud.bare_metal(network, *places[1])
     assert len(cloud.settled(network, LAST - 6)) == 2
-    wait_for(lambda: cloud.journal()[0] == 1)
+    wait_for(lambda: cloud.journal()[0] == 1, pause=5.0)
     code, told = cloud.journal("--repair")
     assert code == 0 and told["freed"] == len(told["rows"]) > 0
     wait_for(lambda: cloud.journal()[0] == 0)
@@ -163,14 +162,8 @@ def at_once(cloud: Cloud, network: Any, places: Sequence[tuple[str, Hca]]) -> li
         return list(pool.map(lambda place: cloud.bare_metal(network, *place), places))
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        12,
-        # Neutron takes two seconds for each port.
-        pytest.param(200, marks=pytest.mark.nightly(reason="12 of them go the same ways")),
-    ],
-)
+@pytest.mark.nightly(reason="Neutron takes two seconds for each port; by day a few, and many on fakes")
+@pytest.mark.parametrize("number", [12, 200])
 def test_many_ports_at_once(cloud: Cloud, number: int) -> None:
     """More ports than the lab has adapters: those of one adapter are one member, and the last of them takes it out."""
     network = cloud.network(LAST - 3)
