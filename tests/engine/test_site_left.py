@@ -69,7 +69,8 @@ def test_a_repair_leaves_tenants_ports_on_the_sites_networks(house: SiteHouse) -
     for repair in (False, True):
         report = house.service.audit(house.operator, repair=repair)
         [found] = [f for f in report.findings if f.kind == "network"]
-        assert f"port theirs ({port.id}) of project team-a on storage" in str(found.repair), found
+        said = f"others use network storage: port theirs ({port.id}) of project team-a"
+        assert said in str(found.repair), found
         assert not found.repaired and port in house.cloud.things()
     house.cloud.lose(port)
     house.service.audit(house.operator, repair=True)
@@ -241,7 +242,7 @@ def test_apply_takes_nothing_away_under_others(house: SiteHouse, vlan: int | Non
     else:
         house.change(storage={"vlan": vlan})
     (conflict,) = house.plan().conflicts
-    said = f"network storage would be removed, and others have ports there: port theirs ({port.id}) of project team-a"
+    said = f"network storage would be removed, and others use it: port theirs ({port.id}) of project team-a"
     assert conflict.key == "network/storage" and conflict.what == f"{said}; remove them first"
     with pytest.raises(ConflictError, match="port theirs"):
         house.ask()

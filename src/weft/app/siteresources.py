@@ -9,7 +9,7 @@ from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.database import Tx
-from weft.engine.othersports import in_groups, listed, own_ports, ports_on
+from weft.engine.othersports import Own, in_groups, listed, others_on
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import release_owner
 from weft.engine.records import ResourceRecord
@@ -82,8 +82,8 @@ class SiteResourceVerbs(Desk):
     def destroy_site(self, request: Request) -> SiteResources:
         """Remove everything that was applied; a receipt follows.
 
-        Raises `ConflictError` while live pods, or anybody else, have ports on networks or in groups of it: they would
-        hold up its end, with the rest gone. Raises `UnknownError` if ports can't be read.
+        Raises `ConflictError` while live pods, or anybody else, have ports on networks or in groups of it, which would
+        hold up its end with the rest gone, or subnets. Raises `UnknownError` if these can't be read.
         """
         with self._logged(request, "site destroy", "everything that was applied"):
             self._policy.check("site:destroy", request.caller)
@@ -158,13 +158,13 @@ class SiteResourceVerbs(Desk):
             return {id_: r.resource.name for id_, r in here.items()}
 
         for where in sorted({r.resource.where for r in there.values()} & world.clouds.keys()):
-            known = own_ports(r for r in records if r.resource.where == where)
+            own = Own.of([r for r in records if r.resource.where == where])
             if networks := named(Kind.NETWORK, where):
-                ports = ports_on(world, networks, where, there.keys(), known)
-                found += [said for of_one in ports.values() for said in of_one]
+                others = others_on(world, where, networks, own)
+                found += [f"{one} on {networks[net]}" for net, on_it in others.items() for one in on_it]
             found += in_groups(world, named(Kind.SECURITY_GROUP, where), where)
         if found:
-            said = f"others have ports on networks, or in groups, of the site: {listed(found)}"
+            said = f"others use networks or groups of the site: {listed(found)}"
             raise ConflictError(f"{said}; remove them first")
 
     def _resources(self, owner: OwnerRecord, desired: DesiredSite) -> SiteResources:

@@ -274,12 +274,10 @@ class Comparison:
             )
 
     def _held_by_others(self) -> Mapping[str, str]:
-        """If that can't be read, the cloud refuses to remove what is in use."""
-        try:
-            return held(self._world, self._strays)
-        except WeftError as error:
-            self._found.add("unknown", "port", self._site.name, "networks of the site", str(error))
-            return {}
+        why, unread = held(self._world, self._strays)
+        for cloud, error in unread.items():
+            self._found.add("unknown", "port", cloud, "networks of the site", str(error))
+        return why
 
     def _check_traces(self) -> None:
         """What the sweep found of released pods: what still exists, and what disappeared within the last day."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from weft.engine.findings import Findings, about
-from weft.engine.othersports import own_ports, seen_on
+from weft.engine.othersports import at_rest, seen_on
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import ResourceRecord
 from weft.engine.world import World
@@ -34,7 +34,7 @@ def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: Wor
             if isinstance(spec, SubnetSpec) and spec.network in records_of
         }
         try:
-            ports = seen_on(world, cloud, list(networks), own_ports(mine))
+            ports = seen_on(world, cloud, list(networks), at_rest(mine, Kind.PORT))
         except WeftError as error:
             found.add("unknown", "port", cloud, owner.name, str(error), **about(owner.owner, owner.name))
             continue

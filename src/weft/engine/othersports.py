@@ -1,27 +1,52 @@
-"""Ports of others on the site's own networks. They may be of servers that run: weft names them and removes none."""
+"""What others have on the site's own networks: ports, which may be of servers that run, and subnets. weft names it, and
+removes neither it nor what it is on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
 from weft.engine.owners import Claim
 from weft.engine.records import ResourceRecord, RowState
 from weft.engine.takeback import Stray
 from weft.engine.world import World
-from weft.model.errors import UnknownError
+from weft.model.errors import UnknownError, WeftError
 from weft.model.resources import Kind
 from weft.model.specs import NetworkSpec, SubnetSpec
-from weft.ports.existing import NamedPort
+from weft.ports.existing import NamedPort, NamedSubnet
 
 SHOWN = 5
-"""Ports that a sentence names."""
+"""Things that a sentence names."""
+Other = NamedPort | NamedSubnet
 
 
-def own_ports(records: Iterable[ResourceRecord]) -> frozenset[str]:
-    """Ids of those that are known to be there."""
-    at_rest = (r for r in records if r.kind is Kind.PORT and r.state is RowState.SETTLED)
-    return frozenset(r.outside_id for r in at_rest if r.outside_id)
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What is a site's own in one cloud, by ids.
+
+    Attributes:
+        ids: of all of it.
+        ports: of those that are known to be there, and are on the networks in question; a listing that shows none of
+            them may hide others' as well.
+        subnets: the same.
+    """
+
+    ids: frozenset[str]
+    ports: frozenset[str]
+    subnets: frozenset[str]
+
+    @classmethod
+    def of(cls, records: Collection[ResourceRecord]) -> Own:
+        ids = frozenset(r.outside_id for r in records if r.outside_id)
+        return cls(ids, at_rest(records, Kind.PORT), at_rest(records, Kind.SUBNET))
+
+
+def at_rest(records: Iterable[ResourceRecord], kind: Kind) -> frozenset[str]:
+    """Ids of those of a kind that are known to be there."""
+    settled = (r for r in records if r.kind is kind and r.state is RowState.SETTLED)
+    return frozenset(r.outside_id for r in settled if r.outside_id)
 
 
 def seen_on(
@@ -32,41 +57,42 @@ def seen_on(
     Args:
         known: ids of ports of weft's own that are there.
 
-    Raises `UnknownError`, also if none of `known` is listed: what doesn't show them may hide others' as well.
+    Raises `UnknownError`, also if none of `known` is listed.
     """
     found = world.clouds[where].ports_on(networks)
-    if known and not {p.id for p in found}.intersection(known):
-        said = f"{len(found)} ports, and none of the {len(known)} of weft's own"
-        raise UnknownError("list ports on the site's networks", where, said, "ask again")
+    _believed(found, known, "ports", where)
     return found
 
 
-def others_on(
-    world: World, where: str, networks: Collection[str], own: Collection[str], known: Collection[str]
-) -> list[NamedPort]:
-    """Ports of others that hold these networks, by the networks' ids.
+def _believed(found: Sequence[Other], known: Collection[str], what: str, where: str) -> None:
+    """Raise `UnknownError` for a listing without any of these."""
+    if known and not {one.id for one in found}.intersection(known):
+        said = f"{len(found)} {what}, and none of the {len(known)} of weft's own"
+        raise UnknownError(f"list {what} on the site's networks", where, said, "ask again")
 
-    Args:
-        own: ids of ports and routers that are the site's.
-        known: as in `seen_on`.
+
+def others_on(world: World, where: str, networks: Collection[str], own: Own) -> dict[str, list[Other]]:
+    """Id of a network -> what others have there and keeps it from being deleted; networks without any are left out.
 
     Raises `UnknownError`.
     """
-    found = seen_on(world, where, networks, known)
-    return [port for port in found if port.holds and port.id not in own and port.device not in own]
+    return _others(*_seen(world, where, networks, own), own)
 
 
-def ports_on(
-    world: World, networks: Mapping[str, str], where: str, own: Collection[str], known: Collection[str]
-) -> dict[str, list[str]]:
-    """`others_on` for people: id of a network -> its ports; networks without any are left out.
+def _seen(
+    world: World, where: str, networks: Collection[str], own: Own
+) -> tuple[Sequence[NamedPort], Sequence[NamedSubnet]]:
+    """Everybody's."""
+    ports, subnets = seen_on(world, where, networks, own.ports), world.clouds[where].subnets_on(networks)
+    _believed(subnets, own.subnets, "subnets", where)
+    return ports, subnets
 
-    Args:
-        networks: id -> name, in cloud `where`.
-    """
-    found: dict[str, list[str]] = {}
-    for port in others_on(world, where, list(networks), own, known):
-        found.setdefault(port.network, []).append(f"{port} on {networks[port.network]}")
+
+def _others(ports: Sequence[NamedPort], subnets: Sequence[NamedSubnet], own: Own) -> dict[str, list[Other]]:
+    mine = [p for p in ports if not p.holds or p.id in own.ids or p.device in own.ids]
+    found: dict[str, list[Other]] = {}
+    for one in (*(p for p in ports if p not in mine), *(s for s in subnets if s.id not in own.ids)):
+        found.setdefault(one.network, []).append(one)
     return found
 
 
@@ -91,9 +117,9 @@ def keeping(
     going: Collection[str],
     records: Mapping[str, ResourceRecord],
     there: Mapping[str, str],
-) -> Iterator[tuple[str, list[NamedPort]]]:
-    """Ports of others that keep networks and subnets from being deleted; of a network that goes with its subnets, it
-    alone is named.
+) -> Iterator[tuple[str, list[Other]]]:
+    """What others have on networks and subnets that would be deleted; of a network that goes with its subnets, it alone
+    is named.
 
     Args:
         going: keys of networks and subnets.
@@ -107,11 +133,14 @@ def keeping(
     for where in sorted({records[key].resource.where for key in named} & world.clouds.keys()):
         here = [r for r in records.values() if r.resource.where == where and r.key in there]
         nets = {named[r.key] for r in here if r.key in named}
-        known = {there[r.key] for r in here if r.kind is Kind.PORT and nets.intersection(r.resource.needs)}
-        ids = {there[key] for key in nets}
-        ports = others_on(world, where, ids, {there[r.key] for r in here}, known)
+        on_them = [r for r in here if nets.intersection(r.resource.needs)]
+        ports, subnets = (
+            frozenset(there[r.key] for r in on_them if r.kind is kind) for kind in (Kind.PORT, Kind.SUBNET)
+        )
+        own = Own(frozenset(there[r.key] for r in here), ports, subnets)
+        others = others_on(world, where, {there[key] for key in nets}, own)
         for record in (r for r in here if r.key in named):
-            on_it = [p for p in ports if p.network == there[named[record.key]] and _is_in(p, record)]
+            on_it = [o for o in others.get(there[named[record.key]], ()) if _is_in(o, record)]
             if on_it:
                 yield record.key, on_it
 
@@ -124,49 +153,57 @@ def network_key(record: ResourceRecord) -> str:
     return record.key if isinstance(spec, NetworkSpec) else ""
 
 
-def _is_in(port: NamedPort, record: ResourceRecord) -> bool:
+def _is_in(other: Other, record: ResourceRecord) -> bool:
     spec = record.resource.spec
     if not isinstance(spec, SubnetSpec):
         return True
-    return any(ip_address(a) in ip_network(spec.cidr) for a in port.addresses)
+    addresses = other.addresses if isinstance(other, NamedPort) else ()
+    return any(ip_address(a) in ip_network(spec.cidr) for a in addresses)
 
 
-def listed(ports: Sequence[str]) -> str:
-    more = f" and {len(ports) - SHOWN} more" if ports[SHOWN:] else ""
-    return ", ".join(ports[:SHOWN]) + more
+def listed(things: Sequence[object]) -> str:
+    more = f" and {len(things) - SHOWN} more" if things[SHOWN:] else ""
+    return ", ".join(map(str, things[:SHOWN])) + more
 
 
-def held(world: World, strays: Sequence[Stray]) -> dict[str, str]:
-    """Id of a network that a site has left, and of its subnets -> why it stays: others have ports there.
-
-    Raises `UnknownError`.
-    """
-    sites = [s for s in strays if _is_a_sites(s) and s.thing.where in world.clouds]
-    own = {s.thing.id for s in strays}
-    why: dict[str, str] = {}
-    for where in sorted({s.thing.where for s in sites}):
+def held(world: World, strays: Sequence[Stray]) -> tuple[dict[str, str], dict[str, WeftError]]:
+    """What stays of what sites have left: id -> why, since others use it or that is unknown; and cloud -> why it is
+    unknown there."""
+    sites = [s for s in strays if is_a_sites(s)]
+    why, unread = dict[str, str](), dict[str, WeftError]()
+    for where in sorted({s.thing.where for s in sites} & world.clouds.keys()):
         here = [s for s in sites if s.thing.where == where]
-        networks = {s.thing.id: s for s in here if s.thing.kind is Kind.NETWORK}
-        named = {id_: s.thing.name for id_, s in networks.items()}
-        known = {s.thing.id for s in here if s.thing.kind is Kind.PORT}
-        for id_, ports in (ports_on(world, named, where, own, known) if named else {}).items():
-            said = f"others have ports there: {listed(ports)}; remove them first"
-            why |= {s.thing.id: said for s in here if _belongs(s, networks[id_])}
-    return why
+        try:
+            why |= _held_in(world, where, here)
+        except WeftError as error:
+            unread[where] = error
+            why |= {s.thing.id: f"whether others use it is unknown: {error}" for s in here}
+    return why, unread
 
 
-def _is_a_sites(stray: Stray) -> bool:
+def _held_in(world: World, where: str, strays: Sequence[Stray]) -> dict[str, str]:
+    """With a network stays what is on it, and what its packets go through: its routers, and the networks outside."""
+
+    things = [s.thing for s in strays]
+    names = {t.id: t.name for t in things if t.kind is Kind.NETWORK}
+    if not names:
+        return {}
+    # The rest may be on networks that have an owner again.
+    on_them = [t for t in things if t.facts.get("network") in names]
+    known = (frozenset(t.id for t in on_them if t.kind is kind) for kind in (Kind.PORT, Kind.SUBNET))
+    own = Own(frozenset(t.id for t in things), *known)
+    ports, subnets = _seen(world, where, names, own)
+    why = {
+        network: f"others use network {names[network]}: {listed(others)}; remove them first"
+        for network, others in _others(ports, subnets, own).items()
+    }
+    routers = {p.device: why[p.network] for p in ports if p.network in why and p.device in own.ids}
+    for port in (p for p in ports if p.device in routers):
+        why.setdefault(port.network, routers[port.device])
+    stays = {one.id: why[one.network] for one in (*ports, *subnets) if one.network in why}
+    return {id_: said for id_, said in (why | routers | stays).items() if id_ in own.ids}
+
+
+def is_a_sites(stray: Stray) -> bool:
     owner = stray.ownership.owner
     return owner is not None and owner.kind == "site" and stray.ownership.claim is not Claim.COPIED
-
-
-def _belongs(stray: Stray, network: Stray) -> bool:
-    """Whether it is this network or a subnet of it."""
-    if stray.thing.kind is Kind.SUBNET and stray.ownership.owner == network.ownership.owner:
-        return _network_of(stray) == _network_of(network)
-    return stray is network
-
-
-def _network_of(stray: Stray) -> str:
-    """From its key, `network/NAME` or `subnet/NAME/SUBNET`; anybody may have written another."""
-    return str(stray.thing.facts.get("key")).partition("/")[2].partition("/")[0]

@@ -137,7 +137,8 @@ class SitePlanner:
         seen: Mapping[str, Observed],
         told: Collection[str],
     ) -> Iterator[SiteConflict]:
-        """Networks and subnets that others have ports on don't go: the cloud would refuse it, with the rest gone.
+        """Networks and subnets that others use don't go: the cloud would refuse it, with the rest gone, or take others'
+        subnets along.
 
         Args:
             told: keys of which it is said already that pods use it.
@@ -146,10 +147,10 @@ class SitePlanner:
         pods = {network_key(records[key]) for key in told if key in records}
         going = {s.key for s in steps if s.action in _GOING and s.key in there}
         going = {key for key in going if network_key(records[key]) not in {"", *pods}}
-        for key, ports in keeping(self._world, going, records, there):
+        for key, others in keeping(self._world, going, records, there):
             record = records[key]
-            said = f"{record.kind} {record.resource.name} would be removed, and others have ports there"
-            what = f"{said}: {listed([str(p) for p in ports])}; remove them first"
+            said = f"{record.kind} {record.resource.name} would be removed, and others use it"
+            what = f"{said}: {listed(others)}; remove them first"
             yield SiteConflict(key=key, id=there[key], what=what)
         for step in (s for s in steps if s.kind == str(Kind.SECURITY_GROUP) and s.action in _GOING):
             if step.key in there and (

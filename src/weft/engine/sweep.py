@@ -10,12 +10,13 @@ metric.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from weft.engine.database import Row
+from weft.engine.othersports import held
 from weft.engine.outside import Outside, look_outside
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.owners import Claim, Owners
@@ -96,11 +97,11 @@ class Sweeper(Periodic):
         unread = [
             str(e) for e in (*outside.marked.values(), *outside.wires.values()) if isinstance(e, WeftError)
         ]
-        self._take_back(outside, world)
+        kept = self._take_back(outside, world, unread)
         since = outside.began_at - LOOKED_AFTER
         pods = self._store.released_pods(since, MOST)
         others = released_owners(self._store.database, since, MOST)
-        unread += self._look_for_each([*pods, *others], outside, world)
+        unread += self._look_for_each([*pods, *others], outside, world, kept)
         unread += Members(self._store, world, site, self._traces).check(pods, outside)
         unread += self._free_numbers(world, site)
         self._end_wires(outside)
@@ -108,21 +109,29 @@ class Sweeper(Periodic):
 
     # -- marks ----------------------------------------------------------------------------------------------------
 
-    def _take_back(self, outside: Outside, world: World) -> None:
-        """What carries the mark of an owner that was released, or a number that only such an owner had."""
+    def _take_back(self, outside: Outside, world: World, unread: list[str]) -> Collection[str]:
+        """What carries the mark of an owner that was released, or a number that only such an owner had.
+
+        Returns ids of what stays of a site, since others use it.
+        """
         things = outside.things()
         with self._store.database.transaction() as tx:
             owners = Owners.read(tx, things, outside.began_at)
         strays = [s for t in things if (s := Stray(t, owners.of(t))).ownership.claim is Claim.LEFT]
         taken = TakeBack(self._store, world, self._clock, outside.began_at, pause=self._settings.pause)
-        taken.remove(strays)
+        kept, errors = held(world, strays)
+        unread += map(str, errors.values())
+        taken.remove(s for s in strays if s.thing.id not in kept)
         for (kind, thing_id), why in taken.left.items():
             log.warning("sweep: %s %s can't be taken back: %s", kind, thing_id, why)
+        return kept.keys()
 
     # -- ids ------------------------------------------------------------------------------------------------------
 
-    def _look_for_each(self, owners: Iterable[OwnerRecord], outside: Outside, world: World) -> list[str]:
-        """Each thing that an owner had, by its id: whatever became of its mark."""
+    def _look_for_each(
+        self, owners: Iterable[OwnerRecord], outside: Outside, world: World, kept: Collection[str]
+    ) -> list[str]:
+        """Each thing that an owner had, by its id: whatever became of its mark. Args: kept: ids of what stays."""
         unread: list[str] = []
         still = self._traces.open()
         traced = {row["owner_id"] for row in still}
@@ -134,7 +143,7 @@ class Sweeper(Periodic):
             if owner.site is None or (owner.released_at or outside.began_at) >= outside.began_at:
                 continue
             mine = [row for row in still if row["owner_id"] == owner.id]
-            errors = self._look_for(owner, mine, world)
+            errors = self._look_for(owner, mine, world, kept)
             unread += errors
             if not errors:
                 with self._store.database.transaction() as tx:
@@ -149,7 +158,9 @@ class Sweeper(Periodic):
             timedelta(seconds=self._settings.every), owner.swept_at - owner.released_at
         )
 
-    def _look_for(self, owner: OwnerRecord, still: list[Row], world: World) -> list[str]:
+    def _look_for(
+        self, owner: OwnerRecord, still: list[Row], world: World, kept: Collection[str]
+    ) -> list[str]:
         """One owner. What is there is asked to go, in order; the next sweep looks again. What could not be read."""
         records = [
             r
@@ -168,8 +179,8 @@ class Sweeper(Periodic):
                 try:
                     there = self._look_at(owner, where, group, ids, still, world)
                     for batch in there if not blocked else ():
-                        what = [r.resource for r in batch]
-                        world.driver(where).delete(_leaving(owner), what, {**ids, **_ids(batch)})
+                        if what := [r.resource for r in batch if r.outside_id not in kept]:
+                            world.driver(where).delete(_leaving(owner), what, {**ids, **_ids(batch)})
                     blocked = blocked or bool(there)
                 except WeftError as error:
                     unread.append(str(error))

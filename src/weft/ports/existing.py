@@ -83,6 +83,25 @@ class NamedPort:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedSubnet:
+    """A subnet of a network, whosever it is: Neutron deletes it with its network.
+
+    Attributes:
+        cidr, project_id: empty: it isn't shown; the network says that it is there.
+    """
+
+    id: str
+    network: str
+    project_id: str = ""
+    name: str = ""
+    cidr: str = ""
+
+    def __str__(self) -> str:
+        named = f"subnet {self.name} ({self.id})" if self.name else f"subnet {self.id}"
+        return f"{named}, {self.cidr}, of project {self.project_id}" if self.cidr else named
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """What belongs to a thing and has an id, but neither name nor mark: a group's rule, a share, a router's interface.
 
@@ -127,6 +146,11 @@ class ExistingThings(Protocol):
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
         """Ports of all projects on networks of weft's service user, by the networks' ids. Raises `UnknownError`."""
+        ...
+
+    def subnets_on(self, networks: Collection[str]) -> Sequence[NamedSubnet]:
+        """All subnets of networks of weft's service user, by the networks' ids, also those that it isn't shown. Raises
+        `UnknownError`."""
         ...
 
     def ports_in(self, groups: Collection[str]) -> Sequence[NamedPort]:

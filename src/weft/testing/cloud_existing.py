@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 
 from weft.model.resources import Kind, Resource
 from weft.model.specs import NetworkSpec, PortSpec, SubnetSpec
-from weft.ports.existing import Existing, NamedPort
+from weft.ports.existing import Existing, NamedPort, NamedSubnet
 from weft.ports.resources import Scope
 from weft.testing.cloud_networks import FakeNetworks
 from weft.testing.cloud_state import Fault, Thing
@@ -61,6 +61,14 @@ class FakeExisting(FakeNetworks):
         if self._planted(Fault.EMPTY):
             return []
         return [_named(p) for p in self.things(Kind.PORT) if p.fields.get("network") in networks]
+
+    def subnets_on(self, networks: Collection[str]) -> Sequence[NamedSubnet]:
+        self._call("alike", None)
+        return [
+            NamedSubnet(s.id, str(s.fields["network"]), s.project_id, s.name, str(s.fields["cidr"]))
+            for s in self.things(Kind.SUBNET)
+            if s.fields.get("network") in networks
+        ]
 
     def ports_in(self, groups: Collection[str]) -> Sequence[NamedPort]:
         self._call("alike", None)

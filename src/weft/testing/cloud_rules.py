@@ -48,7 +48,13 @@ def refusal_of_deletion(thing: Thing, things: Sequence[Thing]) -> str | None:
             return f"it has instance {other.id}"
         if other.kind in users.get(thing.kind, ()) and _mentions(other, thing):
             return f"HTTP 409: still in use by {other.kind} {other.name}"
+        if other.kind is Kind.SUBNET and _is_sites(thing) and other.fields.get("network") == thing.id:
+            return f"it still has subnet {other.name}, which Neutron would delete with it"
     return None
+
+
+def _is_sites(thing: Thing) -> bool:
+    return thing.kind is Kind.NETWORK and thing.mark is not None and thing.mark.owner.kind == "site"
 
 
 def used_quota(name: str, project_id: str, things: Sequence[Thing], offers: Offers) -> int:

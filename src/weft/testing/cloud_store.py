@@ -186,11 +186,16 @@ class CloudStore:
     def _forget_the_gone(self) -> None:
         now = self.clock.monotonic()
         for thing in [t for t in self._things.values() if t.gone_at is not None and t.gone_at <= now]:
-            self._end(self._things.pop(thing.id))
+            self._end(self._things.pop(thing.id, thing))
             bind_ports(thing, self._things, self.offers, away=True)
 
     def _end(self, thing: Thing) -> None:
-        """Record how a server ended: only in Nova's database if its nova-compute is down."""
+        """Record how a server ended: only in Nova's database if its nova-compute is down. A network takes its subnets
+        along."""
+        if thing.kind is Kind.NETWORK:
+            for one in list(self._things.values()):
+                if one.kind is Kind.SUBNET and one.fields.get("network") == thing.id:
+                    self._things.pop(one.id, None)
         if thing.kind is not Kind.SERVER:
             return
         for one in list(self._things.values()):

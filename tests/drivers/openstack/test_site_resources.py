@@ -443,3 +443,35 @@ def test_a_flavor_whose_maker_died_before_it_said_so_is_finished(
     for said in ("weft:made", "weft:before"):
         row["extra_specs"] = {said: "{}"}
         assert driver.find(SCOPE, [wanted], {})[wanted.key].differences == ()
+
+
+def test_a_network_of_the_site_does_not_take_others_subnets_along(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """Neutron deletes all subnets of a network with it. A pod's goes with whatever its tenant has put on it."""
+    tiny, driver, _ = cloud
+    wanted = network()
+    tiny.things |= {"networks": [raw(wanted, 1, subnets=["sub-7"])], "rbac_policies": [], "ports": []}
+    error = driver.delete(SCOPE, [wanted], {wanted.key: "id-1"})[wanted.key].error
+    assert isinstance(error, TemporaryError) and "subnets that aren't weft's: sub-7" in str(error)
+    assert not any(line.startswith("DELETE") for line in tiny.asked)
+    pod = Scope("lab", Owner("pod", OWNER.id), "train", PROJECT)
+    tiny.things["networks"][0]["description"] = pod.mark(wanted.key).text()
+    assert driver.delete(pod, [wanted], {wanted.key: "id-1"})[wanted.key].error is None
+    assert tiny.things["networks"] == []
+
+
+def test_subnets_of_others_are_known_by_their_network(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """Neutron shows who owns a network no subnet of another project on it, but for its id."""
+    tiny, _, facts = cloud
+    mine = {"id": "s1", "name": "old", "cidr": "192.0.2.0/24", "network_id": "n1", "project_id": PROJECT}
+    tiny.things |= {"networks": [{"id": "n1", "subnets": ["s1", "s2"]}], "subnets": [mine]}
+    assert [str(s) for s in facts.subnets_on(["n1"])] == [
+        f"subnet old (s1), 192.0.2.0/24, of project {PROJECT}",
+        "subnet s2",
+    ]
+    tiny.things["networks"] = [{"id": "n1"}]
+    with pytest.raises(UnknownError, match="malformed"):
+        facts.subnets_on(["n1"])

@@ -18,7 +18,7 @@ from weft.model.errors import UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Resource
 from weft.model.specs import NetworkSpec, PortSpec, SubnetSpec
-from weft.ports.existing import Existing, NamedPort, host_name
+from weft.ports.existing import Existing, NamedPort, NamedSubnet, host_name
 
 Found = dict[str, list[Existing]]
 ALWAYS = ("id", "name", "description", "project_id")
@@ -49,6 +49,21 @@ class OpenStackExisting:
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
         return self._named_ports("network_id", networks, "list ports on the site's networks")
+
+    def subnets_on(self, networks: Collection[str]) -> Sequence[NamedSubnet]:
+        """The networks say which there are: who owns a network isn't shown another project's subnet of it."""
+        asked = "list subnets of the site's networks"
+        with _shaped(asked):
+            own = self._existing_of.own()
+            fields = ("id", "name", "cidr", "network_id", "project_id")
+            rows = {row["id"]: row for row in _on(own, "subnets", networks, fields, asked=asked)}
+            return [
+                NamedSubnet(id_, network["id"], row["project_id"], row["name"], row["cidr"])
+                if (row := rows.get(id_)) is not None
+                else NamedSubnet(id_, network["id"])
+                for network in _on(own, "networks", networks, ("id", "subnets"), "id", asked)
+                for id_ in network["subnets"]
+            ]
 
     def ports_in(self, groups: Collection[str]) -> Sequence[NamedPort]:
         return self._named_ports("security_groups", groups, "list ports in the site's security groups")

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
 
-from weft.drivers.openstack.base import Call, Fields, Row
+from weft.drivers.openstack.base import Call, Fence, Fields, Row
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.networks import EVERYBODYS, add_share, set_shares, shared_projects
 from weft.drivers.openstack.neutron import NeutronKind, ports_by
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import OutsideError, PermanentError, TakenError, WeftError
+from weft.model.errors import OutsideError, PermanentError, TakenError, TemporaryError, WeftError
 from weft.model.resources import Kind, Outcome, Resource
 from weft.model.specs import NetworkSpec, SubnetSpec
 
@@ -34,6 +34,7 @@ class Networks(NeutronKind):
         "port_security_enabled",
         "mtu",
         "router:external",
+        "subnets",
     )
 
     def body(self, call: Call, resource: Resource) -> Json:
@@ -151,6 +152,14 @@ class Networks(NeutronKind):
     def users(self, project: Project, row: Row) -> str:
         return ports_by(project, {"network_id": row.id})
 
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+        """Neutron deletes a network with all its subnets. The site's own are gone by then: others are an operator's."""
+        left = row.raw.get("subnets") or ()
+        if left and row.mark is not None and row.mark.owner.kind == "site":
+            said = f"it still has subnets that aren't weft's: {', '.join(sorted(left))}"
+            raise TemporaryError(f"delete network {row.name}", "network", said, "remove them first")
+        super().remove(project, row, fence)
+
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
         """Projects that they are shared with: their owner can let other projects put ports on them."""
         with_whom = shared_projects(call.project, [row.id for row in rows], "network")
@@ -243,7 +252,9 @@ class Subnets(NeutronKind):
         }
 
     def facts(self, row: Row) -> dict[str, object]:
-        return {"cidr": row.raw["cidr"], "gateway": row.raw.get("gateway_ip"), "dhcp": row.raw["enable_dhcp"]}
+        raw = row.raw
+        known = {"network": raw["network_id"], "cidr": raw["cidr"], "dhcp": raw["enable_dhcp"]}
+        return {**known, "gateway": raw.get("gateway_ip")}
 
     def users(self, project: Project, row: Row) -> str:
         return ports_by(project, {"fixed_ips": f"subnet_id={row.id}"})

@@ -256,6 +256,7 @@ class Ports(NeutronKind):
         details: dict[str, object] = raw.get("binding:vif_details") or {}
         return {
             "address": next((f["ip_address"] for f in raw["fixed_ips"]), None),
+            "network": raw["network_id"],
             "mac": raw["mac_address"],
             "status": raw["status"],
             "device_id": raw.get("device_id", ""),

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from weft.model.change import SpecChange
 from weft.model.mark import Mark
 from weft.model.owner import Owner
-from weft.model.resources import Graph, Observed, Resource
+from weft.model.resources import Difference, Graph, Observed, Resource
 from weft.model.siteplan import SiteAction, SiteConflict, SiteStep
-from weft.model.specs import NetworkSpec, PropertiesSpec, SegmentSpec
+from weft.model.specs import NetworkSpec, PropertiesSpec, RouterSpec, SegmentSpec
 from weft.planning.owners.follow import Known, follow
 from weft.ports.existing import Existing
 
@@ -94,10 +94,8 @@ def conflicts(
     for resource in graph.resources:
         key = resource.key
         if key in adopted:
-            fixed = [d for d in (seen[key].differences if key in seen else ()) if d.field in FIXED]
-            if fixed:
-                said = ", ".join(f"its {d.field} is {d.observed}, not {d.wanted}" for d in fixed)
-                what = f"{_named(resource, existing[key][0])} can't be adopted: {said}, which can't be changed in place"
+            if why := _cant_be(resource, seen[key].differences if key in seen else ()):
+                what = f"{_named(resource, existing[key][0])} can't be adopted: {why}"
                 yield SiteConflict(key=key, id=adopted[key], what=what)
             continue
         for one in existing.get(key, ()):
@@ -110,6 +108,21 @@ def conflicts(
                 what=f"{_named(resource, one)} has {one.like}: {_then(one, key in could, lost)}",
                 adoptable=key in could,
             )
+
+
+def _cant_be(resource: Resource, differences: Sequence[Difference]) -> str:
+    """Why something can't become this resource; empty: it can."""
+    if fixed := [d for d in differences if d.field in FIXED]:
+        said = ", ".join(f"its {d.field} is {d.observed}, not {d.wanted}" for d in fixed)
+        return f"{said}, which can't be changed in place"
+    if isinstance(resource.spec, RouterSpec):
+        for d in (d for d in differences if d.field == "subnets"):
+            if more := set(d.observed.split(", ")) - {"none", "", *d.wanted.split(", ")}:
+                told = (
+                    f"it has interfaces on subnets that the site doesn't give it: {', '.join(sorted(more))}"
+                )
+                return f"{told}; remove these first, or what is behind them would be cut off"
+    return ""
 
 
 def notes(graph: Graph, projects: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

@@ -1,0 +1,217 @@
+"""What others use of a site's networks stays, whoever ends what: ports' ways out, and subnets that nobody described."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from uuid import UUID
+
+import pytest
+
+from tests.engine.sitehouse import SiteHouse
+from tests.engine.test_site_left import left, on_external, sweep
+from weft.app.sitefile import checked
+from weft.engine.database import Database
+from weft.model.errors import ConflictError
+from weft.model.owner import Owner
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.model.views import AuditReport
+from weft.testing.cloud import Fault
+from weft.testing.cloud_state import Thing
+
+LOST = Owner("site", str(UUID(int=7)))
+STORAGE = {"network/storage", "subnet/storage/storage", "router/storage", "port/nas1/eth0"}
+OUTSIDE = {"network/public", "subnet/public/p"}
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[SiteHouse]:
+    house = SiteHouse(database, database_url)
+    yield house
+    house.close()
+
+
+def marked(house: SiteHouse) -> set[str]:
+    """Keys of what bears a mark of the site's."""
+    return {t.mark.key for t in house.cloud.things() if t.mark and t.mark.owner.kind == "site"}
+
+
+def lost(house: SiteHouse, owner: Owner | None = LOST) -> None:
+    """What a site has left, long ago."""
+    for thing in left(house, owner):
+        thing.created = None
+    house.clock.sleep(900)
+
+
+def in_use(house: SiteHouse) -> Thing:
+    """A tenant's server is on the storage network, whose router leads outside; its port."""
+    by_key = {t.mark.key: t for t in house.cloud.things() if t.mark and t.mark.owner.kind == "site"}
+    network, router = by_key["network/storage"].id, by_key["router/storage"].id
+    ways = {"network:router_interface": (network, "10.212.0.3")}
+    if outside := by_key.get("network/public"):
+        ways["network:router_gateway"] = (outside.id, "203.0.113.9")
+    for owner, (on, address) in ways.items():
+        project = "service" if owner.endswith("interface") else ""  # a gateway's port has none
+        more = {"device_owner": owner, "device": router, "address": address}
+        house.cloud.add(Kind.PORT, "", project, None, network=on, **more)
+    return house.cloud.add(Kind.PORT, "theirs", "team-a", None, network=network, address="10.212.0.101")
+
+
+def repaired(house: SiteHouse) -> AuditReport:
+    return house.service.audit(house.operator, repair=True, unknown_pods=(LOST.id,))
+
+
+def without_ways(house: SiteHouse) -> None:
+    """As if nobody used it: a router takes its ports along, which the simulated one doesn't have."""
+    for port in [p for p in house.cloud.ports if p.mark is None]:
+        house.cloud.lose(port)
+
+
+@pytest.mark.parametrize("owner", [LOST, None], ids=["unknown", "released"])
+def test_a_repair_takes_no_way_out_of_a_network_that_others_are_on(
+    house: SiteHouse, owner: Owner | None
+) -> None:
+    """With a lost database, too: the router that their packets go through, the addresses that hardware has there, and
+    the external network behind it. The rest goes."""
+    on_external(house)
+    lost(house, owner)
+    port = in_use(house)
+    report = repaired(house)
+    assert marked(house) == STORAGE | OUTSIDE
+    told = {str(f.repair) for f in report.findings if f.category == "orphan" and not f.repaired}
+    assert told == {
+        f"others use network storage: port theirs ({port.id}) of project team-a; remove them first"
+    }
+    without_ways(house)
+    repaired(house)
+    assert marked(house) == set()
+
+
+def test_a_repair_takes_nothing_where_it_is_unknown_who_uses_it(house: SiteHouse) -> None:
+    """Neutron keeps a network that is in use, and neither its router nor its hardware's ports."""
+    lost(house)
+    before = marked(house)
+    silent = house.cloud.plant(Fault.UNREACHABLE, verb="alike", times=None)
+    report = repaired(house)
+    assert marked(house) == before
+    assert {f.category for f in report.findings} >= {"unknown", "orphan"}
+    assert all("unknown" in str(f.repair) for f in report.findings if f.category == "orphan")
+    silent.lift()
+    repaired(house)
+    assert marked(house) == set()
+
+
+def test_a_sweep_takes_no_way_out_of_a_network_that_others_are_on(house: SiteHouse) -> None:
+    """An operator gave up the end of a site, of which nothing could be removed; tenants came."""
+    house.applied()
+    broken = house.cloud.plant(Fault.ERROR_500, verb="delete", times=None)
+    house.service.destroy_site(house.operator)
+    house.visits(1)
+    house.service.abandon_site(house.operator, "changed my mind")
+    house.visit(house.site_owner(), PodState.RELEASED)
+    broken.lift()
+    assert marked(house) >= STORAGE
+    in_use(house)
+    for _ in range(4):
+        sweep(house)
+    assert marked(house) >= STORAGE
+    without_ways(house)
+    for _ in range(12):
+        sweep(house)
+    assert marked(house) == set()
+
+
+def test_a_router_that_others_are_behind_is_not_adopted(house: SiteHouse) -> None:
+    """It would lose their interfaces: its own subnets are all that it is to have."""
+    others = house.cloud.add(
+        Kind.ROUTER, "lab-storage", "service", None, external_network="public", subnets=("s-7",)
+    )
+    (conflict,) = house.plan(adopt=True).conflicts
+    assert (
+        conflict.key == "router/storage"
+        and "subnets that the site doesn't give it: s-7; remove" in conflict.what
+    )
+    with pytest.raises(ConflictError, match="cut off"):
+        house.ask(adopt=True)
+    others.fields["subnets"] = ()
+    house.applied(adopt=True)
+    assert house.mine()["router/storage"] is others
+
+
+# -- subnets --------------------------------------------------------------------------------------------------
+
+
+def by_hand(house: SiteHouse, network: str = "network/gateways") -> Thing:
+    """What an operator has made on a network of the site, or before it became one."""
+    on = next(t for t in house.cloud.things() if t.mark and t.mark.key == network)
+    return house.cloud.add(Kind.SUBNET, "old", "service", None, network=on.id, cidr="192.0.2.0/24")
+
+
+def test_no_end_begins_that_takes_a_subnet_of_others_along(house: SiteHouse) -> None:
+    """As of a network that was adopted: Neutron deletes it with all its subnets."""
+    house.others_network()
+    house.applied(adopt=True)
+    subnet = by_hand(house)
+    before = house.mine()
+    said = f"subnet old ({subnet.id}), 192.0.2.0/24, of project service on gateways; remove them first"
+    with pytest.raises(ConflictError, match=re.escape(said)):
+        house.service.destroy_site(house.operator)
+    assert house.mine() == before and house.site_owner().wanted == "present"
+    house.cloud.lose(subnet)
+    house.destroyed()
+    assert house.service.site_receipt(house.operator).receipt.clean
+
+
+@pytest.mark.parametrize("vlan", [14, None], ids=["another VLAN", "taken out"])
+def test_apply_takes_no_subnet_of_others_along(house: SiteHouse, vlan: int | None) -> None:
+    house.applied()
+    subnet = by_hand(house)
+    assert house.plan().nothing, "it is in nobody's way"
+    if vlan is None:
+        here = {name: n for name, n in house.site.networks.items() if name != "gateways"}
+        rows = tuple(i for i in house.site.interfaces if i.network != "gateways")
+        house.activate(checked(house.site.model_copy(update={"networks": here, "interfaces": rows})))
+    else:
+        house.change(gateways={"vlan": vlan})
+    (conflict,) = house.plan().conflicts
+    assert conflict.key == "network/gateways" and f"others use it: subnet old ({subnet.id})" in conflict.what
+    with pytest.raises(ConflictError, match="subnet old"):
+        house.ask()
+    assert subnet in house.cloud.things()
+
+
+def test_a_described_subnet_goes_beside_one_of_others(house: SiteHouse) -> None:
+    """Only the network takes it along."""
+    house.applied()
+    subnet = by_hand(house)
+    subnets = house.site.networks["gateways"].model_dump(mode="json")["subnets"]
+    rows = tuple(i for i in house.site.interfaces if i.name != "bmc")
+    house.activate(house.site.model_copy(update={"interfaces": rows}))
+    house.change(gateways={"subnets": {"gw": subnets["gw"]}})
+    assert house.plan().conflicts == ()
+    house.applied()
+    assert subnet in house.cloud.things()
+
+
+def test_a_subnet_that_comes_later_holds_the_end(house: SiteHouse) -> None:
+    house.applied()
+    house.service.destroy_site(house.operator)
+    subnet = by_hand(house)
+    owner = house.visits(4)
+    assert owner.state is PodState.RELEASING and "old" in owner.reason
+    assert subnet in house.cloud.things()
+    house.cloud.lose(subnet)
+    house.visit(house.site_owner(), PodState.RELEASED)
+
+
+def test_a_repair_takes_no_subnet_of_others_along(house: SiteHouse) -> None:
+    lost(house)
+    subnet = by_hand(house)
+    repaired(house)
+    assert subnet in house.cloud.things()
+    gateways = {"network/gateways", "subnet/gateways/bmc", "subnet/gateways/gw"}
+    assert marked(house) == gateways | {"port/m1/bmc", "port/m1/gw"}
+    house.cloud.lose(subnet)
+    repaired(house)
+    assert marked(house) == set()
