@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.model.site import Node, Site
+from weft.planning.export.policies import policy
 from weftlab import checks, config, ipu, ldap, mlnx
 from weftlab.bootstrap import connect
 from weftlab.catalog import API_SERVICES, Api
@@ -293,7 +294,7 @@ def _forbid_moves(layout: Layout, connection: Any) -> None:
     user = identity.find_user("weft", ignore_missing=False)
     moves = config.moves_path(layout)
     moves.parent.mkdir(parents=True, exist_ok=True)
-    moves.write_text((config.POLICIES / "nova-moves.yaml").read_text().replace("WEFT_USER_ID", user.id))
+    moves.write_text(policy("nova_moves", user.id))
 
 
 def read_policies(layout: Layout, left_out: Collection[str] = ()) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import NAMESPACE_DNS, uuid5
 
 from weft.model.site import BOOTABLE, Hca, Node, Site
+from weft.planning.export import policies
 from weft.planning.fabric.functions import routing_id
 from weftlab import ipu
 from weftlab.layout import Layout
@@ -19,7 +20,7 @@ SECRET = "weft-lab"
 REGION = "RegionOne"
 PRODUCTS = {"h100": "2330", "a100": "20b2"}
 """GPU -> product id of its SXM board, as pci.ids has it."""
-POLICIES = Path(__file__).with_name("policies")
+POLICIES = Path(policies.__file__).parent
 DATABASES = ("keystone", "placement", "glance", "neutron", "nova_api", "nova", "nova_cell0")
 
 Sections = dict[str, dict[str, object]]

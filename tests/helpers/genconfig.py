@@ -64,6 +64,9 @@ class Genconfig:
         self._run("kolla-genpwd", "-p", str(passwords))
         with passwords.open("a") as file:
             file.writelines(f"{name}: a-password\n" for name in secrets(self._view))
+        for part in ("kernel", "initramfs"):  # Ironic's agent, which the operator brings
+            (self.config / "config/ironic").mkdir(parents=True, exist_ok=True)
+            (self.config / f"config/ironic/ironic-agent.{part}").write_text("an agent\n")
         (self._folder / "facts").mkdir()
         for host, facts in _facts(self._view):
             text = json.dumps({"__payload__": json.dumps(facts)})

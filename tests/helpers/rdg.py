@@ -52,6 +52,12 @@ def with_everything(document: Document) -> None:
     }
 
 
+def with_machines(document: Document) -> None:
+    """A compute node is given whole, by Ironic."""
+    node = next(n for n in document["nodes"] if n["name"] == "compute-2")
+    node["machine"] = "4f0f4ee7-3d5e-4c1c-9d3c-0d2a3d1e7b11"
+
+
 def without_fabric(document: Document) -> None:
     """Accelerators, and hosts on Ethernet alone; InfiniBand is nobody's of the cloud."""
     document["links"] = [k for k in document["links"] if "ufm/mlx5_0" in (k["a"], k["b"])]

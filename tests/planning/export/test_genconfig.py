@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -10,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.genconfig import Genconfig
-from tests.helpers.rdg import Document, changed, deployment, with_everything, with_roce
+from tests.helpers.rdg import Document, changed, deployment, with_everything, with_machines, with_roce
 from tests.planning.export.test_kolla import sections
+from weft.model.site import Deployment, Site
 from weft.planning.export.formats import export
+from weft.planning.export.policies import USER, rules
 from weftlab import mlnx
-from weftlab.environment import ensure_environment, install_packages
+from weftlab.environment import ensure_environment, ensure_other, install_packages
 from weftlab.layout import default_cache
+from weftlab.metal.jobs import DISTRIBUTIONS, PINS
 
 pytestmark = [
     pytest.mark.cloud,
@@ -28,6 +32,7 @@ NAMESPACES = {
     "nova": ("nova.conf",),
     "neutron": ("neutron", "neutron.ml2"),
     "keystone": ("keystone",),
+    "ironic": ("ironic",),
 }
 """Folder of our files -> namespaces of oslo.config."""
 
@@ -37,7 +42,13 @@ def without_monitoring(document: Document) -> None:
     deployment(document)["roles"]["Controller"]["functions"].remove("monitoring")
 
 
-SITE = changed(with_everything, with_roce, without_monitoring)
+def deployed(site: Site) -> Deployment:
+    found = site.clouds["overcloud"].deployment
+    assert found is not None
+    return found
+
+
+SITE = changed(with_everything, with_roce, with_machines, without_monitoring)
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +70,8 @@ PLACES = (
         CONTROLLER,
         "keystone/domains/keystone.customers.conf",
     ),
+    ("config/ironic.conf", CONTROLLER, "ironic-conductor/ironic.conf"),
+    ("config/ironic.conf", CONTROLLER, "ironic-api/ironic.conf"),
 )
 """Our file, host, and the file of a service that Kolla merges it into."""
 
@@ -98,9 +111,37 @@ def test_the_driver_knows_its_options(made: Genconfig) -> None:
     assert set(sections(export(SITE, "kolla")["config/neutron/ml2_conf.ini"])["sdn"]) <= known
 
 
+@pytest.mark.parametrize("name", ["neutron-server", "nova-api"])
+def test_services_read_the_rules_for_weft(made: Genconfig, name: str) -> None:
+    """With the id of weft's user; and a control: Kolla's containers bring the file where the service reads it."""
+    service = name.partition("-")[0]
+    folder = made.out / CONTROLLER / name
+    wanted = export(SITE, "kolla")[f"config/{service}/policy.yaml"].replace(f"{{{{ {USER} }}}}", "a-password")
+    assert rules((folder / "policy.yaml").read_text()) == rules(wanted)
+    config = sections((folder / f"{service}.conf").read_text())
+    assert config["oslo_policy"]["policy_file"] == ["policy.yaml"]
+    brought = {one["dest"] for one in json.loads((folder / "config.json").read_text())["config_files"]}
+    assert f"/etc/{service}/policy.yaml" in brought
+
+
+def test_dnsmasq_of_ironic_takes_its_file(made: Genconfig) -> None:
+    """Machines are inspected by addresses of the site's."""
+    install_packages({"dnsmasq": "dnsmasq-base"}, print)
+    file = made.out / CONTROLLER / "ironic-dnsmasq/dnsmasq.conf"
+    first = deployed(SITE).inspection
+    assert first is not None and f"{first.first},{first.last}" in file.read_text()
+    done = subprocess.run(
+        ["/usr/sbin/dnsmasq", "--test", "-C", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def unknown(file: Path, service: str) -> set[str]:
     """Options, with their sections, that nobody of the service has."""
-    openstack = ensure_environment(default_cache(), print)
+    if service == "ironic":
+        openstack = ensure_other(default_cache(), "ironic", PINS, DISTRIBUTIONS, print)
+    else:
+        openstack = ensure_environment(default_cache(), print)
     words = [word for name in NAMESPACES[service] for word in ("--namespace", name)]
     command = [openstack / "bin/oslo-config-validator", "--input-file", file, *words]
     env = {"PYTHONWARNINGS": "ignore"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.kolla import kolla
-from tests.helpers.rdg import Document, changed
+from tests.helpers.rdg import Document, changed, with_machines
 from tests.planning.export.test_kolla import sections
 from weft.planning.export.formats import export
 from weftlab.environment import ensure_other
@@ -27,24 +27,19 @@ print(json.dumps([*(CONF.conductor[name] for name in asked), CONF.deploy.delete_
 """
 
 
-def machines(document: Document) -> None:
-    node = next(n for n in document["nodes"] if n["name"] == "compute-2")
-    node["machine"] = "4f0f4ee7-3d5e-4c1c-9d3c-0d2a3d1e7b11"
-
-
 def with_arrays(document: Document) -> None:
     document["clouds"]["overcloud"]["cleaning_steps"] = ["raid.delete_configuration"]
 
 
 def test_machines_are_cleaned_and_nobodys_in_between() -> None:
-    text = export(changed(machines), "kolla")[FILE]
+    text = export(changed(with_machines), "kolla")[FILE]
     assert sections(text)["conductor"]["automated_clean"] == ["true"]
     networks = {f"{use}_network" for use in ("cleaning", "provisioning", "inspection", "rescuing")}
     assert {n: sections(text)["neutron"][n] for n in networks} == {n: ["provisioning"] for n in networks}
     assert "deploy" not in sections(text)
-    deploy = sections(export(changed(machines, with_arrays), "kolla")[FILE])["deploy"]
+    deploy = sections(export(changed(with_machines, with_arrays), "kolla")[FILE])["deploy"]
     assert int(deploy["delete_configuration_priority"][0]) > 99, "the agent erases metadata with that"
-    by_kayobe = sections(export(changed(machines), "kayobe")[f"kolla/{FILE}"])
+    by_kayobe = sections(export(changed(with_machines), "kayobe")[f"kolla/{FILE}"])
     assert by_kayobe["conductor"] == sections(text)["conductor"]
     assert not networks & by_kayobe["neutron"].keys(), "Kayobe makes them, by names of its own"
 
@@ -56,7 +51,7 @@ def test_ironic_reads_it_after_what_kolla_has_by_itself(tmp_path: Path) -> None:
     [theirs] = re.findall(r"^automated_clean *=.*$", template.read_text(), re.MULTILINE)
     kollas, ours = tmp_path / "kolla.conf", tmp_path / "ironic.conf"
     kollas.write_text(f"[conductor]\n{theirs}\n")
-    ours.write_text(export(changed(machines, with_arrays), "kolla")[FILE])
+    ours.write_text(export(changed(with_machines, with_arrays), "kolla")[FILE])
     bin_ = ensure_other(default_cache(), "ironic", PINS, DISTRIBUTIONS, print) / "bin"
 
     def read(*files: Path) -> list[object]:

@@ -181,9 +181,11 @@ def test_kayobe_makes_the_same_kolla_configuration(tmp_path: Path, name: str) ->
             theirs, ours = sections(made), sections(text)
             assert {s: {o: theirs[s][o] for o in options} for s, options in ours.items()} == ours, path
         else:
-            assert yaml.safe_load(made) == yaml.safe_load(text) if path.endswith("yml") else made == text, (
-                path
-            )
+            assert (
+                yaml.safe_load(made) == yaml.safe_load(text)
+                if path.endswith(("yml", "yaml"))
+                else made == text
+            ), path
 
 
 def _same_globals(made: dict[str, Any], ours: dict[str, Any]) -> None:

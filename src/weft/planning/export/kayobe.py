@@ -26,6 +26,7 @@ from weft.planning.export.kolla import (
     role_variables,
     secrets,
 )
+from weft.planning.export.policies import USER
 from weft.planning.export.text import head, identifier, yaml_file
 from weft.planning.export.view import View
 
@@ -250,7 +251,8 @@ def _readme(view: View) -> str:
             f"`openstack domain create {n}`, then restart Keystone."
             for n in sorted(view.deployment.ldap_domains)
         ),
-        "weft itself: a user with the roles in docs/operating-roles.md, then `weft site activate` with this site.",
+        f"weft itself: a user with the roles in docs/operating-roles.md; its id: `{USER}` in `kolla/passwords.yml`, "
+        "`kayobe overcloud service reconfigure -kt nova`, then `weft site activate` with this site.",
     ]
     listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
     return f"# {view.site.name}: Kayobe for cloud {view.name}\n\n{listed}\n"

@@ -26,6 +26,7 @@ from weft.planning.export.openstack import (
     neutron,
     tells_weft,
 )
+from weft.planning.export.policies import USER, WHAT, policy_files
 from weft.planning.export.text import head, identifier, ini_file, yaml_file
 from weft.planning.export.view import View
 from weft.planning.export.weftrole import FOLDER, GROUP, PASSWORD, weft_files
@@ -179,6 +180,7 @@ def config_files(view: View, ref: Callable[[str], str] = _ref, own_networks: boo
         **_compute_files(view),
         "config/neutron.conf": ini_file(site, {"DEFAULT": list(neutron(view))}),
         "config/neutron/ml2_conf.ini": ini_file(site, ml2(view, ref(TOKEN))),
+        **policy_files(view, ref),
     }
     if view.has_machines:
         files["config/ironic.conf"] = ini_file(site, ironic(view, own_networks))
@@ -277,8 +279,11 @@ def _override(packages: tuple[str, ...]) -> str:
 def secrets(view: View) -> Mapping[str, str]:
     """Variables that passwords.yml must have besides Kolla's own -> what they are."""
     found = {
-        _ldap_password(name): f"password of {domain.user}, with `$$` for each `$`"
-        for name, domain in sorted(view.deployment.ldap_domains.items())
+        USER: WHAT,
+        **{
+            _ldap_password(name): f"password of {domain.user}, with `$$` for each `$`"
+            for name, domain in sorted(view.deployment.ldap_domains.items())
+        },
     }
     if "mlnx_sdn_assist" in mechanism_drivers(view):
         found[TOKEN] = "the token that mlnx_sdn_assist shows " + (
@@ -312,6 +317,11 @@ def _readme(view: View) -> str:
             + f", the CA in `ca/`; names: {view.external_name}, {view.internal_name}. "
             "`kolla-ansible certificates` creates certificates for testing."
         )
+    if view.has_machines and one.inspection is not None:
+        steps.append(
+            "Ironic's agent, by which machines are inspected: `ironic-agent.kernel` and `ironic-agent.initramfs` "
+            "in `/etc/kolla/config/ironic`."
+        )
     if has_infiniband(view):
         steps.append("Partitions of the site's own networks on InfiniBand, with all hosts' ports.")
     steps += [
@@ -320,8 +330,10 @@ def _readme(view: View) -> str:
         f"weft itself: `{PASSWORD}` in `passwords.yml`, its host in `[{GROUP}]` of the inventory, then "
         f"`ansible-playbook -i inventory/multinode -e @/etc/kolla/globals.yml -e @/etc/kolla/passwords.yml "
         f"{FOLDER}/weft.yml -e weft_package=…` with what pip is to install; `{FOLDER}/roles/weft/defaults/main.yml` "
-        "lists the other settings. The services' policies for weft are in docs/operating-roles.md."
+        "lists the other settings."
         + ("" if one.weft_url else " Without `weft_url` in the site it listens for its own host alone."),
+        f"`openstack user show weft -f value -c id`: that is `{USER}` in `passwords.yml`; then "
+        "`kolla-ansible reconfigure -i inventory/multinode -t nova`. Before, members can move the servers of pods.",
     ]
     listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
     return f"# {view.site.name}: Kolla Ansible for cloud {view.name}\n\n{listed}\n"

@@ -225,6 +225,8 @@ def ironic(view: View, own_networks: bool) -> Sections:
     networks = [(f"{use}_network", name) for use, name in places.items() if own_networks and name]
     arrays = NO_RAID in view.cloud.cleaning_steps
     return {
+        # weft's user, with the role `service`, reads nodes.
+        "DEFAULT": [("rbac_service_role_elevated_access", "true")],
         "conductor": [
             ("automated_clean", "true"),
             ("automatic_lessee_source", "none"),

@@ -18,15 +18,16 @@ from weft.planning.export.openstack import (
     sdn_url,
     vlan_ranges,
 )
+from weft.planning.export.policies import policies_of, rules
 from weft.planning.export.text import identifier
 from weft.planning.export.view import View
 
-TOKEN = "MLNX_SDN_TOKEN"
+TOKEN, USER = "MLNX_SDN_TOKEN", "WEFT_USER_ID"
 
 
 def secrets(view: View) -> tuple[str, ...]:
     """Names of the variables that the files have for secrets, besides the BMCs'."""
-    found = [_ldap_variable(name) for name in sorted(view.deployment.ldap_domains)]
+    found = [USER, *(_ldap_variable(name) for name in sorted(view.deployment.ldap_domains))]
     return (*found, *((TOKEN,) if sdn_environment(view) is not None else ()))
 
 
@@ -72,6 +73,7 @@ def environment(view: View) -> dict[str, Any]:
         "NovaSchedulerEnabledFilters": list(FILTERS),
         "NovaSchedulerAvailableFilters": ["nova.scheduler.filters.all_filters"],
         **_infiniband(view),
+        **_policies(view),
     }
     hiera = [{**json.loads(alias)} for alias in aliases(view)]
     if (largest := largest_mtu(view)) is not None:
@@ -87,6 +89,17 @@ def environment(view: View) -> dict[str, Any]:
         found["KeystoneLDAPDomainEnable"] = True
         found["KeystoneLDAPBackendConfigs"] = {name: _ldap(view, name) for name in sorted(one.ldap_domains)}
     return {"parameter_defaults": found}
+
+
+def _policies(view: View) -> dict[str, Any]:
+    """Rules of the services by names of Puppet's, each of which is one rule's alone."""
+    return {
+        f"{service.capitalize()}ApiPolicies": {
+            f"{service}-weft-{identifier(name)}": {"key": name, "value": check}
+            for name, check in rules(text).items()
+        }
+        for service, text in policies_of(view, f"${USER}").items()
+    }
 
 
 def _mtus(view: View) -> dict[str, Any]:
