@@ -464,7 +464,7 @@ def test_a_network_of_the_site_does_not_take_others_subnets_along(
 def test_subnets_of_others_are_known_by_their_network(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Neutron shows who owns a network no subnet of another project on it, but for its id."""
+    """Without weft's policies, Neutron shows who owns a network no subnet of another project on it, but for its id."""
     tiny, _, facts = cloud
     mine = {"id": "s1", "name": "old", "cidr": "192.0.2.0/24", "network_id": "n1", "project_id": PROJECT}
     tiny.things |= {"networks": [{"id": "n1", "subnets": ["s1", "s2"]}], "subnets": [mine]}

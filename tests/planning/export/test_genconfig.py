@@ -128,8 +128,11 @@ def test_dnsmasq_of_ironic_takes_its_file(made: Genconfig) -> None:
     """Machines are inspected by addresses of the site's."""
     install_packages({"dnsmasq": "dnsmasq-base"}, print)
     file = made.out / CONTROLLER / "ironic-dnsmasq/dnsmasq.conf"
-    first = deployed(SITE).inspection
-    assert first is not None and f"{first.first},{first.last}" in file.read_text()
+    first, text = deployed(SITE).inspection, file.read_text()
+    assert first is not None and f"{first.first},{first.last}" in text
+    for server in re.findall(r"option:(?:tftp-server|server-ip-address),(\S+)", text):
+        assert server == "192.168.24.11", "where machines are, and not where the APIs are"
+    assert "http://192.168.24.11:" in text
     done = subprocess.run(
         ["/usr/sbin/dnsmasq", "--test", "-C", file], capture_output=True, text=True, check=False
     )

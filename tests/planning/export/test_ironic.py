@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.helpers.kolla import kolla
 from tests.helpers.rdg import Document, changed, with_machines
@@ -42,6 +43,17 @@ def test_machines_are_cleaned_and_nobodys_in_between() -> None:
     by_kayobe = sections(export(changed(with_machines), "kayobe")[f"kolla/{FILE}"])
     assert by_kayobe["conductor"] == sections(text)["conductor"]
     assert not networks & by_kayobe["neutron"].keys(), "Kayobe makes them, by names of its own"
+
+
+def test_machines_boot_from_where_they_are() -> None:
+    """By itself, Kolla Ansible tells them to boot from the network of the APIs, to which there may be no way."""
+    wanted = {f"ironic_{what}_interface": "eno1" for what in ("dnsmasq", "http", "tftp")}
+    site, place = changed(with_machines), "inventory/group_vars/role_controller.yml"
+    found = yaml.safe_load(export(site, "kolla")[place])
+    assert wanted.items() <= found.items() and found["network_interface"] != "eno1"
+    by_kayobe = yaml.safe_load(export(site, "kayobe")[f"kolla/{place}"])
+    assert {n: by_kayobe[n] for n in wanted if "dnsmasq" not in n}.items() <= wanted.items()
+    assert "http" not in "".join(yaml.safe_load(export(changed(), "kolla")[place]))
 
 
 @pytest.mark.cloud

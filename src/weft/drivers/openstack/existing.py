@@ -51,7 +51,7 @@ class OpenStackExisting:
         return self._named_ports("network_id", networks, "list ports on the site's networks")
 
     def subnets_on(self, networks: Collection[str]) -> Sequence[NamedSubnet]:
-        """The networks say which there are: who owns a network isn't shown another project's subnet of it."""
+        """The networks say which there are: only weft's policies show who owns one another project's subnet."""
         asked = "list subnets of the site's networks"
         with _shaped(asked):
             own = self._existing_of.own()

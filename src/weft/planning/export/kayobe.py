@@ -19,6 +19,7 @@ from weft.planning.export.kayobenetworks import (
     seed_variables,
 )
 from weft.planning.export.kolla import (
+    OF_MACHINES,
     config_files,
     global_variables,
     group_of,
@@ -168,7 +169,8 @@ def _globals(view: View) -> Variables:
 
 def _kollas_own(view: View, role: str) -> Variables:
     """A role's variables that Kayobe has no words for."""
-    return {n: v for n, v in role_variables(view, role).items() if n.endswith("_physnets")}
+    own = OF_MACHINES[1:]
+    return {n: v for n, v in role_variables(view, role).items() if n.endswith("_physnets") or n in own}
 
 
 # -- inventory -----------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from weft.planning.export.view import View
 from weft.planning.export.weftrole import FOLDER, GROUP, PASSWORD, weft_files
 
 TOKEN = "weft_sdn_token"
+OF_MACHINES = ("ironic_dnsmasq_interface", "ironic_http_interface", "ironic_tftp_interface")
 _DEBIANS = "/etc/ssl/certs/ca-certificates.crt"
 _BUNDLES = {"debian": _DEBIANS, "ubuntu": _DEBIANS}
 _BUNDLE = "/etc/pki/tls/certs/ca-bundle.crt"
@@ -94,7 +95,8 @@ def role_variables(view: View, role: str) -> dict[str, Any]:
         ("kolla_external_vip_interface", view.network_at(view.deployment.external_vip)),
         ("tunnel_interface", view.network_with("tenant")),
         ("storage_interface", view.network_with("storage")),
-        ("ironic_dnsmasq_interface", view.network_with("provisioning") if view.has_machines else None),
+        # What machines are told to boot from is where they are told so, not in the network of the APIs.
+        *((name, view.network_with("provisioning") if view.has_machines else None) for name in OF_MACHINES),
     )
     found |= {name: one.interfaces[network] for name, network in named if network in one.interfaces}
     if one.bridges:
@@ -320,7 +322,8 @@ def _readme(view: View) -> str:
     if view.has_machines and one.inspection is not None:
         steps.append(
             "Ironic's agent, by which machines are inspected: `ironic-agent.kernel` and `ironic-agent.initramfs` "
-            "in `/etc/kolla/config/ironic`."
+            "in `/etc/kolla/config/ironic`. It calls Ironic's internal API: machines need a way there from the "
+            "provisioning network."
         )
     if has_infiniband(view):
         steps.append("Partitions of the site's own networks on InfiniBand, with all hosts' ports.")
