@@ -328,3 +328,20 @@ def test_an_order_of_before_reads_as_it_did() -> None:
 
 def with_(ordered: Order, part: str, **fields: Any) -> Order:
     return ordered.model_copy(update={part: getattr(ordered, part).model_copy(update=fields)})
+
+
+def test_the_example_of_an_ethernet_site() -> None:
+    """Whole adapters are of GPU nodes, on leaves of a pair; virtual functions are of the host with the bond."""
+    site = load_site(EXAMPLES / "sites" / "roce" / "site.yaml")
+    can = static_capabilities(site)
+
+    def planned(hcas: str = "dedicated", **nodes: Any) -> Plan:
+        asked = load_order({"name": "p", "nodes": {"image": "ubuntu", **nodes}, "fabric": {"hcas": hcas}})
+        made = make_plan(POD_ID, "team-a", asked, site, Occupancy(), UsedNumbers(), can)
+        assert isinstance(made, Plan), made
+        return made
+
+    assert planned(count=4, flavor="h100.4").placement.held == ("gpu01", "gpu02", "gpu03", "gpu04")
+    assert planned(count=8, flavor="h100.4").placement.held == tuple(f"gpu0{n}" for n in range(1, 9))
+    shared = planned("shared", count=2, sharing="shared", flavor="l40.1")
+    assert shared.placement.held == ("vm01",)
