@@ -58,6 +58,11 @@ def with_machines(document: Document) -> None:
     node["machine"] = "4f0f4ee7-3d5e-4c1c-9d3c-0d2a3d1e7b11"
 
 
+def with_shares(document: Document) -> None:
+    """The cloud has Manila."""
+    document["clouds"]["overcloud"]["storage"]["shares"] = True
+
+
 def without_fabric(document: Document) -> None:
     """Accelerators, and hosts on Ethernet alone; InfiniBand is nobody's of the cloud."""
     document["links"] = [k for k in document["links"] if "ufm/mlx5_0" in (k["a"], k["b"])]

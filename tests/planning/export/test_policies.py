@@ -11,7 +11,7 @@ import pytest
 import yaml
 from oslo_policy.policy import Rules
 
-from tests.helpers.rdg import Document, changed, rdg
+from tests.helpers.rdg import changed, rdg, with_shares
 from weft.planning.export.formats import export
 from weft.planning.export.policies import PLACE, USER, WHAT, policy, rules
 from weftlab.environment import ensure_environment
@@ -20,10 +20,6 @@ from weftlab.storage.jobs import ensure as ensure_storage
 
 SERVICES = ("neutron", "nova", "manila")
 MOVES = ("os_compute_api:servers:resize", "os_compute_api:os-shelve:shelve")
-
-
-def with_shares(document: Document) -> None:
-    document["clouds"]["overcloud"]["storage"]["shares"] = True
 
 
 def exported(form: str, folder: str) -> dict[str, dict[str, str]]:
@@ -48,17 +44,19 @@ def test_every_tool_brings_all_rules() -> None:
     parameters = yaml.safe_load(environment)["parameter_defaults"]
     heats = {
         name: {one["key"]: one["value"] for one in parameters[f"{name.capitalize()}ApiPolicies"].values()}
-        for name in SERVICES
+        for name in ("neutron", "nova")
     }
-    assert heats == with_moves("$WEFT_USER_ID")
+    assert heats == {name: with_moves("$WEFT_USER_ID")[name] for name in heats}
+    assert "ManilaApiPolicies" not in parameters, "Wallaby's templates have no such parameter"
     for form in ("kolla", "kayobe"):
         assert f"`{USER}` ({WHAT})" in export(rdg(), form)["README.md"]
-    assert "`WEFT_USER_ID`" in export(rdg(), "tripleo")["README.md"]
+    readme = export(changed(with_shares), "tripleo")["README.md"]
+    assert "`WEFT_USER_ID`" in readme and "Manila's rules for weft, by hand" in readme
 
 
 def test_a_cloud_without_manila_has_no_rules_for_it() -> None:
     assert "config/manila/policy.yaml" not in export(rdg(), "kolla")
-    assert "ManilaApiPolicies" not in export(rdg(), "tripleo")["templates/environment.yaml"]
+    assert "Manila" not in export(rdg(), "tripleo")["README.md"]
 
 
 @pytest.mark.parametrize("known", ["0123abcd", "nobody"])

@@ -27,6 +27,7 @@ from tests.helpers.rdg import (
     rdg,
     with_everything,
     with_roce,
+    with_shares,
     without_fabric,
 )
 from weft.model.errors import InputError, InputErrors
@@ -288,7 +289,7 @@ def test_the_heat_templates_are_rendered_with_the_roles_and_networks(heat: Path,
     """By TripleO's own renderer; what the deploy command names is there, and services and parameters are templates'
     own: with `--validation-warnings-fatal` a parameter that no template has ends the deployment.
     """
-    folder = written(tmp_path / "files", changed(with_everything, with_roce))
+    folder = written(tmp_path / "files", changed(with_everything, with_roce, with_shares))
 
     def rendered(out: Path) -> subprocess.CompletedProcess[str]:
         given = (folder / "templates/roles_data.yaml", folder / "templates/network_data.yaml")

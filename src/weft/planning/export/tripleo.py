@@ -322,6 +322,9 @@ def _readme(view: View) -> str:
         "`openstack undercloud install`, the images, `openstack overcloud node import ~/instackenv.json`, inspection.",
         "Partitions of the control networks on InfiniBand, with all hosts' ports, before the deployment.",
         "`deploy.sh`.",
+        "weft's user, with the roles in docs/operating-roles.md; then its id as `WEFT_USER_ID`, and `deploy.sh` again.",
     ]
+    if view.cloud.storage.shares:
+        steps.append("Manila's rules for weft, by hand: docs/operating-roles.md.")
     listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
     return f"# {view.site.name}: TripleO for cloud {view.name}\n\n{listed}\n"
