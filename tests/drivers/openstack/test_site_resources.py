@@ -454,6 +454,9 @@ def test_a_network_of_the_site_does_not_take_others_subnets_along(
     tiny.things |= {"networks": [raw(wanted, 1, subnets=["sub-7"])], "rbac_policies": [], "ports": []}
     error = driver.delete(SCOPE, [wanted], {wanted.key: "id-1"})[wanted.key].error
     assert isinstance(error, TemporaryError) and "subnets that aren't weft's: sub-7" in str(error)
+    del tiny.things["networks"][0]["subnets"]
+    error = driver.delete(SCOPE, [wanted], {wanted.key: "id-1"})[wanted.key].error
+    assert isinstance(error, UnknownError) and "doesn't say which subnets" in str(error)
     assert not any(line.startswith("DELETE") for line in tiny.asked)
     pod = Scope("lab", Owner("pod", OWNER.id), "train", PROJECT)
     tiny.things["networks"][0]["description"] = pod.mark(wanted.key).text()

@@ -12,7 +12,14 @@ from weft.drivers.openstack.networks import EVERYBODYS, add_share, set_shares, s
 from weft.drivers.openstack.neutron import NeutronKind, ports_by
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import OutsideError, PermanentError, TakenError, TemporaryError, WeftError
+from weft.model.errors import (
+    OutsideError,
+    PermanentError,
+    TakenError,
+    TemporaryError,
+    UnknownError,
+    WeftError,
+)
 from weft.model.resources import Kind, Outcome, Resource
 from weft.model.specs import NetworkSpec, SubnetSpec
 
@@ -154,10 +161,15 @@ class Networks(NeutronKind):
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         """Neutron deletes a network with all its subnets. The site's own are gone by then: others are an operator's."""
-        left = row.raw.get("subnets") or ()
-        if left and row.mark is not None and row.mark.owner.kind == "site":
-            said = f"it still has subnets that aren't weft's: {', '.join(sorted(left))}"
-            raise TemporaryError(f"delete network {row.name}", "network", said, "remove them first")
+        if row.mark is not None and row.mark.owner.kind == "site":
+            asked, left = f"delete network {row.name}", row.raw.get("subnets")
+            if left is None:
+                raise UnknownError(
+                    asked, "network", "the answer doesn't say which subnets it has", "ask again"
+                )
+            if left:
+                said = f"it still has subnets that aren't weft's: {', '.join(sorted(left))}"
+                raise TemporaryError(asked, "network", said, "remove them first")
         super().remove(project, row, fence)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
