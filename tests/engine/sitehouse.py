@@ -100,6 +100,15 @@ class SiteHouse(OwnerHouse):
         }
         self.activate(checked(self.site.model_copy(update={"networks": now})))
 
+    def end(self, network: str, vlan: int | None) -> None:
+        """Activate a site in which this network can't stay what it is: it is in another VLAN, or (None) not there."""
+        if vlan is not None:
+            self.change(**{network: {"vlan": vlan}})
+            return
+        here = {name: n for name, n in self.site.networks.items() if name != network}
+        rows = tuple(i for i in self.site.interfaces if i.network != network)
+        self.activate(checked(self.site.model_copy(update={"networks": here, "interfaces": rows})))
+
     def plan(self, adopt: bool = False) -> SitePlan:
         return self.service.plan_site(self.operator, adopt)
 

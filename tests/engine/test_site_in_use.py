@@ -10,7 +10,6 @@ import pytest
 
 from tests.engine.sitehouse import SiteHouse
 from tests.engine.test_site_left import left, on_external, sweep
-from weft.app.sitefile import checked
 from weft.engine.database import Database
 from weft.model.errors import ConflictError
 from weft.model.owner import Owner
@@ -168,12 +167,7 @@ def test_apply_takes_no_subnet_of_others_along(house: SiteHouse, vlan: int | Non
     house.applied()
     subnet = by_hand(house)
     assert house.plan().nothing, "it is in nobody's way"
-    if vlan is None:
-        here = {name: n for name, n in house.site.networks.items() if name != "gateways"}
-        rows = tuple(i for i in house.site.interfaces if i.network != "gateways")
-        house.activate(checked(house.site.model_copy(update={"networks": here, "interfaces": rows})))
-    else:
-        house.change(gateways={"vlan": vlan})
+    house.end("gateways", vlan)
     (conflict,) = house.plan().conflicts
     assert conflict.key == "network/gateways" and f"others use it: subnet old ({subnet.id})" in conflict.what
     with pytest.raises(ConflictError, match="subnet old"):

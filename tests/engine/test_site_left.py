@@ -235,12 +235,7 @@ def test_apply_takes_nothing_away_under_others(house: SiteHouse, vlan: int | Non
     house.applied()
     network, before = house.mine()["network/storage"], house.mine()
     port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network=network.id, address="10.212.0.101")
-    if vlan is None:
-        here = {name: n for name, n in house.site.networks.items() if name != "storage"}
-        rows = tuple(i for i in house.site.interfaces if i.network != "storage")
-        house.activate(checked(house.site.model_copy(update={"networks": here, "interfaces": rows})))
-    else:
-        house.change(storage={"vlan": vlan})
+    house.end("storage", vlan)
     (conflict,) = house.plan().conflicts
     said = f"network storage would be removed, and others use it: port theirs ({port.id}) of project team-a"
     assert conflict.key == "network/storage" and conflict.what == f"{said}; remove them first"
@@ -294,9 +289,7 @@ def test_a_port_in_a_shared_group_holds_it_on_whatever_network_it_is(house: Site
     said = f"port theirs ({port.id}) of project team-a in security group lab-storage"
     with pytest.raises(ConflictError, match=re.escape(f"{said}; remove them first")):
         house.service.destroy_site(house.operator)
-    here = {name: n for name, n in house.site.networks.items() if name != "storage"}
-    rows = tuple(i for i in house.site.interfaces if i.network != "storage")
-    house.activate(checked(house.site.model_copy(update={"networks": here, "interfaces": rows})))
+    house.end("storage", None)
     (conflict,) = house.plan().conflicts
     assert conflict.key == "security_group/lab/storage" and said in conflict.what
     house.cloud.lose(port)

@@ -219,17 +219,16 @@ class Reader:
         """What is left on the nodes that a pod held."""
         for guest in read_guests(pod, self._records, self._world, self._holding):
             kept = () if guest.result == "clean" else _nodes(guest.record, pod)
-            self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
-            self._of_node(guest.record.resource.node)
+            item = self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
+            self._of_node(guest.record.resource.node, item)
         for host in read_hosts(pod, self._records, self._world, self._site, self._holding):
             kept = () if host.result == "clean" else (host.node,)
-            self._item("host", host.node, host.result, host.seen, kept)
-            self._of_node(host.node)
+            self._of_node(host.node, self._item("host", host.node, host.result, host.seen, kept))
 
-    def _of_node(self, node: str | None) -> None:
-        """The last item is of this node, and isn't read again once it was given back."""
+    def _of_node(self, node: str | None, item: ReceiptItem) -> None:
+        """It isn't read again once the node was given back."""
         if node:
-            self._of_nodes[node] = (*self._of_nodes.get(node, ()), self._items[-1])
+            self._of_nodes[node] = (*self._of_nodes.get(node, ()), item)
 
     def _listing(self, where: str, kind: AnyKind, group: Sequence[ResourceRecord]) -> None:
         ids = {r.key: r.outside_id for r in self._records if r.outside_id}
@@ -250,9 +249,9 @@ class Reader:
             elif found.status is Status.KEPT:
                 self._items.append(kept_item(record, found, self._now()))
             else:
-                self._item(kind, _subject(record), "clean", f"{where}: {found.reason}")
+                item = self._item(kind, _subject(record), "clean", f"{where}: {found.reason}")
                 if kind.row.lent:
-                    self._of_node(record.resource.node)
+                    self._of_node(record.resource.node, item)
 
     def _fabric(self, record: ResourceRecord) -> None:
         """What the fabric's driver proves of a segment, by a reading that began after it was taken away."""
@@ -292,19 +291,19 @@ class Reader:
         nodes: Sequence[str] = (),
         at: datetime | None = None,
         unread: Sequence[str] = (),
-    ) -> None:
-        self._items.append(
-            ReceiptItem(
-                plane=str(plane),
-                subject=subject,
-                result=result,
-                seen=seen,
-                at=at or self._now(),
-                unread=tuple(unread),
-            )
+    ) -> ReceiptItem:
+        item = ReceiptItem(
+            plane=str(plane),
+            subject=subject,
+            result=result,
+            seen=seen,
+            at=at or self._now(),
+            unread=tuple(unread),
         )
+        self._items.append(item)
         for node in nodes:
             self._unclean.setdefault(node, f"{plane} {subject}: {seen}")
+        return item
 
 
 def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:

@@ -66,8 +66,8 @@ def credentials_for(
         found: dict[str, dict[str, Any]] = json.loads(Path(path).read_text())
         mine = found.get(switch) or found["default"]
         texts = mine["user"], mine["password"], mine.get("secret", "")
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("a password of digits needs quotes")
+        if not all(isinstance(text, str) for text in texts):  # a password of digits without quotes
+            raise TypeError
         return Credentials(*texts)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         said = f"{path} can't be read, or has neither {switch} nor default with user and password as strings"

@@ -37,7 +37,8 @@ def parking_notes(seen: EthernetSnapshot) -> Iterator[str]:
     for switch, state in sorted(seen.states.items()):
         if others := sorted(state.exposed - seen.cabling.ports(switch)):
             listed = ", ".join(others[:5]) + (" …" if others[5:] else "")
-            yield f"switch {switch} forwards in the parking VLAN, where {listed} is: Arista's suspend it at each change"
+            parks = "weft parks unused ports there, and suspends the VLAN on Arista at each change"
+            yield f"switch {switch} forwards in the parking VLAN, which has others' ports ({listed}): {parks}"
 
 
 def _open(switch: str, seen: EthernetSnapshot) -> Iterator[str]:

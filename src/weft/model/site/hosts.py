@@ -171,6 +171,10 @@ class Node(Document):
     def hcas_on(self, fabric: str) -> tuple[Hca, ...]:
         return tuple(h for h in self.hcas if h.fabric == fabric)
 
+    def bond_on(self, fabric: str) -> Hca | None:
+        """An adapter that is a bond of both functions of its NIC (VF-LAG), the host's: machines make theirs."""
+        return next((h for h in self.hcas_on(fabric) if h.bond_pci and self.machine is None), None)
+
     @property
     def is_whole(self) -> bool:
         """Whether it is assigned to pods as a whole, and can be reserved."""

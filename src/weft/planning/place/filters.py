@@ -183,7 +183,7 @@ def _cloud(node: Node, cloud: str) -> str | None:
 
 
 def _hcas(node: Node, fabric: str, wanted: int, topology: Topology, whole: bool) -> str | None:
-    if whole and wanted and (bond := next((h for h in node.hcas_on(fabric) if h.bond_pci), None)):
+    if whole and wanted and (bond := node.bond_on(fabric)):
         return f"its {bond.name} is a bond of both functions of the NIC: servers get virtual functions of it only"
     if (reason := topology.uncabled.get(node.name)) is not None:
         return reason

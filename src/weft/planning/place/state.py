@@ -32,7 +32,7 @@ class Traits:
     def of(cls, node: Node, rails: int, fabric: str) -> Self:
         """The traits of a node with `rails` adapters that are cabled to this fabric."""
         hcas = node.hcas_on(fabric)
-        rails = 0 if node.machine is None and any(h.bond_pci for h in hcas) else rails
+        rails = 0 if node.bond_on(fabric) else rails
         numa = tuple(
             (_counts(a.type for a in node.accelerators if a.numa == i), sum(h.numa == i for h in hcas))
             for i in sorted({a.numa for a in node.accelerators})
