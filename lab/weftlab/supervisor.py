@@ -30,6 +30,7 @@ from weftlab.processes import (
 from weftlab.service import Job, Service, order
 
 POLL = 0.05
+MOMENT = 0.5
 PATIENCE = 30.0  # seconds that the kernel may take to end what was killed
 TAIL = 12
 
@@ -109,7 +110,8 @@ class Supervisor:
             for number, job in list(todo.items()):
                 if ready.issuperset(job.after):
                     running[pool.submit(self._one, job, number)] = todo.pop(number).name
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            # For a moment at a time: a signal that comes between Python's last look and the wait doesn't end the wait.
+            done, _ = wait(running, timeout=MOMENT, return_when=FIRST_COMPLETED)
             for future in done:
                 name = running.pop(future)
                 future.result()
