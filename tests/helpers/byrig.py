@@ -1,4 +1,5 @@
-"""Tests of one real fabric go to one process, which starts it; several fabrics wait at the same time."""
+"""Tests of one real fabric go to one process, which starts it; several fabrics wait at the same time. So do tests of one
+file that start a service of OpenStack, or ask the tools that an export is for."""
 
 from __future__ import annotations
 
@@ -12,12 +13,17 @@ _ROOMS = {
     "tests/drivers/ufm/": "ufm over opensm",
     "tests/drivers/switches/": "switches",
 }
+_BY_FILE = ("tests/drivers/openstack/", "tests/planning/export/", "tests/lab/test_ldap.py")
 
 
 def rig_of(nodeid: str) -> str:
-    """The fabric of a test: named by its parameter, or its room's; the test itself if it shares none."""
+    """The fabric of a test: named by its parameter, or its room's; its file if that has a service of its own; the test
+    itself if it shares nothing.
+    """
     if named := _NAMED.search(nodeid):
         return named[1]
+    if nodeid.startswith(_BY_FILE):
+        return nodeid.partition("::")[0]
     return next((rig for room, rig in _ROOMS.items() if nodeid.startswith(room)), nodeid)
 
 
