@@ -8,7 +8,9 @@ many processes as the machine has processors, as Kolla Ansible gives it. The lab
 a small fabric, and Nova's API, where weft notes which database it has. A round before those that count warms it up.
 Each round prints weft's waves, and what each service spent of the processors' time.
 
-A second script can be run twice, as weft can: it looks for each thing before it makes it.
+A second script can be run twice, as weft can: it looks for each thing before it makes it. The goal is set for both.
+Neutron's own processing is nearly all of the time, and weft causes four fifths of what the first script does: as asking
+for several things at once shortens it no more than by the number of processors, 0.4 is the least there is with two.
 """
 
 from __future__ import annotations
@@ -114,7 +116,14 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
         row(f"{what}: the script", alone, "s"),
         row(f"{what}: ratio", ratio, "x", f"<= {GOAL}", ratio <= GOAL, than),
         row(f"{what}: a script that finds before it creates", finding, "s"),
-        row(f"{what}: ratio to that", to_finding, "x", compared_with="a script that can be run twice"),
+        row(
+            f"{what}: ratio to that",
+            to_finding,
+            "x",
+            f"<= {GOAL}",
+            to_finding <= GOAL,
+            "a script that can be run twice",
+        ),
         row(f"{what}: applied again", twice, "s", f"<= {AGAIN:g}", twice <= AGAIN),
     ]
 

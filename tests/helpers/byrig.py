@@ -1,5 +1,6 @@
-"""Tests of one real fabric go to one process, which starts it; several fabrics wait at the same time. So do tests of one
-file that start a service of OpenStack, or ask the tools that an export is for."""
+"""Tests of one real fabric go to one process, which starts it; several fabrics wait at the same time. So do those
+of one file that starts a service of OpenStack, or asks the tools that an export is for.
+"""
 
 from __future__ import annotations
 
