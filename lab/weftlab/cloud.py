@@ -86,9 +86,10 @@ def api_service(
 ) -> Service:
     """One process with threads for an API: the lab's limit is the processor, not the number of workers.
 
-    Each of several loads the application itself, as Neutron's guide for uWSGI has it: its connections can't be shared.
+    Several are as Kolla Ansible has them (its `uwsgi.ini.j2`): without threads, so that the next request goes to who is
+    free, and each loads the application itself, because its connections can't be shared.
     """
-    forked = ("--master", "--processes", str(processes), "--lazy-apps", "--no-orphans")
+    several = ("--master", "--processes", str(processes), "--lazy-apps", "--thunder-lock", "--no-orphans")
     etc = str(layout.etc / api.name)
     return Service(
         name=api.name,
@@ -96,8 +97,8 @@ def api_service(
             str(env / "bin" / "uwsgi"),
             *("--http-socket", f"127.0.0.1:{layout.port(api.name)}"),
             *("--module", f"{api.module}:application", "--home", str(env)),
-            *("--threads", "4", "--enable-threads", "--need-app", "--die-on-term"),
-            *(forked if processes > 1 else ()),
+            *("--enable-threads", "--need-app", "--die-on-term"),
+            *(several if processes > 1 else ("--threads", "4")),
             *("--buffer-size", "65535", "--add-header", "Connection: close", "--disable-logging"),
         ),
         env={
