@@ -402,6 +402,19 @@ def test_spares_come_and_go_without_a_server(house: House) -> None:
     assert not [r for r in house.store.capacity().holds.values() if r["spare"]]
 
 
+@pytest.mark.parametrize("made", [True, False])
+def test_a_node_that_left_comes_back_as_a_spare(house: House, made: bool) -> None:
+    """Its server of before is gone, or never was, and isn't missed."""
+    pod = house.ready(sized(4)) if made else house.order(count=4)
+    apply(house, sized(1))
+    house.run(pod, PodState.READY)
+    settle(house, pod)
+    apply(house, sized(1, spare=3))
+    now = settle(house, pod)
+    assert {r.resource.node for r in house.store.resources(pod.id) if r.kind is Kind.SERVER} == set(now.held)
+    assert members(house, now) == set(now.nodes)
+
+
 def test_an_audit_of_a_changed_pod_finds_nothing(house: House) -> None:
     """Tombstones aren't missing, and what stays is what is wanted."""
     pod = house.ready(sized(3))

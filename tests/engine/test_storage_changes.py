@@ -145,6 +145,30 @@ def test_a_first_share_of_a_pod_without_a_storage_port_is_refused(house: House) 
         apply(house, order(VOLUME, SHARE))
 
 
+def test_a_share_is_refused_if_one_server_has_no_storage_port(house: House) -> None:
+    """It came while the order had no share; those that were made with one still have their ports."""
+    ready(house, SHARE, count=1)
+    changed(house, order(count=2))
+    with pytest.raises(InputErrors, match="no port on the storage network"):
+        apply(house, order(SHARE, count=2))
+
+
+@pytest.mark.parametrize(("entry", "kind"), [(SHARE, Kind.SHARE), (VOLUME, Kind.VOLUME)])
+def test_storage_that_comes_to_nothing_is_said_until_it_is_taken_from_the_order(
+    house: House, entry: dict[str, Any], kind: Kind
+) -> None:
+    """A back end without room; what the pod had before goes on, and no visit follows at once."""
+    other = {"share": "first", "size": "1TiB", "mount": "/first"}
+    pod = ready(house, other)
+    house.cloud.plant(Fault.BROKEN, kind=kind, reason="no back end has room")
+    apply(house, order(other, entry))
+    pod = again(house, pod, 15)
+    assert pod.state is PodState.DEGRADED and "no back end has room" in pod.reason
+    assert pod.failures > 1
+    assert changed(house, order(other)).state is PodState.READY
+    assert changed(house, order(other, entry)).state is PodState.READY
+
+
 def test_an_export_that_the_site_no_longer_has(house: House) -> None:
     """One sentence, for a change of something else too; the pod serves, and is released."""
     home = {"export": "home", "mount": "/home"}

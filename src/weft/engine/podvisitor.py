@@ -16,6 +16,7 @@ from weft.engine.receiptmaking import make_receipt
 from weft.engine.records import ResourceRecord
 from weft.engine.release import ReadBack, Reader
 from weft.engine.renumber import renumber
+from weft.engine.seen import left_alone
 from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import Look, news_of, not_ready, seen_again
 from weft.engine.waits import Wait
@@ -116,8 +117,10 @@ class PodVisitor(PodBuilder):
         held.become(changing, *news, without=(Aspect.REPAIRING,))
 
     def _newest(self, held: HeldPod) -> float:
-        """Seconds since the last of what the change brought was seen at rest."""
-        new = [r for r in held.resources() if r.wanted and r.generation > held.pod.ready_generation]
+        """Seconds since the last of what the change brought was seen at rest; lost data won't come to rest."""
+        records, last = held.resources(), held.pod.ready_generation
+        alone = {c.key for c in left_alone(records)}
+        new = [r for r in records if r.wanted and r.generation > last and r.key not in alone]
         return min(((held.at - (r.since or held.at)).total_seconds() for r in new), default=1e9)
 
     def _stuck(self, held: HeldPod, about: str, error: WeftError) -> Look:

@@ -12,13 +12,13 @@ from weft.model.change import Impossible
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.model.specs import PortSpec
+from weft.model.specs import PortSpec, ServerSpec
 from weft.model.storageorder import StorageOrder
 from weft.planning.shapes.storage import check_storage
 
 _IN_GUEST = "cloud-init sets it up when a server is created; change it on the servers"
 _MADE = "a share or volume stays as created; add another under a new name, copy, and remove this one"
-_NO_PORT = "the servers have no port on the storage network; release the pod and order it again"
+_NO_PORT = "a server has no port on the storage network; release the pod and order it again"
 _IN_PLACE = frozenset({"keep"})
 WHYS = (_IN_GUEST, _MADE, _NO_PORT)
 
@@ -55,10 +55,12 @@ def _by_name(order: Order) -> Mapping[tuple[str, str], StorageOrder]:
 
 
 def _reach(plan: Plan, site: Site) -> bool:
-    """Whether the servers have the ports that the site's shares are mounted from."""
-    network = site.clouds[plan.cloud].storage.network
-    specs = (r.spec for r in plan.graph.resources)
-    return network is None or any(isinstance(s, PortSpec) and s.site_network == network for s in specs)
+    """Whether all servers have the ports that the site's shares are mounted from: those that came while the order had
+    no share have none."""
+    network, resources = site.clouds[plan.cloud].storage.network, plan.graph.resources
+    on_it = {r.key for r in resources if isinstance(r.spec, PortSpec) and r.spec.site_network == network}
+    servers = [r.spec for r in resources if isinstance(r.spec, ServerSpec)]
+    return network is None or not any(on_it.isdisjoint(s.ports) for s in servers)
 
 
 def _not(field: str, becomes: StorageOrder | None, was: StorageOrder | None, why: str) -> Impossible:
