@@ -9,6 +9,7 @@ from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.order import Order
+from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.receipt import Receipt
 from weft.model.site import NfsExport, Site, Storage
@@ -51,6 +52,10 @@ def receipt(house: House, pod: PodRecord) -> Receipt:
 def apply(house: House, wanted: Order) -> PodRecord:
     view = house.service.apply_pod(house.request(), wanted.name, wanted).pod
     return house.store.find_pod(view.id, None)
+
+
+def plan(house: House, wanted: Order) -> Plan:
+    return house.service.plan_pod(house.request(), wanted)
 
 
 def changed(house: House, wanted: Order) -> PodRecord:

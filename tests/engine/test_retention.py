@@ -18,7 +18,9 @@ from weft.engine.records import PodRecord, RowState
 from weft.engine.retention import Retention, RetentionSettings
 from weft.generate.receipts import verify
 from weft.model.errors import TemporaryError
+from weft.model.kindrow import Home
 from weft.model.mark import Mark
+from weft.model.order import AccessOrder
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -105,6 +107,24 @@ def test_a_pod_that_lives_long_keeps_no_more_than_its_receipt_needs(house: House
     house.run(pod, PodState.RELEASED)
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and len(signed.receipt.given_back) == 1
+
+
+def test_what_was_never_asked_for_outlives_nothing_that_it_needed(house: House) -> None:
+    """Floating IPs that left the order before the router was there: long after, the pod changes and goes."""
+    planted = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.ROUTER, times=None)
+    wide = make("early", 3).model_copy(update={"access": AccessOrder(floating_ip="each")})
+    pod = house.order(wide)
+    house.worker.run_once()
+    planted.lift()
+    resized(house, pod, 1)
+    prune(house, 30)
+    left = [r for r in house.store.resources(pod.id) if not r.wanted]
+    assert {r.kind.row.home for r in left} <= {Home.FABRIC}
+    resized(house, pod, 2)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
 
 
 def test_a_node_on_its_way_back_keeps_the_rows(house: House) -> None:

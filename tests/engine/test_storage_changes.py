@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.engine.house import House
@@ -16,16 +17,21 @@ from tests.engine.storagehouse import (
     apply,
     changed,
     order,
+    plan,
     ready,
     receipt,
     site,
     storage_house,
 )
 from weft.engine.database import Database
+from weft.engine.retention import Retention
 from weft.model.errors import ConflictError, InputError, InputErrors, RefusedError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
+from weft.model.site import RetentionPolicy
 from weft.testing.cloud import Fault
+
+MORE = {"share": "more", "size": "10GiB", "mount": "/more"}
 
 
 @pytest.fixture
@@ -89,8 +95,9 @@ def test_a_name_whose_data_is_on_its_way_out_is_refused(house: House) -> None:
     share = house.cloud.thing("share/data")
     away = house.cloud.plant(Fault.ERROR_500, verb="delete", kind=Kind.SHARE, times=None)
     again(house, apply(house, order(VOLUME)), 4)
-    with pytest.raises(ConflictError, match="still being removed or kept"):
-        apply(house, order(SHARE, VOLUME))
+    for ask in (apply, plan):
+        with pytest.raises(ConflictError, match="still being removed or kept"):
+            ask(house, order(SHARE, VOLUME))
     away.lift()
     pod = changed(house, order(VOLUME))
     assert share.mark is None and share.gone_at is None
@@ -191,3 +198,20 @@ def test_quotas_count_when_storage_is_added(house: House) -> None:
     house.cloud.offers.quotas[("team-a", "volumes")] = 1
     with pytest.raises(RefusedError, match=r"volumes: 0 used \+ 2 requested > 1"):
         apply(house, order(SHARE, VOLUME))
+
+
+def test_storage_that_left_long_ago_holds_up_no_change_and_no_release(house: House) -> None:
+    """The tombstones of data stay, for the receipt; those of what they needed go with their age."""
+    pod = ready(house, {**SHARE, "keep": True}, VOLUME)
+    away = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.SHARE, verb="create", times=None)
+    again(house, apply(house, order({**SHARE, "keep": True}, MORE)), 4)
+    away.lift()
+    changed(house, order())
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE resource SET finished_at = finished_at - interval '60 days'")
+        connection.execute("UPDATE owner SET created_at = created_at - interval '60 days'")
+    removed, *_ = Retention(house.database, house.keeper.site).run(RetentionPolicy(tombstones="5d"))
+    assert removed["tombstones of live owners"] > 0
+    assert {r.kind for r in house.store.resources(pod.id) if not r.wanted} <= {Kind.SHARE, Kind.VOLUME}
+    assert changed(house, order(count=3)).state is PodState.READY
+    assert receipt(house, pod).clean

@@ -16,7 +16,7 @@ from weft.app.podverbs import PodVerbs
 from weft.app.verbs import Request
 from weft.app.waitingchanges import WaitingChanges
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
-from weft.engine.changes import check_confirmed, note_change, overtaken, write_change
+from weft.engine.changes import check_confirmed, check_gone, note_change, overtaken, write_change
 from weft.engine.claim import MOST_TRIES
 from weft.engine.claimrows import name_taken
 from weft.engine.epoch import check_epoch
@@ -72,7 +72,10 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
             return self._plan_waiting(request, pod, order)
         order = self._named(request, pod, order)
         able = order_change(pod.plan, order, self._store.site().site).order
-        return self._next(pod, order, self._given_for(pod, able), self._store.capacity(), remove).plan
+        found = self._next(pod, order, self._given_for(pod, able), self._store.capacity(), remove)
+        with self._store.database.statement() as tx:
+            check_gone(tx, pod.id, found.plan.graph)
+        return found.plan
 
     def apply_pod(
         self,

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from weft.engine.database import Tx
+from weft.engine.database import Row, Tx
 from weft.engine.documents import written
 from weft.engine.records import PodRecord, RowState
 from weft.engine.revival import revive
@@ -22,6 +22,7 @@ from weft.model.errors import ConflictError, TemporaryError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState
+from weft.model.resources import Graph
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.shapes.resolve import shape_of
@@ -73,7 +74,7 @@ def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
     pod_id, before = pod.id, pod.plan.graph.by_key()
     change, graph, generation = plan.change, plan.graph, plan.generation
     assert change is not None
-    rows = {row["key"]: row for row in tx.rows("resource_keys", owner_id=pod_id)}
+    rows = check_gone(tx, pod_id, graph)
     changed = {c.key for c in change.changed}
     for position, resource in enumerate(graph.resources):
         values = {
@@ -87,11 +88,6 @@ def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
         if row is None:
             tx.run("insert_changed_resource", kind=resource.kind, **values)
         elif row["expunged"] is not None:
-            if resource.kind.row.data and row["state"] == RowState.DELETING:
-                raise ConflictError(
-                    f"{resource.kind.row.one} {resource.name} of an earlier order is still being removed or kept: "
-                    "apply again once it is gone, or use another name"
-                )
             tx.run("want_resource_again", at=tx.now(), forgets=resource.kind.row.data, **values)
         elif resource.key in changed:
             tx.run("change_resource", at=tx.now(), **values)
@@ -100,6 +96,21 @@ def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
     wanted = {r.key for r in graph.resources}
     for key in rows.keys() - wanted:
         tx.run("expunge_resource", owner_id=pod_id, key=key, generation=generation)
+
+
+def check_gone(tx: Tx, pod_id: UUID, graph: Graph) -> dict[str, Row]:
+    """The pod's rows by key. Raises `ConflictError` if data that it had under a name that is wanted again isn't gone
+    yet."""
+    rows = {row["key"]: row for row in tx.rows("resource_keys", owner_id=pod_id)}
+    for resource in graph.resources:
+        row = rows.get(resource.key)
+        going = row is not None and row["expunged"] is not None and row["state"] == RowState.DELETING
+        if going and resource.kind.row.data:
+            raise ConflictError(
+                f"{resource.kind.row.one} {resource.name} of an earlier order is still being removed or kept: "
+                "apply again once it is gone, or use another name"
+            )
+    return rows
 
 
 def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) -> None:

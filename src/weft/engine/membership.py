@@ -143,7 +143,8 @@ def _judge(
     others = [o for o in seen.occupants if not any(o.id in ids for ids in own)]
     if others:
         return OTHERS, ", ".join(o.text() for o in others)
-    if all(s.is_nowhere and not s.wanted for s in servers):  # a spare has no server any more, and no adapters in
+    # A spare has no server any more, and no adapters in.
+    if all(s.is_nowhere and not s.wanted for s in servers):
         return "", ""
     if any(c and s.state is not RowState.SETTLED for s, c in zip(servers, coming, strict=True)):
         return "", ""

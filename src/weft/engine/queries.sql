@@ -1338,14 +1338,17 @@ DELETE FROM resource WHERE (owner_id, key) IN (
     LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED);
 
 -- name: prune_live_tombstones
--- The same of owners that live on, of what was removed from them long ago. Not data, of which the receipt says where it was
--- kept; not segments, whose numbers may be held by their rows; and nothing while a node on its way back is to be read. Who
--- changes an owner has its row locked, and what was wanted again meanwhile is no tombstone any more.
-DELETE FROM resource WHERE expunged IS NOT NULL AND state = 'absent' AND finished_at < %(before)s AND (owner_id, key) IN (
+-- The same of owners that live on, of what was removed from them long ago, or wasn't wanted any more before it was asked
+-- for. Not data, of which the receipt says where it was kept; not segments, whose numbers may be held by their rows; and
+-- nothing while a node on its way back is to be read. Who changes an owner has its row locked, and what was wanted again
+-- meanwhile is no tombstone any more.
+DELETE FROM resource WHERE expunged IS NOT NULL AND (state = 'absent' AND finished_at < %(before)s OR state = 'wanted')
+  AND (owner_id, key) IN (
     SELECT r.owner_id, r.key FROM owner o JOIN resource r ON r.owner_id = o.id
     WHERE o.state <> 'RELEASED' AND o.wanted = 'present' AND o.created_at < %(before)s
       AND (o.held_until IS NULL OR o.held_until < %(at)s)
-      AND r.expunged IS NOT NULL AND r.state = 'absent' AND r.finished_at < %(before)s AND r.kind <> ALL(%(kept)s)
+      AND r.expunged IS NOT NULL AND (r.state = 'absent' AND r.finished_at < %(before)s OR r.state = 'wanted')
+      AND r.kind <> ALL(%(kept)s)
       AND NOT EXISTS (SELECT 1 FROM node_hold h WHERE h.pod_id = o.id AND h.leaving IS NOT NULL)
       AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.pod_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.owner_id = o.id AND t.gone_at IS NULL)

@@ -55,7 +55,7 @@ class Walker:
         self.records = self._moves.records
         self._dependents: dict[str, set[str]] = {key: set() for key in self.records}
         for record in self.records.values():
-            for need in record.resource.needs:
+            for need in self._needs(record):
                 self._dependents[need].add(record.key)
 
     # -- the two directions -------------------------------------------------------------------------------------
@@ -114,7 +114,11 @@ class Walker:
     def _ends_with(self, record: ResourceRecord) -> set[str]:
         """Keys of what takes it along."""
         other = record.kind.row.ends_with
-        return {need for need in record.resource.needs if other and self.records[need].kind == other}
+        return {need for need in self._needs(record) if other and self.records[need].kind == other}
+
+    def _needs(self, record: ResourceRecord) -> list[str]:
+        """A tombstone may outlive that of what it needed: retention keeps those of data and of the fabric."""
+        return [need for need in record.resource.needs if need in self.records]
 
     def _walk(
         self,
