@@ -35,8 +35,10 @@ def cloud(lab: Lab, people: People) -> Iterator[Cloud]:
 def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
     """A server that Nova boots with a whole adapter, and bare metal by client-id; both leave when they go."""
     network = cloud.network(LAST)
-    metal = [cloud.bare_metal(network, host, hca) for host, hca in adapters(cloud.site, 8, 2)]
     server, port = cloud.server(network, "direct-physical")
+    its = cloud.admin.network.get_port(port).binding_host_id
+    others = [place for place in adapters(cloud.site, 8, 6) if place[0] != its]  # of any node that is free
+    metal = [cloud.bare_metal(network, *place) for place in others[:2]]
     assert len(cloud.settled(network, LAST)) == 3
     said = cloud.person.weft("network", "events", network.id).out
     assert f"port {port.id} is in segment {LAST:#x}" in said
