@@ -1,0 +1,197 @@
+"""Orders, changes, faults, releases and retention at random, by two workers: what is ordered comes to be, and goes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.engine.house import House
+from tests.engine.storagehouse import storage_house
+from tests.helpers.amounts import examples, seeded
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.engine.retention import Retention, RetentionSettings
+from weft.model.errors import WeftError
+from weft.model.order import Order
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud import Fault
+
+STEPS = 40
+NAMES = "abc"
+STORAGE = (
+    {"share": "data", "size": "1TiB", "mount": "/data"},
+    {"share": "more", "size": "2TiB", "mount": "/more"},
+    {"volume": "work", "size": "100GiB", "mount": "/work"},
+)
+FAULTS = (
+    *((f, k) for k in Kind for f in (Fault.LOST_ANSWER, Fault.ERROR_500, Fault.UNREACHABLE)),
+    (Fault.BROKEN, Kind.SERVER),
+)
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = storage_house(database, database_url)
+    yield house
+    house.close()
+
+
+class Tenant:
+    """Does something at random; `said`: what, for whoever reads a failure."""
+
+    def __init__(self, house: House, dice: random.Random) -> None:
+        self.house, self.dice = house, dice
+        self.workers = [house.worker, house.new_worker("second")]
+        self.ordered: dict[str, Order] = {}
+        self.said: list[str] = []
+
+    def pod(self, name: str) -> PodRecord:
+        return self.house.store.find_pod(name, "team-a")
+
+    def act(self) -> None:
+        dice, name = self.dice, self.dice.choice(NAMES)
+        act = dice.choices(
+            [self.apply, self.visits, self.fault, self.release, self.repair, self.age], [45, 40, 4, 7, 2, 2]
+        )[0]
+        self.said.append(f"{act.__name__} {name}")
+        act(name)
+        held = {self.house.site.node_by_name[n].nova_host for n in self.house.store.capacity().held}
+        assert {t.fields.get("host") for t in self.house.cloud.things(Kind.SERVER)} <= held
+
+    def apply(self, name: str) -> None:
+        """A plan says what the apply then does, or refuses; a second one does nothing."""
+        order, remove = self.order(name), self.some_nodes(name)
+        self.said.append(f"  {order.model_dump(mode='json', exclude_defaults=True)} {remove}")
+        house, request = self.house, self.house.request()
+        before = {row: hold["pod_id"] for row, hold in house.store.capacity().holds.items()}
+        try:
+            planned = house.service.plan_pod(request, order, remove).change
+            refused = planned is not None and bool(planned.impossible)
+        except WeftError:
+            planned, refused = None, True
+        try:
+            done = house.service.apply_pod(request, name, order, remove)
+        except WeftError as error:
+            assert refused, f"it was planned, and then: {error}"
+            assert before == {row: hold["pod_id"] for row, hold in house.store.capacity().holds.items()}
+            return
+        assert not refused
+        if planned is not None and done.change is not None:
+            ways = [
+                (c.fields, c.nodes_added, c.nodes_removed, sorted(c.added)) for c in (planned, done.change)
+            ]
+            assert ways[0] == ways[1]
+        assert house.service.apply_pod(request, name, order, remove).outcome == "unchanged"
+        self.ordered[name] = order
+
+    def order(self, name: str) -> Order:
+        dice, before = self.dice, self.ordered.get(name)
+        access = {
+            "ssh_from": dice.choice([[], ["10.0.0.0/8"], ["9.0.0.0/8", "8.0.0.0/8"]]),
+            "floating_ip": dice.choice(["none", "first", "each"]),
+        }
+        document: dict[str, Any] = {"name": name, "access": access}
+        shared = before.nodes.sharing == "shared" if before else dice.random() < 0.25
+        if shared:
+            parts = {"sharing": "shared", "accelerators": {"type": "h100", "count": 1}, "image": "tiny"}
+            count = before.nodes.count if before else dice.randint(1, 4)
+            document |= {"fabric": "none", "nodes": {"count": count, **parts}}
+        else:
+            whole = {"spare": dice.choice([0, 0, 0, 1, 2]), "flavor": "gpu8", "image": "tiny"}
+            document["nodes"] = {"count": dice.randint(1, 5), **whole}
+            if before.fabric.isolation == "none" if before else dice.random() < 0.2:
+                document["fabric"] = "none"
+        if dice.random() < 0.3:
+            document["lease"] = {"duration": dice.choice(["2h", "5h"])}
+        if dice.random() < 0.5:
+            document["storage"] = dice.sample(STORAGE, dice.randint(1, 2))
+        return Order.model_validate(document)
+
+    def some_nodes(self, name: str) -> tuple[str, ...]:
+        held = list(self.pod(name).nodes) if name in self.ordered and self.dice.random() < 0.3 else []
+        return tuple(self.dice.sample(held, min(len(held), self.dice.randint(1, 2))))
+
+    def visits(self, _: str) -> None:
+        for _number in range(self.dice.randint(1, 4)):
+            for name in self.ordered:
+                if self.dice.random() < 0.5:
+                    self.house.store.wake(self.pod(name).id)
+            self.dice.choice(self.workers).run_once()
+
+    def fault(self, _: str) -> None:
+        fault, kind = self.dice.choice(FAULTS)
+        self.said.append(f"  {fault} of a {kind}")
+        self.house.cloud.plant(fault, kind=kind)
+
+    def repair(self, name: str) -> None:
+        if name in self.ordered:
+            self.house.store.request_repair(self.pod(name).id)
+
+    def age(self, _: str) -> None:
+        """Forty days pass for what is gone."""
+        with psycopg.connect(self.house.database.url, autocommit=True) as connection:
+            connection.execute("UPDATE resource SET finished_at = finished_at - interval '40 days'")
+            connection.execute("UPDATE owner SET created_at = created_at - interval '40 days'")
+        settings = RetentionSettings(pause=0.0)
+        Retention(self.house.database, self.house.keeper.site, settings).run(self.house.site.retention)
+
+    def release(self, name: str) -> None:
+        if self.ordered.pop(name, None) is None:
+            return
+        pod = self.pod(name)
+        self.house.release(pod)
+        self.house.run(pod, PodState.RELEASED, 80)
+        signed = self.house.store.receipt(pod.id)
+        assert signed is not None and signed.receipt.clean, signed
+
+    def settle(self, name: str) -> None:
+        """The pod comes to be what was ordered last, and nothing else."""
+        order, pod = self.ordered[name], self.pod(name)
+        for _ in range(80):
+            pod = self.pod(name)
+            if (
+                pod.state is PodState.READY
+                and pod.changed_at is None
+                and pod.ready_generation == pod.generation
+            ):
+                break
+            if pod.state is PodState.FAILED:
+                self.house.service.retry_pod(self.house.request(), str(pod.id))
+            self.house.store.wake(pod.id)
+            self.house.worker.run_once()
+        else:
+            raise AssertionError(
+                f"{pod.state} {pod.reason}, generation {pod.ready_generation} of {pod.generation}"
+            )
+        placed, count = pod.plan.placement, order.nodes.count
+        assert (len(placed.nodes), len(placed.spares)) == (count, order.nodes.spare)
+        there = [t.kind for t in self.house.cloud.things() if t.mark and str(t.mark.owner.id) == str(pod.id)]
+        assert there.count(Kind.SERVER) == count
+        assert (
+            there.count(Kind.FLOATING_IP) == {"none": 0, "first": 1, "each": count}[order.access.floating_ip]
+        )
+        assert there.count(Kind.SHARE) == sum(e.kind == "share" for e in order.storage)
+        assert there.count(Kind.VOLUME) == count * sum(e.kind == "volume" for e in order.storage)
+
+
+@pytest.mark.parametrize("number", range(examples(32)))
+def test_what_is_ordered_comes_to_be_and_goes(house: House, number: int) -> None:
+    tenant = Tenant(house, seeded(number))
+    try:
+        for _ in range(STEPS):
+            tenant.act()
+        for name in tenant.ordered:
+            tenant.settle(name)
+        assert house.service.audit(house.operator).findings == ()
+        for name in list(tenant.ordered):
+            tenant.release(name)
+        assert not house.store.capacity().held
+        assert not [t for t in house.cloud.things() if t.mark]
+    except BaseException:
+        print("\n".join(tenant.said))
+        raise
