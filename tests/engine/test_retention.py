@@ -127,6 +127,19 @@ def test_what_was_never_asked_for_outlives_nothing_that_it_needed(house: House) 
     assert signed is not None and signed.receipt.clean
 
 
+def test_a_pod_is_shown_while_its_tombstones_are_removed(house: House) -> None:
+    """Between two batches: the rows of the ports are gone, that of the server which was never asked for isn't."""
+    pod = house.ready(make("shown", 2))
+    resized(house, pod, 1)
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("DELETE FROM resource WHERE kind = 'port' AND expunged IS NOT NULL")
+        connection.execute(
+            "UPDATE resource SET state = 'wanted' WHERE kind = 'server' AND expunged IS NOT NULL"
+        )
+    assert len(house.service.show_pod(house.request(), str(pod.id)).servers) == 1
+    resized(house, pod, 2)
+
+
 def test_a_node_on_its_way_back_keeps_the_rows(house: House) -> None:
     """What was on it is read by them, however long that takes."""
     pod = house.ready(make("slow", 2))

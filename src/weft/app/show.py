@@ -81,6 +81,8 @@ def _servers(resources: Sequence[ShownResource]) -> tuple[ServerView, ...]:
             continue
         keys: Sequence[str] = one.spec["ports"]
         ports = [specs[key] for key in keys if key in specs]
+        if not ports:  # it left the order before it was made, and retention has removed their rows
+            continue
         floating = floating_of.get(keys[0]) if keys else None
         address = floating.facts.get("address") if floating else None
         # A machine's ports are all adapters of its own; the first is the one for management.
