@@ -27,10 +27,10 @@ class PartsShape(GpuShape):
         {"access.ssh_from", "access.floating_ip", "network.router", "storage", "lease.end", "lease.duration"}
     )
 
-    fixed: Mapping[str, str] = dict.fromkeys(
-        ("nodes.count", "nodes.spare", "locality"),
-        f"servers on shared nodes don't move; {AGAIN}",
-    )
+    fixed: Mapping[str, str] = {
+        "nodes.count": f"servers on shared nodes stay as many as were ordered; order another pod, or {AGAIN}",
+        **dict.fromkeys(("nodes.spare", "locality"), f"servers on shared nodes don't move; {AGAIN}"),
+    }
 
     def is_of(self, order: Order) -> bool:
         return order.nodes.sharing == "shared"
