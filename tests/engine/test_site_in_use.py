@@ -138,6 +138,26 @@ def test_a_router_that_others_are_behind_is_not_adopted(house: SiteHouse) -> Non
     assert house.mine()["router/storage"] is others
 
 
+def test_a_group_that_others_are_in_is_not_adopted_with_other_rules(house: SiteHouse) -> None:
+    """Their servers would be under the site's rules at once. With the site's rules, it is adopted."""
+    house.applied()
+    fields = dict(house.mine()["security_group/lab/storage"].fields)
+    house.destroyed()
+    group = house.cloud.add(
+        Kind.SECURITY_GROUP, "lab-storage", "service", None, **{**fields, "ssh_from": ("0.0.0.0/0",)}
+    )
+    port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network="n-7", security_groups=(group.id,))
+    (conflict,) = house.plan(adopt=True).conflicts
+    assert conflict.key == "security_group/lab/storage"
+    assert f"others have ports in it: port theirs ({port.id})" in conflict.what
+    with pytest.raises(ConflictError, match="the site's rules"):
+        house.ask(adopt=True)
+    assert group.mark is None and group.fields["ssh_from"] == ("0.0.0.0/0",)
+    group.fields["ssh_from"] = fields["ssh_from"]
+    house.applied(adopt=True)
+    assert house.mine()["security_group/lab/storage"] is group
+
+
 # -- subnets --------------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,8 @@ class SitePlanner:
         steps = site_steps(known_rows(records.values()), graph, seen, adopted)
         used = (*self._used(steps, records), *self._flavors_used(steps))
         kept = self._kept_by_others(steps, records, seen, {c.key for c in used})
-        found = (*conflicts(graph, existing, adopted, seen, known, lost), *used, *kept)
+        ruled = self._ruled_by_others(steps, existing)
+        found = (*conflicts(graph, existing, adopted, seen, known, lost), *used, *kept, *ruled)
         plan = SitePlan(
             site=record.site.name,
             generation=record.generation,
@@ -158,6 +159,23 @@ class SitePlanner:
             ):
                 what = f"it would be removed, and others have ports in it: {listed(ports)}; remove them first"
                 yield SiteConflict(key=step.key, id=there[step.key], what=what)
+
+    def _ruled_by_others(
+        self, steps: Sequence[SiteStep], existing: Mapping[str, Sequence[Existing]]
+    ) -> Iterator[SiteConflict]:
+        """A group that others' ports are in isn't adopted with other rules than it has: their servers would be cut off,
+        or open, at once. One that bears a mark had its rules from weft."""
+        for step in (s for s in steps if s.kind == str(Kind.SECURITY_GROUP) and s.action == "adopt"):
+            ruled = [f.field for f in step.fields if f.field != "shared_with"]
+            (one,) = existing[step.key]
+            if not ruled or one.mark is not None:
+                continue
+            if ports := in_groups(self._world, {one.id: step.name}, step.where):
+                what = (
+                    f"it would get the site's rules ({', '.join(ruled)}), and others have ports in it: "
+                    f"{listed(ports)}; remove these from it, or give it those rules first"
+                )
+                yield SiteConflict(key=step.key, id=one.id, what=what)
 
     def _flavors_used(self, steps: Sequence[SiteStep]) -> Iterator[SiteConflict]:
         """Nova can't change how large a flavor is: another one would have its name, and pods go on with theirs."""

@@ -254,7 +254,8 @@ def _readme(view: View) -> str:
             for n in sorted(view.deployment.ldap_domains)
         ),
         f"weft itself: a user with the roles in docs/operating-roles.md; its id: `{USER}` in `kolla/passwords.yml`, "
-        "`kayobe overcloud service reconfigure -kt nova`, then `weft site activate` with this site.",
+        "`kayobe overcloud service reconfigure -kt nova` (before, members can move the servers of pods), then "
+        "`weft site activate` with this site.",
     ]
     listed = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
     return f"# {view.site.name}: Kayobe for cloud {view.name}\n\n{listed}\n"

@@ -322,7 +322,8 @@ def _readme(view: View) -> str:
         "`openstack undercloud install`, the images, `openstack overcloud node import ~/instackenv.json`, inspection.",
         "Partitions of the control networks on InfiniBand, with all hosts' ports, before the deployment.",
         "`deploy.sh`.",
-        "weft's user, with the roles in docs/operating-roles.md; then its id as `WEFT_USER_ID`, and `deploy.sh` again.",
+        "weft's user, with the roles in docs/operating-roles.md; then its id as `WEFT_USER_ID` (`nobody` "
+        "until then), and `deploy.sh` again. Before, members can move the servers of pods.",
     ]
     if view.cloud.storage.shares:
         steps.append("Manila's rules for weft, by hand: docs/operating-roles.md.")
