@@ -9,7 +9,8 @@ import pytest
 
 from tests.engine.sitehouse import KEYS, SiteHouse
 from tests.engine.timehouse import make
-from weft.app.sitefile import checked
+from tests.helpers.paths import EXAMPLES
+from weft.app.sitefile import checked, load_site
 from weft.engine.database import Database
 from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, UnknownError
 from weft.model.mark import Mark
@@ -177,6 +178,19 @@ def test_a_tenant_that_takes_a_name_is_found_by_the_audit(house: SiteHouse, name
     # Beneath a domain of its own it is another name.
     taken.fields["dns_name"] = f"x.{name}"
     assert house.service.audit(house.operator).findings == ()
+
+
+def test_a_tenant_that_takes_an_rnics_name_is_found_by_the_audit(house: SiteHouse) -> None:
+    """Its own port is the pod's that it is in, if any."""
+    house.applied()
+    machine, *_ = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml").ipu_machines
+    house.activate(house.site.model_copy(update={"ipu_machines": (machine,)}))
+    network, name = house.mine()["network/storage"].id, f"{machine.name}-RNIC"
+    taken = house.cloud.add(
+        Kind.PORT, "x", "team-b", None, network=network, address="10.212.0.101", dns_name=name
+    )
+    found = [f for f in house.service.audit(house.operator).findings if f.category == "foreign"]
+    assert [f.id for f in found] == [taken.id] and name in found[0].what
 
 
 def test_a_strangers_port_on_a_privileged_network_is_found_by_the_audit(house: SiteHouse) -> None:

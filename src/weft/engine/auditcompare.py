@@ -63,7 +63,7 @@ class Comparison:
         self._check_live()
         for owner, records in self._live.values():
             if owner.kind == "site" and owner.wanted == "present":
-                audit_site(owner, records, self._world, self._found)
+                audit_site(owner, records, self._world, self._site, self._found)
         self._check_nodes()
         audit_machines(self._world, self._site, self._found)
         self._check_marked(outside, confirmed)

@@ -15,18 +15,22 @@ from weft.engine.records import ResourceRecord
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.kinds import Kind
+from weft.model.site import LEGS, Site
 from weft.model.specs import NetworkSpec, PortSpec, SubnetSpec
 from weft.ports.existing import NamedPort, host_name
 
 
-def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: World, found: Findings) -> None:
+def audit_site(
+    owner: OwnerRecord, records: Sequence[ResourceRecord], world: World, site: Site, found: Findings
+) -> None:
+    machines = {m.host_name(leg): f"port/{m.name}/{leg}" for m in site.ipu_machines for leg in LEGS}
     for cloud in sorted({r.resource.where for r in records} & world.clouds.keys()):
         mine = [r for r in records if r.resource.where == cloud and r.outside_id]
         records_of = {r.key: r for r in mine}
         networks = {str(r.outside_id): r for r in mine if r.kind.row.network}
         specs = [(r, r.resource.spec) for r in mine]
         # On whichever of the site's networks: who is on two of them asks the name server of either.
-        names = {spec.dns_name: r for r, spec in specs if isinstance(spec, PortSpec) and spec.dns_name}
+        names = machines | {s.dns_name: r.key for r, s in specs if isinstance(s, PortSpec) and s.dns_name}
         own = {r.outside_id for r in mine}
         gateways = {
             (records_of[spec.network].outside_id, spec.gateway_address)
@@ -54,11 +58,11 @@ def audit_site(owner: OwnerRecord, records: Sequence[ResourceRecord], world: Wor
                 found.add("foreign", Kind.PORT, cloud, port.id, what, id=port.id, repair=said, **whose)
 
 
-def _named(port: NamedPort, mine: ResourceRecord | None) -> str:
+def _named(port: NamedPort, mine: str | None) -> str:
     if mine is None:
         return ""
     return (
-        f"project {port.project_id} has given it the host name {port.dns_name}, which is that of {mine.key}: which "
+        f"project {port.project_id} has given it the host name {port.dns_name}, which is that of {mine}: which "
         "of them it resolves to is undefined"
     )
 

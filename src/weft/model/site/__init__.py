@@ -20,6 +20,7 @@ from weft.model.site.hosts import BOOTABLE, MOST_VFS, Accelerator, Hca, Node
 from weft.model.site.ipus import (
     ADMIN_PORT,
     IPUS_PER_MACHINE,
+    LEGS,
     METRICS_PORT,
     NODE_EXPORTER_PORT,
     SYSLOG_PORT,
@@ -46,6 +47,7 @@ __all__ = [
     "BOOTABLE",
     "DNS_NAMES",
     "IPUS_PER_MACHINE",
+    "LEGS",
     "METRICS_PORT",
     "MOST_VFS",
     "NODE_EXPORTER_PORT",

@@ -42,6 +42,10 @@ PORT = r"^\S{1,64}$"
 Address = Annotated[IPv4Address, BeforeValidator(_text)]
 
 
+LEGS = ("bmc", "gw", "rnic")
+"""Interfaces of an IPU-Machine."""
+
+
 class IpuMachine(Document):
     """An IPU-Machine (IPU-M2000): four IPUs, a gateway that its V-IPU agent runs on, a BMC, a 100GbE RNIC."""
 
@@ -90,6 +94,10 @@ class IpuMachine(Document):
     def port_id(self) -> str:
         """Id under which the fabric's driver knows the RNIC's port, if the data network is a fabric."""
         return f"{self.rnic_switch}/{self.rnic_switch_port}"
+
+    def host_name(self, interface: str) -> str:
+        """Of one of `LEGS`, as the reference design has it."""
+        return f"{self.name}-{interface}".lower()
 
 
 class IpuDataNetwork(Document):

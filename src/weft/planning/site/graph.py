@@ -16,7 +16,7 @@ from weft.model.fabrictypes import Mode
 from weft.model.ids import Mac
 from weft.model.novaflavor import extra_specs
 from weft.model.resources import Graph, Resource
-from weft.model.site import Flavor, Site, SiteNetwork, SiteSubnet, SubnetRole
+from weft.model.site import LEGS, Flavor, Site, SiteNetwork, SiteSubnet, SubnetRole
 from weft.model.specs import (
     Egress,
     FlavorSpec,
@@ -165,11 +165,11 @@ def legs(site: Site) -> Iterator[Leg]:
         yield Leg(key, one.device, one.network, one.mac, one.address, one.host_name, plug)
     for machine in site.ipu_machines:
         pod = site.ipu_pods.get(machine.ipu_pod)
-        for name in ("bmc", "gw", "rnic"):
+        for name in LEGS:
             mac, address = getattr(machine, f"{name}_mac"), getattr(machine, f"{name}_address")
             network = network_at(site, pod.cloud if pod else None, address)
             if network is not None:
-                key, host_name = f"port/{machine.name}/{name}", f"{machine.name}-{name}".lower()
+                key, host_name = f"port/{machine.name}/{name}", machine.host_name(name)
                 port = machine.rnic_switch_port if name == "rnic" else getattr(machine, f"{name}_port")
                 plug = _plug(getattr(machine, f"{name}_switch"), port)
                 if name == "rnic" and pod is not None and pod.data.fabric is not None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
-from weft.model.site import DNS_NAMES, Device, Interface, IpuMachine, Site, SiteNetwork, port_names
+from weft.model.site import DNS_NAMES, LEGS, Device, Interface, IpuMachine, Site, SiteNetwork, port_names
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
 Path = tuple[str | int, ...]
@@ -26,11 +26,6 @@ def check_hardware(site: Site) -> Iterator[WrongValue]:
     yield from _addresses(site)
     yield from _host_names(site)
     yield from _ports(site)
-
-
-def implied_names(machine: str) -> tuple[str, ...]:
-    """Host names of an IPU-Machine's interfaces, as the reference design has them."""
-    return tuple(f"{machine}-{interface}".lower() for interface in ("bmc", "gw", "rnic"))
 
 
 def _devices(site: Site) -> Iterator[WrongValue]:
@@ -158,7 +153,7 @@ def _host_names(site: Site) -> Iterator[WrongValue]:
     for machine in site.ipu_machines:
         pod = site.ipu_pods.get(machine.ipu_pod)
         names = seen.setdefault(pod.cloud if pod else None, Seen("a host name"))
-        for name in implied_names(machine.name):
+        for name in map(machine.host_name, LEGS):
             names.first.setdefault(name, machine.name)
     for i, one in enumerate(site.interfaces):
         network = site.networks.get(one.network)

@@ -19,7 +19,7 @@ from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.quota import needed_quota
 from weft.model.resources import Graph
-from weft.model.site import Site, Storage
+from weft.model.site import Site, SiteNetwork, Storage
 from weft.model.specs import NetworkSpec, PortSpec, ServerSpec
 from weft.planning.place.slots import slot
 from weft.planning.shapes.ipu.init import NOVA_LIMIT
@@ -276,3 +276,16 @@ def test_the_plan_as_text_is_the_same_each_time() -> None:
     assert "IPU-Machines: 4 (16 IPUs) of IPU-POD pod1" in text and "P_Key" not in text
     assert "IPU data    VLAN 1100 on physnet-data, 10.5.1.0/24" in text
     assert "4 V-IPU agents, 1 V-IPU cluster, 1 V-IPU allocation, 1 V-IPU user" in text
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_rnics_have_host_names_where_the_site_has_them(described: bool) -> None:
+    """As the machine's other interfaces. Without networks of the site, Neutron may be one that keeps no names."""
+    known: dict[str, Any] = {"cloud": "main", "physical_network": "sitenet", "vlan": 13}
+    known["subnets"] = {"bmc": {"role": "bmc", "addresses": "10.201.0.0/16"}}
+    network = SiteNetwork.model_validate(known)
+    plan = planned(site=SITE.model_copy(update={"networks": {"bmc": network} if described else {}}))
+    assert isinstance(plan, Plan), plan.reason
+    specs = {r.node: r.spec for r in plan.graph.resources if isinstance(r.spec, PortSpec) and r.spec.mac}
+    assert len(specs) == 4 and specs.keys() <= {m.name for m in SITE.ipu_machines}
+    assert all(s.dns_name == (f"{name}-rnic" if described else None) for name, s in specs.items())

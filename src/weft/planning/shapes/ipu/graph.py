@@ -211,6 +211,7 @@ class _Graph:
         return (DATA_SEGMENT,) if self.vlans.fabric is not None else ()
 
     def _machine_ports(self) -> Iterator[Wanted]:
+        """With host names where the site has them: Neutron must be set up to keep any."""
         for machine in self.parts.machines:
             port = PortSpec(
                 network=DATA_NETWORK,
@@ -219,6 +220,7 @@ class _Graph:
                 mac=machine.rnic_mac,
                 vnic_type="baremetal",
                 host="",
+                dns_name=machine.host_name("rnic") if self.site.networks else None,
             )
             yield Wanted(f"port/{machine.name}/rnic", port, (DATA_NETWORK, DATA_SUBNET), machine.name)
 
