@@ -9,8 +9,7 @@ a small fabric, and Nova's API, where weft notes which database it has. A round 
 Each round prints weft's waves, and what each service spent of the processors' time.
 
 A second script can be run twice, as weft can: it looks for each thing before it makes it. The goal is set for both.
-Neutron's own processing is nearly all of the time, and weft causes four fifths of what the first script does: as asking
-for several things at once shortens it no more than by the number of processors, two give hardly less than 0.4.
+Neutron's own processing is nearly all of the time.
 """
 
 from __future__ import annotations
