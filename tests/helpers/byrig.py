@@ -14,7 +14,8 @@ _ROOMS = {
     "tests/drivers/ufm/": "ufm over opensm",
     "tests/drivers/switches/": "switches",
 }
-_BY_FILE = ("tests/drivers/openstack/", "tests/planning/export/", "tests/lab/test_ldap.py")
+_STORAGE = ("tests/drivers/openstack/test_storage_contract.py", "tests/e2e/test_storage_live.py")
+_BY_FILE = ("tests/drivers/openstack/", "tests/e2e/", "tests/planning/export/", "tests/lab/test_ldap.py")
 
 
 def rig_of(nodeid: str) -> str:
@@ -23,6 +24,8 @@ def rig_of(nodeid: str) -> str:
     """
     if named := _NAMED.search(nodeid):
         return named[1]
+    if nodeid.startswith(_STORAGE):  # one lab with storage
+        return "storage"
     if nodeid.startswith(_BY_FILE):
         return nodeid.partition("::")[0]
     return next((rig for room, rig in _ROOMS.items() if nodeid.startswith(room)), nodeid)
