@@ -127,8 +127,24 @@ def test_what_was_never_asked_for_outlives_nothing_that_it_needed(house: House) 
     assert signed is not None and signed.receipt.clean
 
 
-def test_a_pod_is_shown_while_its_tombstones_are_removed(house: House) -> None:
-    """Between two batches: the rows of the ports are gone, that of the server which was never asked for isn't."""
+@pytest.mark.parametrize("doubt", ["late_until = now()", "held_until = now() - interval '1 h'"])
+def test_what_may_have_been_asked_for_without_a_note_keeps_its_row(house: House, doubt: str) -> None:
+    """A worker died; whoever takes the pod next looks for everything, by its rows."""
+    planted = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.ROUTER, times=None)
+    pod = house.order(make("doubt", 1).model_copy(update={"access": AccessOrder(floating_ip="each")}))
+    house.worker.run_once()
+    house.service.apply_pod(house.request(), "doubt", make("doubt", 1))
+    planted.lift()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE owner SET late_until = NULL, held_until = NULL")
+        connection.execute(f"UPDATE owner SET {doubt}".encode())
+    prune(house, 30)
+    left = {r.key: r.state for r in house.store.resources(pod.id) if not r.wanted}
+    assert left["floating_ip/gpu01"] is RowState.WANTED
+
+
+def test_a_server_that_left_before_it_came_is_not_shown(house: House) -> None:
+    """Also while the rows of its ports are gone, and its own isn't: between two batches."""
     pod = house.ready(make("shown", 2))
     resized(house, pod, 1)
     with psycopg.connect(house.database.url, autocommit=True) as connection:

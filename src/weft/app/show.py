@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.engine.capacity import Capacity
-from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.records import PodRecord, ResourceRecord
 from weft.engine.shownrecords import ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
 from weft.engine.unreadable import READING, unreadable
@@ -77,12 +77,10 @@ def _servers(resources: Sequence[ShownResource]) -> tuple[ServerView, ...]:
     views: list[ServerView] = []
     for one in resources:
         theirs = one.document.get("owner", "tenant") == "tenant"
-        if one.kind != str(Kind.SERVER) or one.state is RowState.ABSENT or not theirs:
+        if one.kind != str(Kind.SERVER) or one.is_over or not theirs:
             continue
         keys: Sequence[str] = one.spec["ports"]
         ports = [specs[key] for key in keys if key in specs]
-        if not ports:  # it left the order before it was made, and retention has removed their rows
-            continue
         floating = floating_of.get(keys[0]) if keys else None
         address = floating.facts.get("address") if floating else None
         # A machine's ports are all adapters of its own; the first is the one for management.

@@ -570,7 +570,7 @@ FROM pod WHERE id = %(id)s;
 
 -- name: resources_to_show
 -- As resources_of, only what is shown.
-SELECT key, kind, state, outside_id, reason, differences, facts, started_at, finished_at, document, owner_id
+SELECT key, kind, state, outside_id, reason, differences, facts, started_at, finished_at, document, owner_id, expunged
 FROM resource WHERE owner_id = %(owner_id)s ORDER BY position, key;
 
 -- name: which_pod_by_id
@@ -1339,15 +1339,17 @@ DELETE FROM resource WHERE (owner_id, key) IN (
 
 -- name: prune_live_tombstones
 -- The same of owners that live on, of what was removed from them long ago, or wasn't wanted any more before it was asked
--- for. Not data, of which the receipt says where it was kept; not segments, whose numbers may be held by their rows; and
--- nothing while a node on its way back is to be read. Who changes an owner has its row locked, and what was wanted again
--- meanwhile is no tombstone any more.
+-- for: this only if no worker can have asked without a note of it, for then whoever takes the owner next looks for it. Not
+-- data, of which the receipt says where it was kept; not segments, whose numbers may be held by their rows; and nothing
+-- while a node on its way back is to be read. Who changes an owner has its row locked, and what was wanted again meanwhile
+-- is no tombstone any more.
 DELETE FROM resource WHERE expunged IS NOT NULL AND (state = 'absent' AND finished_at < %(before)s OR state = 'wanted')
   AND (owner_id, key) IN (
     SELECT r.owner_id, r.key FROM owner o JOIN resource r ON r.owner_id = o.id
     WHERE o.state <> 'RELEASED' AND o.wanted = 'present' AND o.created_at < %(before)s
       AND (o.held_until IS NULL OR o.held_until < %(at)s)
-      AND r.expunged IS NOT NULL AND (r.state = 'absent' AND r.finished_at < %(before)s OR r.state = 'wanted')
+      AND r.expunged IS NOT NULL AND (r.state = 'absent' AND r.finished_at < %(before)s
+          OR r.state = 'wanted' AND o.held_until IS NULL AND o.late_until IS NULL)
       AND r.kind <> ALL(%(kept)s)
       AND NOT EXISTS (SELECT 1 FROM node_hold h WHERE h.pod_id = o.id AND h.leaving IS NOT NULL)
       AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.pod_id = o.id)

@@ -21,6 +21,7 @@ class ShownResource:
 
     Attributes:
         document: the fields of a `Resource`.
+        wanted: by the newest generation.
     """
 
     key: str
@@ -33,6 +34,12 @@ class ShownResource:
     started_at: datetime | None
     finished_at: datetime | None
     document: Mapping[str, Any]
+    wanted: bool
+
+    @property
+    def is_over(self) -> bool:
+        """Seen gone, or not wanted any more before it was asked for."""
+        return self.state is RowState.ABSENT or (self.state is RowState.WANTED and not self.wanted)
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -54,6 +61,7 @@ class ShownResource:
                 started_at=row["started_at"],
                 finished_at=row["finished_at"],
                 document=document,
+                wanted=row["expunged"] is None,
             )
         except READING as error:
             raise unreadable(f"resource {row['key']} of {row['owner_id']}", error) from error
