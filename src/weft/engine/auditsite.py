@@ -23,14 +23,15 @@ from weft.ports.existing import NamedPort, host_name
 def audit_site(
     owner: OwnerRecord, records: Sequence[ResourceRecord], world: World, site: Site, found: Findings
 ) -> None:
-    machines = {m.host_name(leg): f"port/{m.name}/{leg}" for m in site.ipu_machines for leg in LEGS}
     for cloud in sorted({r.resource.where for r in records} & world.clouds.keys()):
         mine = [r for r in records if r.resource.where == cloud and r.outside_id]
         records_of = {r.key: r for r in mine}
         networks = {str(r.outside_id): r for r in mine if r.kind.row.network}
         specs = [(r, r.resource.spec) for r in mine]
         # On whichever of the site's networks: who is on two of them asks the name server of either.
-        names = machines | {s.dns_name: r.key for r, s in specs if isinstance(s, PortSpec) and s.dns_name}
+        names = _names(site, cloud) | {
+            s.dns_name: r.key for r, s in specs if isinstance(s, PortSpec) and s.dns_name
+        }
         own = {r.outside_id for r in mine}
         gateways = {
             (records_of[spec.network].outside_id, spec.gateway_address)
@@ -56,6 +57,16 @@ def audit_site(
                 said = "nothing: it isn't weft's; ask its project, or remove it by hand"
                 whose = about(owner.owner, owner.name)
                 found.add("foreign", Kind.PORT, cloud, port.id, what, id=port.id, repair=said, **whose)
+
+
+def _names(site: Site, cloud: str) -> dict[str | None, str]:
+    """Host names of IPU-Machines of this cloud -> key of the port: an RNIC's is its pod's where the data network is."""
+    return {
+        m.host_name(leg): f"port/{m.name}/{leg}"
+        for m in site.ipu_machines
+        if site.ipu_pods[m.ipu_pod].cloud == cloud
+        for leg in LEGS
+    }
 
 
 def _named(port: NamedPort, mine: str | None) -> str:

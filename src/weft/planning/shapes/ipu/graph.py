@@ -211,7 +211,8 @@ class _Graph:
         return (DATA_SEGMENT,) if self.vlans.fabric is not None else ()
 
     def _machine_ports(self) -> Iterator[Wanted]:
-        """With host names where the site has them: Neutron must be set up to keep any."""
+        """With host names where the site has some in this cloud: Neutron must be set up to keep any."""
+        named = any(network.cloud == self.cloud for network in self.site.networks.values())
         for machine in self.parts.machines:
             port = PortSpec(
                 network=DATA_NETWORK,
@@ -220,7 +221,7 @@ class _Graph:
                 mac=machine.rnic_mac,
                 vnic_type="baremetal",
                 host="",
-                dns_name=machine.host_name("rnic") if self.site.networks else None,
+                dns_name=machine.host_name("rnic") if named else None,
             )
             yield Wanted(f"port/{machine.name}/rnic", port, (DATA_NETWORK, DATA_SUBNET), machine.name)
 
