@@ -110,7 +110,7 @@ class Supervisor:
             for number, job in list(todo.items()):
                 if ready.issuperset(job.after):
                     running[pool.submit(self._one, job, number)] = todo.pop(number).name
-            # For a moment at a time: a signal that comes between Python's last look and the wait doesn't end the wait.
+            # For a moment at a time: a signal that comes right before the wait doesn't end it (`weft.ending`).
             done, _ = wait(running, timeout=MOMENT, return_when=FIRST_COMPLETED)
             for future in done:
                 name = running.pop(future)

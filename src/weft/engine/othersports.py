@@ -97,7 +97,7 @@ def _others(ports: Sequence[NamedPort], subnets: Sequence[NamedSubnet], own: Own
 
 
 def in_groups(world: World, groups: Mapping[str, str], where: str) -> list[str]:
-    """Ports of others, for people, that keep security groups from being deleted: the hardware's own are in none.
+    """Ports of others, for people, that are in security groups: the hardware's own are in none.
 
     Args:
         groups: id -> name, in cloud `where`. Who shares one may have ports in it on networks of its own.
