@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg.rows import DictRow
 
 from tests.helpers.turns import Turns
 from weft.engine.database import Database
@@ -42,6 +46,33 @@ def test_rows_of_one_test_are_not_there_for_the_next(turns: Turns) -> None:
     with turns.one() as second:
         assert second is first
         assert told(second, f"SELECT t::text FROM ({seen}) t") == before
+    assert turns.replaced == []
+
+
+def test_a_connection_that_is_still_being_made_is_waited_for(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pool makes them in the background, and counts them before they are there."""
+    connect = psycopg.Connection[DictRow].connect
+    making, go = threading.Event(), threading.Event()
+
+    def slow(*args: Any, **settings: Any) -> psycopg.Connection[Any]:
+        making.set()
+        go.wait(30)
+        return connect(*args, **settings)
+
+    with turns.one() as first:
+        pool = first._pool  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(psycopg.Connection, "connect", slow)
+        with ThreadPoolExecutor() as threads:
+            with pool.connection():
+                asked = threads.submit(first.now)
+                assert making.wait(30)
+            asked.result()  # by the connection that came back
+        assert pool.get_stats()["pool_size"] == 2
+        threading.Timer(0.2, go.set).start()
+    with turns.one() as second:
+        assert second is first
     assert turns.replaced == []
 
 

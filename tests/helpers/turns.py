@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg_pool import ConnectionPool
 
 from weft.engine.database import Database
 
@@ -75,8 +77,7 @@ class Turns:
         database.clock = None
         database.forget()  # rows are taken away behind its back
         pool = database._pool  # pyright: ignore[reportPrivateUsage]
-        stats = pool.get_stats()
-        if pool.closed or stats["pool_available"] != stats["pool_size"] or stats.get("requests_waiting"):
+        if pool.closed or not _all_back(pool):
             return "its pool is closed or in use"
         pool.check()
         if others := [t.name for t in set(threading.enumerate()) - before if not _waits(t)]:
@@ -90,6 +91,18 @@ class Turns:
             emptying.close()
             database.close()
             context.__exit__(None, None, None)
+
+
+def _all_back(pool: ConnectionPool[Any], seconds: float = 10.0) -> bool:
+    """Whether nobody has one of its connections. Those that are being made in the background count as its size."""
+    until = time.monotonic() + seconds
+    while True:
+        stats = pool.get_stats()
+        if stats["pool_available"] == stats["pool_size"] and not stats.get("requests_waiting"):
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
 
 
 def _waits(thread: threading.Thread) -> bool:
