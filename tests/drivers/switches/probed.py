@@ -102,5 +102,18 @@ def settled(rig: RealSwitches, *pairs: tuple[str, str]) -> None:
     rig.hosts.await_reach(pairs, seconds=40)
 
 
+def quiet(prober: FrameProber, segment: SegmentSpec, addresses: Mapping[str, str]) -> Check:
+    """The first round that finds nothing, or the last of a few.
+
+    A switch may move a bond, its datapath an old path or the spanning tree a link after hosts reached each other.
+    """
+    found = prober.check(segment, addresses)
+    for _ in range(20):
+        if not (found.problems or found.notes):
+            break
+        found = prober.check(segment, addresses)
+    return found
+
+
 def kinds(check: Check) -> set[ProblemKind]:
     return {p.kind for p in check.problems}

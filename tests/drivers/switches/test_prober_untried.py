@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from itertools import permutations
 
 import pytest
 
@@ -24,7 +25,7 @@ def rig(switch_rigs: Callable[[str], RealSwitches]) -> RealSwitches:
 def test_agents_that_do_not_begin_together_try_again(rig: RealSwitches) -> None:
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
-    settled(rig, ("host1", "host5"))
+    settled(rig, *permutations(MEMBERS, 2))
     probed.agents["far"].late = 1.5
     found = probed.prober.check(one, addresses(rig, MEMBERS))
     assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
@@ -35,7 +36,7 @@ def test_an_adapter_that_comes_up_meanwhile_is_tried_again(rig: RealSwitches) ->
     """Its server has just been started: for a moment it is down, or has another host's interface."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
-    settled(rig, ("host1", "host5"))
+    settled(rig, *permutations(MEMBERS, 2))
     adapters = probed.agents["near"].agent._config.adapters  # pyright: ignore[reportPrivateUsage]
     back = threading.Timer(0.5, adapters.update, [{"host2/mlx5_0": adapters.pop("host2/mlx5_0")}])
     back.start()
@@ -71,7 +72,7 @@ def test_what_was_not_tried_is_neither_fine_nor_wrong(rig: RealSwitches, policy:
     """An agent that doesn't answer: a note, or unknown; what its neighbours hear counts nevertheless."""
     probed = Probed(rig, policy)
     one = made(rig, 1, FIRST, MEMBERS)
-    settled(rig, ("host1", "host5"))
+    settled(rig, *permutations(MEMBERS, 2))
     with down(probed.agents["far"]):
         found = probed.prober.check(one, {})
         said = found.notes if policy == "warn" else found.problems
@@ -96,7 +97,7 @@ def test_an_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:
     agent = probed.agents["near"].agent
     del agent._config.adapters["host2/mlx5_0"]  # pyright: ignore[reportPrivateUsage]
     one = made(rig, 1, FIRST, MEMBERS)
-    settled(rig, ("host1", "host5"))
+    settled(rig, *permutations(MEMBERS, 2))
     found = probed.prober.check(one, {})
     assert [p.unknown for p in found.problems] == [True]
     assert "PCI device 0000:c1:00.0 has no network interface on this host" in render(found.problems)
@@ -107,7 +108,7 @@ def test_what_a_guest_has_by_now_was_tried_before(rig: RealSwitches, policy: str
     """While the adapters are their hosts' all is known of them; when guests have them, nothing is missed."""
     probed = Probed(rig, policy)
     one = made(rig, 1, FIRST, MEMBERS)
-    settled(rig, ("host1", "host5"))
+    settled(rig, *permutations(MEMBERS, 2))
     begun = probed.prober.begin(one)
     assert (begun.check.problems, begun.check.notes) == ((), ()), render(begun.check.problems)
     assert begun.ports == {*one.ports}
