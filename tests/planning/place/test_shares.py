@@ -145,6 +145,14 @@ def test_cores_and_memory_run_out_before_accelerators_do(share: Share, fits: int
     assert isinstance(refused, Refusal) and refused.would_fit == (f"count: {fits} instead of {fits + 1}",)
 
 
+@pytest.mark.parametrize("level", ["hall", "building"])
+def test_a_level_that_the_site_does_not_have_is_the_whole_site(level: Level) -> None:
+    """As for whole nodes."""
+    two = site([[1], [1]])
+    assert len(placed(place(request(16, required=level), two, Occupancy()))) == 16
+    assert isinstance(place(request(16, required="block"), two, Occupancy()), Refusal)
+
+
 def test_all_inside_the_required_level_or_none() -> None:
     """A server never spans nodes, and `node` means one host for all of them."""
     state = shared(**{f"gpu{i}": [part(0, 1, 2, 3, 4)] for i in range(1, 5)})

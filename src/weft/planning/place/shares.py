@@ -169,10 +169,9 @@ def _fill(
 
 
 def _levels(required: Level, topology: Topology) -> list[Level]:
-    """The levels to try, from the nearest to the required one."""
-    return [x for x in LEVELS if x in topology.levels and LEVELS.index(x) <= LEVELS.index(required)] or [
-        "site"
-    ]
+    """The levels to try, from the nearest to the required one, or the next wider one that the site has."""
+    wider = (x for x in topology.levels if LEVELS.index(x) >= LEVELS.index(required))
+    return list(topology.levels[: topology.levels.index(next(wider)) + 1])
 
 
 def _inside(level: Level, required: Level, topology: Topology) -> bool:
