@@ -19,6 +19,7 @@ from weft.app.shown import shown
 from weft.engine.audit import Auditor
 from weft.engine.database import Database
 from weft.engine.heldpod import HeldPod
+from weft.engine.membership import AWAY, ONE_AWAY
 from weft.engine.partholds import bind_functions
 from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError, RefusedError, TemporaryError
@@ -293,6 +294,30 @@ def test_functions_that_end_are_locked_in_the_same_order(house: House, way: str)
 
     beside_one_that_locks(house, end, first, last)
     assert not held(house)
+
+
+def test_a_server_that_its_tenant_deleted_takes_nobody_else_out_of_the_segment(house: House) -> None:
+    """Of one host: its own function leaves where it has a port of its own; adapters only with the last of them."""
+    pod = house.run(house.order(small("p", 3)), PodState.READY)
+    (node,) = pod.nodes
+    ports, all_of = house.world.fabric("ib0"), {m.port for m in segment(pod).members}
+    assert pod.plan.segment is not None
+    functions = house.site.fabrics["ib0"].type != "ethernet"
+    for gone in (1, 2):
+        house.cloud.lose(house.cloud.thing(f"server/{node}/{gone}"))
+        for _ in range(3):
+            house.store.wake(pod.id)
+            house.worker.run_once()
+        now = house.store.find_pod(str(pod.id), None)
+        assert now.state is PodState.DEGRADED and ONE_AWAY in now.reason and AWAY not in now.reason
+        seen = ports.snapshot().ports_in[pod.plan.segment]
+        assert seen < all_of and len(seen) == len(all_of) - gone if functions else seen == all_of
+    house.cloud.lose(house.cloud.thing(f"server/{node}/0"))
+    for _ in range(3):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    assert AWAY in house.store.find_pod(str(pod.id), None).reason
+    assert not ports.snapshot().ports_in.get(pod.plan.segment)
 
 
 @pytest.mark.parametrize("house", ["ethernet", "infiniband"], indirect=True)

@@ -16,7 +16,7 @@ from tests.engine.house import House
 from weft.app.shown import shown
 from weft.engine.audit import Auditor
 from weft.engine.dispatcher import AGAIN, UNKNOWN_YET
-from weft.engine.membership import AWAY
+from weft.engine.membership import ONE_AWAY
 from weft.engine.records import PodRecord
 from weft.model.errors import InputError, PermanentError, RefusedError
 from weft.model.order import FabricOrder, Order
@@ -182,7 +182,7 @@ def test_the_hosts_of_pods_that_share_them_are_watched_for_each(house: House) ->
     server = house.cloud.thing(f"server/{node}/1")
     server.fields["host"] = "gpu16"
     away, fine = visit(one, two)
-    assert away.state is PodState.DEGRADED and f"node {node}: {AWAY}" in away.reason
+    assert away.state is PodState.DEGRADED and f"node {node}: {ONE_AWAY}" in away.reason
     assert fine.state is PodState.READY
     server.fields["host"] = node
     assert visit(one)[0].state is PodState.READY

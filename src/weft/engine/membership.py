@@ -6,7 +6,7 @@ where changes of servers by a tenant, an operator or Nova itself are noticed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.engine.heldpod import HeldPod
@@ -21,11 +21,13 @@ from weft.model.kindrow import Home
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Resource
 from weft.model.site import Site
-from weft.model.specs import SegmentSpec
+from weft.model.specs import PortSpec, SegmentSpec, ServerSpec
+from weft.planning.fabric.functions import own_ports
 from weft.ports.occupants import OnHost
 
 OTHERS = "its host has something that doesn't belong to the pod"
 AWAY = "the pod's server isn't on its host"
+ONE_AWAY = "a server of the pod isn't on its host, where it has others"
 AGAIN = "its machine doesn't run the pod's server now"
 
 
@@ -37,12 +39,14 @@ class Watched:
         cloud: that the nodes are of.
         withheld: node -> why its adapters are out, shown to the tenant, too.
         foreign: those of them with somebody else on them.
+        short: shared node that the pod has other servers on -> why not all of them; the others' adapters are in.
         unknown: node -> why it couldn't be determined; its adapters stay as they are.
     """
 
     cloud: str
     withheld: Mapping[str, str] = field(default_factory=dict[str, str])
     foreign: frozenset[str] = frozenset()
+    short: Mapping[str, str] = field(default_factory=dict[str, str])
     unknown: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -52,6 +56,7 @@ class Watched:
 
         return (
             *told(ProblemKind.NODE_WITHHELD, self.withheld),
+            *told(ProblemKind.SERVER_WITHHELD, self.short),
             *told(ProblemKind.NODE_UNREAD, self.unknown),
         )
 
@@ -70,6 +75,8 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
     withheld: dict[str, str] = {}
     details: dict[str, str] = {}
     foreign: set[str] = set()
+    short: dict[str, str] = {}
+    away: list[ResourceRecord] = []
     for node in nodes:
         servers = [r for r in records.values() if r.kind.row.on_host and r.resource.node == node.name]
         try:
@@ -80,7 +87,11 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
         coming = [arriving or s.generation > pod.ready_generation for s in servers]
         deployed = not follows or all(s.state is RowState.SETTLED for s in servers)
         if shares:
-            why, detail = _judge_shared(seen[node.nova_host], servers, own, coming)
+            gone = _away(seen[node.nova_host], servers, own, coming)
+            why, detail = _none_there(servers, gone)
+            if gone and not why:
+                short[node.name] = ONE_AWAY
+                away += gone
         else:
             why, detail = _judge(seen[node.nova_host], servers, own, coming)
         if not why and any(coming) and not deployed:
@@ -91,9 +102,10 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
         elif seen[node.nova_host].unknown:
             unknown[node.name] = seen[node.nova_host].unknown
     segment = next((r for r in records.values() if r.kind.row.home is Home.FABRIC), None)
-    changed = _members(pod, segment, site, details, unknown) if segment else None
+    alone = _functions(away, records, site, segment.resource.where) if segment and away else frozenset[str]()
+    changed = _members(pod, segment, site, details, unknown, alone) if segment else None
     held.withhold({n.name: details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
-    return Watched(pod.plan.cloud, withheld, frozenset(foreign), unknown)
+    return Watched(pod.plan.cloud, withheld, frozenset(foreign), short, unknown)
 
 
 def all_members(owner: OwnerRecord, resource: Resource) -> SegmentSpec:
@@ -158,24 +170,56 @@ def _judge(
     )
 
 
-def _judge_shared(
+def _away(
     seen: OnHost, servers: Sequence[ResourceRecord], own: Sequence[set[str]], coming: Sequence[bool]
-) -> tuple[str, str]:
-    """The same of a host that pods share. Others belong there: the audit tells of those who don't, and it is nobody's
-    key, since each function is in a segment by its own identity."""
-    if seen.unknown:
-        return "", ""
+) -> list[ResourceRecord]:
+    """Servers that aren't on the host that pods share. Others belong there: the audit tells of those who don't, and it
+    is nobody's key, since each function is in a segment by its own identity."""
     there = {o.id for o in seen.occupants if o.nova}
-    for server, ids, is_coming in zip(servers, own, coming, strict=True):
-        if not ids & there and (server.state is RowState.SETTLED or not is_coming):
-            return AWAY, f"Nova doesn't show server {server.outside_id} on it"
-    return "", ""
+    return [
+        server
+        for server, ids, is_coming in zip(servers, own, coming, strict=True)
+        if server.wanted
+        and not seen.unknown
+        and not ids & there
+        and (server.state is RowState.SETTLED or not is_coming)
+    ]
+
+
+def _none_there(servers: Sequence[ResourceRecord], away: Sequence[ResourceRecord]) -> tuple[str, str]:
+    """As `_judge`: adapters that several servers use are out once all of these are away."""
+    if not away or len(away) < sum(s.wanted for s in servers):
+        return "", ""
+    return AWAY, f"Nova doesn't show server {away[0].outside_id} on it"
+
+
+def _functions(
+    away: Iterable[ResourceRecord], records: Mapping[str, ResourceRecord], site: Site, fabric: str
+) -> frozenset[str]:
+    """Ports of virtual functions that these servers have of their own on the fabric, if such ports are in segments."""
+    names = {
+        f"{server.resource.node}/{spec.function}"
+        for server in away
+        if isinstance(server.resource.spec, ServerSpec)
+        for key in server.resource.spec.ports
+        if key in records and isinstance(spec := records[key].resource.spec, PortSpec)
+    }
+    return frozenset(port for port, name in own_ports(site, fabric).items() if name in names)
 
 
 def _members(
-    pod: PodRecord, record: ResourceRecord, site: Site, out: Mapping[str, str], unknown: Mapping[str, str]
+    pod: PodRecord,
+    record: ResourceRecord,
+    site: Site,
+    out: Mapping[str, str],
+    unknown: Mapping[str, str],
+    alone: Collection[str],
 ) -> Resource | None:
-    """The segment with the adapters that are in now; None: as it was."""
+    """The segment with the adapters that are in now; None: as it was.
+
+    Args:
+        out: nodes whose adapters are out; `alone`: ports that are, although others of their node may be in.
+    """
     was = record.resource.spec
     assert isinstance(was, SegmentSpec)
 
@@ -184,7 +228,7 @@ def _members(
         owner = site.port_by_id.get(port)
         name = owner[0].name if owner else ""
         unread = name in unknown if owner else bool(unknown) and port not in site.machine_by_port
-        return member.port in was.ports if unread else name not in out
+        return member.port in was.ports if unread else name not in out and member.port not in alone
 
     members = tuple(m for m in all_members(pod, record.resource).members if inside(m))
     if members == was.members:

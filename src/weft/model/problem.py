@@ -21,6 +21,8 @@ class ProblemKind(StrEnum):
     FOREIGN_ON_NETWORK = "foreign-on-network"
     NODE_WITHHELD = "node-withheld"
     """A node's adapters are kept out of the pod's segment."""
+    SERVER_WITHHELD = "server-withheld"
+    """A server's own part of a shared node's adapters is kept out of the pod's segment."""
     NODE_UNREAD = "node-unread"
     PORT_UNREAD = "port-unread"
     PORT_LOST = "port-lost"
@@ -126,6 +128,7 @@ _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
         _S.ISOLATION,
         "node {subject}: {why}: its adapters are kept out of the pod's segment",
     ),
+    _K.SERVER_WITHHELD: (_S.ISOLATION, "node {subject}: {why}"),
     _K.NODE_UNREAD: (_S.UNKNOWN, "node {subject}: what is on its host is unknown: {why}"),
     _K.PORT_UNREAD: (_S.UNKNOWN, "{subject}: its P_Key table can't be read: {why}"),
     _K.PORT_LOST: (_S.UNKNOWN, "{subject} was not found on the fabric"),

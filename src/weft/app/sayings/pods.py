@@ -82,6 +82,7 @@ _CLAUSES = forms(
             "its host has something that doesn't belong to the pod",
         )
     ),
+    "node {node}: a server of the pod isn't on its host, where it has others",
 )
 _HEALTH = forms(
     "ok",
