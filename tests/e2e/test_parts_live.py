@@ -32,6 +32,17 @@ def order(person: Person, name: str, count: int = 1, queue: bool = False) -> Ans
     return person.weft("pod", "create", "-f", f"{name}.yaml", "--json")
 
 
+def resized(person: Person, name: str, count: int, *words: str) -> dict[str, str]:
+    """Apply the same order with another count; gives the pod's servers, name -> id."""
+    (person.folder / f"{name}.yaml").write_text(PART.format(name=name, count=count, queue="false"))
+    done = person.weft("pod", "apply", "-f", f"{name}.yaml", "--wait", *words)
+    assert done.code == 0, done.err
+    pod = person.weft("pod", "show", name, "--json").json
+    assert pod["state"] == "READY" and len(pod["placed"]) == count, pod
+    rows = [r for r in pod["resources"] if r["kind"] == "server" and r["state"] == "settled"]
+    return {r["name"]: r["id"] for r in rows}
+
+
 def until(person: Person, name: str, state: str) -> list[str]:
     """Wait for a state; gives the pod's nodes, one for each server."""
     waited = person.weft("pod", "wait", name, "--until", state, "--timeout", "180", "--json")
@@ -82,7 +93,8 @@ def released(tenant: Person, *names: str) -> None:
 
 
 def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
-    """Four pods on one host of eight accelerators; five more are refused."""
+    """Four pods on one host of eight accelerators; five more are refused. One of them gets all that is left, and gives
+    a server back that another gets, while its others run on."""
     tenant, operator = people("team-a"), people("operator")
     names = [f"part{i}" for i in range(4)]
     with one_host(operator) as host:
@@ -94,7 +106,24 @@ def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
         shared_by(operator, host, names)
         five = order(tenant, "five", 5)
         assert five.code == 1 and "there is capacity for 4" in five.err, five.err
+
+        first = resized(tenant, "part0", 1)
+        full = resized(tenant, "part0", 5)
+        assert first.items() < full.items() and len(full) == 5
+        (tenant.folder / "part1.yaml").write_text(PART.format(name="part1", count=2, queue="false"))
+        refused = tenant.weft("pod", "apply", "-f", "part1.yaml")
+        assert refused.code == 1 and "1 additional server for the 1 of the pod" in refused.err, refused.err
+        gone = sorted(full.keys() - first.keys())[1]
+        left = resized(tenant, "part0", 4, "--remove", gone)
+        assert left == {name: id_ for name, id_ in full.items() if name != gone}
+        shared_by(operator, host, names)
+        assert len(resized(tenant, "part1", 2)) == 2
+        for name in names:
+            assert set(until(tenant, name, "READY")) == {host}
         released(tenant, *names)
+        receipt = tenant.weft("pod", "receipt", "part0", "--json").json["receipt"]
+        assert receipt["clean"] and receipt["given_back"] == [host]
+        assert full[gone] in {word for item in receipt["items"] for word in item["subject"].split()}
 
 
 @pytest.mark.nightly(reason="a minute of processor; by day four pods share one, and parts wait on fakes")

@@ -21,7 +21,7 @@ _HOLDS: LiteralString = (
     + " FROM node_hold h JOIN pod p ON p.id = h.pod_id"
 )
 _PARTS: LiteralString = """
-    SELECT p.node, p.pod_id, p.server, p.devices, p.cores, p.memory_mib, p.dedicated, p.numa, p.numa_of,
+    SELECT p.node, p.pod_id, p.server, p.devices, p.cores, p.memory_mib, p.dedicated, p.numa, p.numa_of, p.leaving,
         coalesce(f.functions, '{}') AS functions
     FROM part_hold p LEFT JOIN (
         SELECT node, pod_id, server, jsonb_object_agg(function, slot) AS functions FROM function_hold

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.house import House
+from tests.engine.test_change_loop import apply, settle
 from tests.engine.test_ethernet_life import ethernet
 from tests.engine.test_locks import locked, waits_for_a_lock
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
@@ -25,6 +26,7 @@ from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError, RefusedError, TemporaryError
 from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid
+from weft.model.mark import outside_name
 from weft.model.order import Order
 from weft.model.placement import Part
 from weft.model.pod import Phase, PodState
@@ -34,6 +36,7 @@ from weft.model.views import PartsRowView, PodView
 from weft.planning.fabric.functions import guid_of
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.fabric import FabricDriver
+from weft.testing.cloud import Fault
 from weft.testing.ethernet import FakeEthernet
 from weft.testing.fabric import FakeFabric
 from weftlab.ufm.inventory import VirtualPort
@@ -296,6 +299,31 @@ def test_functions_that_end_are_locked_in_the_same_order(house: House, way: str)
     assert not held(house)
 
 
+def test_the_function_of_a_server_that_goes_leaves_the_segment_and_is_given_back(house: House) -> None:
+    """Others of the pod on the same host keep theirs; on Ethernet they are behind the same adapters, which stay in."""
+    pod = house.run(house.order(small("p", 3)), PodState.READY)
+    (node,) = pod.nodes
+    before, own = held(house), {f"{node}:{vf}" for vf in part(pod, 1).vfs}
+    apply(house, small("p", 2), outside_name(str(pod.id), f"server/{node}/1"))
+    now = settle(house, pod)
+    assert held(house).keys() == before.keys() - own
+    ports = {m.port for m in segment(now).members}
+    gone = {m.port for m in segment(pod).members} - ports
+    assert len(gone) == (0 if house.site.fabrics["ib0"].type == "ethernet" else 1)
+    seen = house.world.fabric("ib0").snapshot()
+    assert now.plan.segment is not None and seen.ports_in[now.plan.segment] == ports
+    other = house.run(house.order(small("q")), PodState.READY)
+    assert other.nodes == (node,) and own == {f"{node}:{vf}" for vf in part(other).vfs}
+    apply(house, small("p", 4))
+    assert settle(house, pod).nodes == (node,)
+    assert house.service.audit(house.operator).findings == ()
+    for one in (pod, other):
+        house.release(one)
+        house.run(one, PodState.RELEASED)
+        signed = house.store.receipt(one.id)
+        assert signed is not None and signed.receipt.clean
+
+
 def test_a_server_that_its_tenant_deleted_takes_nobody_else_out_of_the_segment(house: House) -> None:
     """Of one host: its own function leaves where it has a port of its own; adapters only with the last of them."""
     pod = house.run(house.order(small("p", 3)), PodState.READY)
@@ -318,6 +346,32 @@ def test_a_server_that_its_tenant_deleted_takes_nobody_else_out_of_the_segment(h
         house.worker.run_once()
     assert AWAY in house.store.find_pod(str(pod.id), None).reason
     assert not ports.snapshot().ports_in.get(pod.plan.segment)
+
+
+def test_a_host_that_its_last_server_leaves_while_another_comes(house: House) -> None:
+    """What it had isn't given back before it is gone; adapters that the new one is behind are in the segment again."""
+    pod = house.run(house.order(small("p", 9)), PodState.READY)
+    names = [n.node for n in pod.plan.placement.nodes]
+    full, last = sorted(pod.nodes, key=names.count, reverse=True)
+    planted = house.cloud.plant(Fault.UNDELETABLE, key=f"server/{last}/0", times=None)
+    apply(house, small("p", 8), last)
+    for _ in range(4):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    apply(house, small("p", 9))
+    for _ in range(6):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    now = house.store.find_pod(str(pod.id), None)
+    assert [n.node for n in now.plan.placement.nodes] == [full] * 8 + [last] and len(held(house)) == 10
+    planted.lift()
+    house.cloud.thing(f"server/{last}/0").undeletable = False
+    now = settle(house, pod)
+    assert len(held(house)) == 9 and not house.store.capacity().quarantines
+    seen = house.world.fabric("ib0").snapshot()
+    assert now.plan.segment is not None
+    assert seen.ports_in[now.plan.segment] == {m.port for m in segment(now).members}
+    assert house.service.audit(house.operator).findings == ()
 
 
 @pytest.mark.parametrize("house", ["ethernet", "infiniband"], indirect=True)

@@ -10,11 +10,14 @@ import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House
+from tests.engine.test_change_loop import apply, settle
+from tests.engine.test_parts import small
 from tests.helpers.statements import OnStatements, on_statements
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
+from weft.model.resources import Kind
 from weft.testing.cloud import FakeCloud
 from weft.testing.fabric import FakeFabric
 
@@ -125,3 +128,28 @@ def test_a_worker_that_is_killed_at_any(
         states = [e.message for e in house.store.events(pod.id, 0) if e.type == "state"]
         assert states[-1] == "RELEASED" and "READY" in states
     assert statement > 5, "most of the way was one statement?"
+
+
+@pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_a_worker_that_is_killed_at_any_of_a_change(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
+) -> None:
+    """Of a pod on shared nodes, which gets fewer servers and then more: the next worker gets there."""
+    fate, died, statement = at(house, monkeypatch), True, 0
+    pod = house.run(house.order(small("p", 3)), PodState.READY)
+    while died:
+        statement += 1
+        died = False
+        for count in (2, 3):
+            apply(house, small("p", count))
+            died |= killed_at(house, fate, statement, after, pod)
+            settle(house, pod)
+            there = Counter(t.name for t in house.cloud.things(Kind.SERVER))
+            assert set(there.values()) == {1} and len(there) == count, f"killed at {statement}: {there}"
+            rows = house.store.capacity().parts
+            assert [row["leaving"] for row in rows] == [False] * count, f"killed at {statement}"
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean

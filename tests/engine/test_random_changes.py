@@ -11,6 +11,7 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.storagehouse import storage_house
+from tests.engine.test_functions import furnished, with_functions
 from tests.helpers.amounts import examples, seeded
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
@@ -19,7 +20,9 @@ from weft.model.errors import WeftError
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
+from weft.model.specs import SegmentSpec
 from weft.testing.cloud import Fault
+from weft.testing.fabric import FakeFabric
 
 STEPS = 40
 NAMES = "abc"
@@ -37,7 +40,9 @@ FAULTS = (
 @pytest.fixture
 def house(database: Database, database_url: str) -> Generator[House]:
     house = storage_house(database, database_url)
-    yield house
+    yield furnished(
+        house, with_functions(house.site), lambda site: FakeFabric(site, "ib0", virtual_functions=True)
+    )
     house.close()
 
 
@@ -99,8 +104,9 @@ class Tenant:
         shared = before.nodes.sharing == "shared" if before else dice.random() < 0.25
         if shared:
             parts = {"sharing": "shared", "accelerators": {"type": "h100", "count": 1}, "image": "tiny"}
-            count = before.nodes.count if before else dice.randint(1, 4)
-            document |= {"fabric": "none", "nodes": {"count": count, **parts}}
+            document["nodes"] = {"count": dice.randint(1, 10), **parts}
+            alone = before.fabric.isolation == "none" if before else dice.random() < 0.5
+            document["fabric"] = "none" if alone else {"hcas": "shared"}
         else:
             whole = {"spare": dice.choice([0, 0, 0, 1, 2]), "flavor": "gpu8", "image": "tiny"}
             document["nodes"] = {"count": dice.randint(1, 5), **whole}
@@ -170,6 +176,11 @@ class Tenant:
             )
         placed, count = pod.plan.placement, order.nodes.count
         assert (len(placed.nodes), len(placed.spares)) == (count, order.nodes.spare)
+        held = [row["leaving"] for row in self.house.store.capacity().parts if row["pod_id"] == pod.id]
+        assert held == [False] * (count if order.nodes.sharing == "shared" else 0)
+        if pod.plan.segment is not None:
+            (segment,) = (r.spec for r in pod.plan.graph.resources if isinstance(r.spec, SegmentSpec))
+            assert self.house.world.fabric("ib0").snapshot().ports_in[pod.plan.segment] == segment.ports
         there = [t.kind for t in self.house.cloud.things() if t.mark and str(t.mark.owner.id) == str(pod.id)]
         assert there.count(Kind.SERVER) == count
         assert (

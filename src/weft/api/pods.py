@@ -32,7 +32,7 @@ from weft.app.orderfile import load_order
 from weft.app.verbs import Request
 from weft.engine.shownrecords import FoundPod
 from weft.model.errors import InputError
-from weft.model.ids import Name as NodeName
+from weft.model.ids import ServerName
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.receipt import SignedReceipt
@@ -54,8 +54,11 @@ _NOBODY: list[str] = []
 
 
 Remove = Annotated[
-    list[NodeName],
-    Query(description="Node to remove if the order asks for fewer; repeatable.", max_length=1000),
+    list[ServerName],
+    Query(
+        description="Node to remove if the order asks for fewer, or server on a shared node by name; repeatable.",
+        max_length=1000,
+    ),
 ]
 IfMatch = Annotated[
     str | None,

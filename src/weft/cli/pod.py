@@ -132,7 +132,7 @@ def _removing(parser: argparse.ArgumentParser) -> None:
         metavar="NODE",
         action="append",
         default=[],
-        help="node to remove if the file asks for fewer; repeatable",
+        help="node, or server on a shared node by name, to remove if the file asks for fewer; repeatable",
     )
 
 

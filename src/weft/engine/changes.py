@@ -15,11 +15,13 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Row, Tx
 from weft.engine.documents import written
+from weft.engine.partholds import hold_parts
 from weft.engine.records import PodRecord, RowState
 from weft.engine.revival import revive
 from weft.model.change import FieldChange, PodChange
 from weft.model.errors import ConflictError, TemporaryError
 from weft.model.order import Order
+from weft.model.placement import by_server
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.resources import Graph
@@ -88,7 +90,8 @@ def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
         if row is None:
             tx.run("insert_changed_resource", kind=resource.kind, **values)
         elif row["expunged"] is not None:
-            tx.run("want_resource_again", at=tx.now(), forgets=resource.kind.row.data, **values)
+            of = resource.kind.row
+            tx.run("want_resource_again", at=tx.now(), forgets=of.data, guest=of.on_host, **values)
         elif resource.key in changed:
             tx.run("change_resource", at=tx.now(), **values)
         elif resource.key in before and before[resource.key].needs != resource.needs:
@@ -118,6 +121,9 @@ def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) ->
     spares = {n.node for n in plan.placement.spares}
     if change.nodes_added:
         tx.run("bump_epoch", cloud=plan.cloud)
+    if plan.order.nodes.sharing == "shared":
+        _parts(tx, pod, plan, site)
+        return
     tx.many(
         "hold_node",
         [
@@ -130,6 +136,29 @@ def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) ->
     for node in change.nodes_removed:
         ports = Jsonb(_ports(pod.plan, node, site))
         tx.run("leave_node", node=node, pod_id=pod_id, generation=plan.generation, ports=ports)
+
+
+def _parts(tx: Tx, pod: PodRecord, plan: Plan, site: Site) -> None:
+    """The same of servers on shared nodes: each has its part, and a node goes with the last of them."""
+    pod_id, were, numbers = pod.id, by_server(pod.plan.placement.nodes), pod.plan.server_numbers
+    servers = by_server(plan.placement.nodes)
+    added = servers.keys() - were.keys()
+    for node in sorted({servers[s].node for s in added}):
+        tx.run("hold_shared_node", node=node, pod_id=pod_id, at=tx.now())
+    hold_parts(tx, plan, added)
+    gone = sorted(were.keys() - servers.keys())
+    for name in gone:
+        tx.run("leave_part", node=were[name].node, pod_id=pod_id, server=numbers[name])
+    leaving = {row["node"]: row["ports"] for row in tx.rows("nodes_leaving", pod_id=pod_id)}
+    stay = plan.graph.by_key()
+    for node in sorted({were[name].node for name in gone}):
+        ports: dict[str, list[dict[str, Any]]] = {}
+        for key, members in (*leaving.get(node, {}).items(), *_ports(pod.plan, node, site).items()):
+            spec = stay[key].spec if key in stay else None
+            wanted = spec.ports if isinstance(spec, SegmentSpec) else ()
+            known = {m["port"]: m for m in (*ports.get(key, ()), *members) if m["port"] not in wanted}
+            ports[key] = [known[port] for port in sorted(known)]
+        tx.run("leave_node", node=node, pod_id=pod_id, generation=plan.generation, ports=Jsonb(ports))
 
 
 def _ports(plan: Plan, node: str, site: Site) -> dict[str, list[dict[str, Any]]]:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.engine.occupancy import held_nodes
-from weft.engine.records import PodRecord, ResourceRecord
+from weft.engine.records import Change, PodRecord, ResourceRecord
 from weft.engine.world import World
 from weft.model.site import Site
 from weft.ports.occupants import Ended, Ending, OnHost
 
 Result = Literal["clean", "not clean", "unknown"]
 ENDED = "ended"
-"""Fact of a server that was replaced: the record that says that nothing of it ran any more by then."""
+"""Fact of a server that was replaced, or whose node was given back: the record that says that nothing of it ran any
+more by then."""
 _OVER = (Ended.DESTROYED, Ended.NEVER_RAN)
 
 
@@ -64,6 +65,21 @@ def proofs(project_id: str, records: Sequence[ResourceRecord], world: World) -> 
     return {r.key: _said(ending) for r, ending in read if ending.how in _OVER}
 
 
+def ended(record: ResourceRecord, proof: str) -> Change:
+    """Its row, with the proof that what it stands for until another one is made doesn't run any more."""
+    facts = {**record.facts, ENDED: proof}
+    return Change(
+        record.key,
+        record.state,
+        None,
+        record.reason,
+        record.differences,
+        facts,
+        record.attempts,
+        record.asked,
+    )
+
+
 def read_endings(
     project_id: str, records: Sequence[ResourceRecord], world: World
 ) -> Iterator[tuple[ResourceRecord, Ending]]:
@@ -87,13 +103,15 @@ def read_hosts(
 ) -> Iterator[HostReading]:
     """Occupants of the nodes that the pod still holds, according to Nova and Placement.
 
-    On shared nodes only its own servers must be gone: of those that were asked for and never seen, whatever has their
-    names. They have no record that could be read, either: if nova-compute is down, Nova may have forgotten one.
+    On shared nodes only its own servers must be gone: of those that were asked for and never seen, perhaps after one
+    that has ended, whatever has their names. They have no record that could be read, either: if nova-compute is down,
+    Nova may have forgotten one.
     """
     servers = [r for r in records if r.kind.row.on_host]
     own = {one.outside_id for r in servers for one in (*r.predecessors, r) if one.outside_id}
-    unseen = [r.resource for r in servers if r.started_at is not None and not r.outside_id]
-    names, hosts = {r.name for r in unseen}, {r.node for r in unseen}
+    asked = [r for r in servers if r.started_at is not None]
+    names = {r.resource.name for r in asked if not r.outside_id or ENDED in r.facts}
+    hosts = {r.resource.node for r in asked if not r.outside_id}
     shares = pod.plan.order.nodes.sharing == "shared"
     cloud = pod.plan.cloud
     nodes, unreadable = held_nodes(site, cloud, holding)

@@ -168,16 +168,14 @@ class PlanningInput:
         occupancy = book.occupancy(
             self.health(capacity), plan.project, window.now, window.start, window.end, window.pod
         )
-        leaving = [
-            n for n, row in capacity.holds.items() if row["leaving"] and str(row["pod_id"]) == window.pod
-        ]
-        made = make_change(plan, order, self.site, occupancy, leaving, remove)
+        made = make_change(plan, order, self.site, occupancy, _leaving(plan, capacity, window.pod), remove)
         if isinstance(made, Refusal):
             return made
         over = None
         if made.change is None or made.change.nodes_added:
             resolved = resolve(order, plan.project, self.site)
-            over = over_limit(resolved, book, window.start, window.end, window.pod)
+            nodes = None if resolved.shape.places is None else made.placement.held
+            over = over_limit(resolved, book, window.start, window.end, window.pod, nodes)
         return over or ending(made.graph, capacity.ending) or made
 
     def without_occupied(
@@ -223,6 +221,18 @@ class PlanningInput:
     def _make(self, pod_id: str, order: Resolved, occupancy: Occupancy, used: UsedNumbers) -> Plan | Refusal:
         can = {name: fabric.capabilities for name, fabric in self.world.fabrics.items()}
         return plan_of(pod_id, order, occupancy, used, can)
+
+
+def _leaving(plan: Plan, capacity: Capacity, pod: str) -> list[str]:
+    """Nodes, and servers on shared nodes, that a pod doesn't want any more and holds still."""
+    rows = [
+        r for r in (*capacity.holds.values(), *capacity.parts) if r["leaving"] and str(r["pod_id"]) == pod
+    ]
+    numbers = {row["server"] for row in rows if "server" in row}
+    return [
+        *(row["node"] for row in rows if "server" not in row),
+        *(server for server, number in plan.server_numbers.items() if number in numbers),
+    ]
 
 
 def refused(refusal: Refusal) -> RefusedError:

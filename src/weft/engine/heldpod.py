@@ -90,17 +90,28 @@ class HeldPod(Held):
             for row in rows
         }
 
-    def give_back_read(self, nodes: Collection[str], items: Sequence[ReceiptItem]) -> None:
-        """Give single nodes back before the end, read back clean; what was read of them is part of the receipt."""
+    def give_back_read(
+        self, nodes: Collection[str], items: Sequence[ReceiptItem], left: bool = False
+    ) -> None:
+        """Give single nodes back before the end, read back clean; what was read of them is part of the receipt.
+
+        Args:
+            left: only what a change has left: of shared nodes the pod may keep other parts.
+        """
+        said: dict[str, str] = {}
         with self.write() as tx:
             now = tx.now()
-            gone = [n for n in sorted(nodes) if tx.run("give_back_node", node=n, pod_id=self.pod.id)]
-            if not gone:
+            for node in sorted(nodes):
+                if left and tx.run("give_back_parts", node=node, pod_id=self.pod.id):
+                    said[node] = f"what servers had of {node} was read back clean and is free"
+                elif tx.run("give_back_node", node=node, pod_id=self.pod.id):
+                    said[node] = f"{node} was read back clean and is free"
+            if not said:
                 return
             read = Jsonb([i.model_dump(mode="json") for i in items])
-            tx.run("insert_given_back", owner_id=self.pod.id, nodes=gone, at=now, items=read)
+            tx.run("insert_given_back", owner_id=self.pod.id, nodes=list(said), at=now, items=read)
             tx.run("touch_queue", at=now)
-            self.say_in(tx, [("release", f"{n} was read back clean and is free", None) for n in gone])
+            self.say_in(tx, [("release", what, None) for what in said.values()])
 
     def nodes(self) -> Mapping[str, bool]:
         """Nodes that the pod still holds (single ones may have been given back), and whether each is in quarantine.

@@ -6,9 +6,10 @@ clean. A node that doesn't become clean blocks neither the others nor the pod: i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from weft.engine.departure import ENDED, ended
 from weft.engine.fence import LATE
 from weft.engine.heldpod import HeldPod
 from weft.engine.records import Change, ResourceRecord, RowState
@@ -65,7 +66,8 @@ def let_go(
         )
         clean = gone - found.unclean.keys()
         # Also what was only accepted: it holds no node back, and the pod's receipt isn't clean for it.
-        held.give_back_read(clean, [i for i in found.items if i.result in ("clean", "accepted")])
+        _note_ended(held, [r for r in walker.records.values() if r.resource.node in clean], found.ended)
+        held.give_back_read(clean, [i for i in found.items if i.result in ("clean", "accepted")], left=True)
         reasons |= {node: why for node, why in found.unclean.items() if node in nodes}
         nodes -= clean
     if not nodes and not others:
@@ -75,6 +77,12 @@ def let_go(
     why = "; ".join(f"{n}: {w}" for n, w in sorted(reasons.items())[:3])
     kept = not others and nodes <= held.quarantined()
     return Left(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
+
+
+def _note_ended(held: HeldPod, records: Iterable[ResourceRecord], proofs: Mapping[str, str]) -> None:
+    """A node that comes again, or stays for other servers of the pod, is read again: maybe after Nova forgot these."""
+    left = [r for r in records if not r.wanted and ENDED not in r.facts]
+    held.note(ended(r, proofs[id_]) for r in left if (id_ := r.outside_id) and id_ in proofs)
 
 
 def _retire(held: HeldPod, walker: Walker, settings: LoopSettings) -> tuple[Wait | None, dict[str, str]]:

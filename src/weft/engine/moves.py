@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from weft.engine.departure import ENDED, proofs
+from weft.engine.departure import ended, proofs
 from weft.engine.fence import OwnersFence
 from weft.engine.held import Held
 from weft.engine.records import Change, ResourceRecord, RowState
@@ -133,7 +133,7 @@ class Moves:
         """Note what the attempts gave, and what was seen then; raise the worst error after that."""
         self._held.may_land([made.error, *(o.error for o in made.outcomes.values())])
         enough = RowState.PENDING if batch[0].kind.row.settles else RowState.SETTLED
-        self._held.note(_ended(r, made.ended[r.key]) for r in batch if r.key in made.ended)
+        self._held.note(ended(r, made.ended[r.key]) for r in batch if r.key in made.ended)
         batch, changes = self.fresh(batch), list[Change]()
         errors: list[WeftError] = []
         for record in (r for r in batch if r.key in made.asked):
@@ -302,21 +302,6 @@ def _stays(record: ResourceRecord) -> bool:
 
 def _wanted(batch: Iterable[ResourceRecord]) -> list[Resource]:
     return [r.resource for r in batch]
-
-
-def _ended(record: ResourceRecord, proof: str) -> Change:
-    """Its row, with the proof that what it stands for until another one is made doesn't run any more."""
-    facts = {**record.facts, ENDED: proof}
-    return Change(
-        record.key,
-        record.state,
-        None,
-        record.reason,
-        record.differences,
-        facts,
-        record.attempts,
-        record.asked,
-    )
 
 
 def _no_answer(record: ResourceRecord) -> TemporaryError:

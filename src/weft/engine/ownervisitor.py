@@ -161,7 +161,10 @@ class OwnerVisitor(Visitor[Held]):
 
             tx.many("insert_changed_resource", [{"kind": r.kind, **values(r)} for r in news.added])
             at = {"at": tx.now()}
-            tx.many("want_resource_again", [{**at, "forgets": False, **values(r)} for r in news.again])
+            tx.many(
+                "want_resource_again",
+                [{**at, "forgets": False, "guest": False, **values(r)} for r in news.again],
+            )
             fresh = (r.key for r in (*news.added, *news.again))
             for key, there in {
                 **{k: wanted.adopted[k] for k in fresh if k in wanted.adopted},

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from psycopg.types.json import Jsonb
 from pydantic import ValidationError
 
 from weft.engine.database import Row, Tx
-from weft.model.placement import Part
+from weft.model.placement import Part, by_server
 from weft.model.plan import Plan
 
 log = logging.getLogger(__name__)
@@ -19,9 +19,15 @@ Parts = Iterable[tuple[str, Part]]
 """Node and what a server has of it."""
 
 
-def hold_parts(tx: Tx, plan: Plan) -> None:
-    """Accelerators, cores, memory and virtual functions of a plan's servers on shared nodes; the nodes are held."""
-    parts = [(i, n.node, n.part) for i, n in enumerate(plan.placement.nodes) if n.part is not None]
+def hold_parts(tx: Tx, plan: Plan, names: Container[str] | None = None) -> None:
+    """Accelerators, cores, memory and virtual functions of a plan's servers on shared nodes, which are held.
+
+    Args:
+        names: of these servers (`by_server`); None: of all.
+    """
+    numbers, servers = plan.server_numbers, by_server(plan.placement.nodes)
+    wanted = (s for s in servers if names is None or s in names)
+    parts = [(numbers[s], n.node, n.part) for s in wanted for n in [servers[s]] if n.part is not None]
     tx.many(
         "hold_part",
         [

@@ -112,7 +112,7 @@ UNION ALL SELECT 'owner', o.id::text, json_build_object(
         SELECT node, since, spare, withheld, whole, leaving FROM node_hold WHERE pod_id = o.id) x),
     -- what each server has of the nodes that pods share
     'parts', (SELECT json_agg(x ORDER BY node, server) FROM (
-        SELECT node, server, devices, cores, memory_mib, dedicated, numa, numa_of,
+        SELECT node, server, devices, cores, memory_mib, dedicated, numa, numa_of, leaving,
             (SELECT coalesce(json_object_agg(function, slot), '{}') FROM function_hold f
                 WHERE (f.node, f.pod_id, f.server) = (p.node, p.pod_id, p.server)) AS functions
         FROM part_hold p WHERE p.pod_id = o.id) x),
@@ -233,6 +233,19 @@ WITH functions AS MATERIALIZED (
     SELECT FROM function_hold WHERE pod_id = %(pod_id)s AND node = %(node)s ORDER BY function FOR UPDATE
 )
 DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s AND (SELECT count(*) FROM functions) >= 0;
+
+-- name: give_back_parts
+-- What servers that left had of a shared node; no row, if the pod keeps no other part of it. Functions as in give_back_node.
+WITH functions AS MATERIALIZED (
+    SELECT FROM function_hold f JOIN part_hold p USING (node, pod_id, server)
+    WHERE p.pod_id = %(pod_id)s AND p.node = %(node)s AND p.leaving ORDER BY f.function FOR UPDATE OF f
+), parts AS (
+    DELETE FROM part_hold
+    WHERE pod_id = %(pod_id)s AND node = %(node)s AND leaving AND (SELECT count(*) FROM functions) >= 0
+)
+UPDATE node_hold SET leaving = NULL, leaving_ports = '{}'
+WHERE node = %(node)s AND pod_id = %(pod_id)s
+    AND EXISTS (SELECT FROM part_hold p WHERE (p.node, p.pod_id) = (%(node)s, %(pod_id)s) AND NOT p.leaving);
 
 -- name: give_back_nodes
 DELETE FROM node_hold WHERE pod_id = %(pod_id)s;
@@ -1463,10 +1476,13 @@ UPDATE resource SET document = %(document)s, position = %(position)s WHERE owner
 -- name: want_resource_again
 -- It was not wanted for a while. Its last id outside stays known until it has another; what is on its way out goes, and
 -- is made again after that. `forgets`: what was seen gone, or stays outside as somebody else's, is none of it any more.
+-- `guest`: what was seen gone is a predecessor; of what is asked for now nobody may know the id when its host is read.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s, expunged = NULL,
     reason = '', differences = '[]', attempts = 0, since = %(at)s,
-    outside_id = CASE WHEN %(forgets)s AND state = 'absent' THEN NULL ELSE outside_id END,
-    facts = CASE WHEN %(forgets)s AND state = 'absent' THEN '{}' ELSE facts END,
+    former = CASE WHEN %(guest)s AND state = 'absent' AND outside_id IS NOT NULL
+        THEN former || jsonb_build_object('id', outside_id, 'facts', facts) ELSE former END,
+    outside_id = CASE WHEN (%(forgets)s OR %(guest)s) AND state = 'absent' THEN NULL ELSE outside_id END,
+    facts = CASE WHEN (%(forgets)s OR %(guest)s) AND state = 'absent' THEN '{}' ELSE facts END,
     state = CASE state WHEN 'absent' THEN 'wanted' WHEN 'settled' THEN 'pending' ELSE state END
 WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
@@ -1476,6 +1492,15 @@ UPDATE resource SET expunged = %(generation)s WHERE owner_id = %(owner_id)s AND 
 -- name: leave_node
 -- It is held until it was read back clean.
 UPDATE node_hold SET leaving = %(generation)s, leaving_ports = %(ports)s WHERE node = %(node)s AND pod_id = %(pod_id)s;
+
+-- name: leave_part
+-- The same of what a server has of a shared node; the pod may keep others there.
+UPDATE part_hold SET leaving = true WHERE node = %(node)s AND pod_id = %(pod_id)s AND server = %(server)s;
+
+-- name: hold_shared_node
+-- For a part of it; it is held already if the pod has another.
+INSERT INTO node_hold (node, pod_id, since, spare, whole) VALUES (%(node)s, %(pod_id)s, %(at)s, false, false)
+ON CONFLICT (node, pod_id) DO NOTHING;
 
 -- name: use_spare
 UPDATE node_hold SET spare = false WHERE node = %(node)s AND pod_id = %(pod_id)s;

@@ -39,6 +39,7 @@ class ReadBack:
         stale: numbers that nobody may be given yet, though the pod's segment is gone from where it counts now.
         of_fabric: those of the items that fabrics' drivers have proved.
         of_nodes: node -> those of the items that aren't read again once it was given back.
+        ended: id of a server -> what proves that nothing of it runs any more.
     """
 
     items: tuple[ReceiptItem, ...]
@@ -50,6 +51,7 @@ class ReadBack:
     of_nodes: Mapping[str, tuple[ReceiptItem, ...]] = field(
         default_factory=dict[str, tuple[ReceiptItem, ...]]
     )
+    ended: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def over(self) -> bool:
@@ -94,6 +96,7 @@ class Reader:
         self._stale: list[StaleNumber] = []
         self._of_fabric: list[ReceiptItem] = []
         self._of_nodes: dict[str, tuple[ReceiptItem, ...]] = {}
+        self._ended: dict[str, str] = {}
 
     def _now(self) -> datetime:
         """The database's time when the reading began, and what has passed since."""
@@ -106,13 +109,17 @@ class Reader:
         self._clouds()
         for record in segments:
             self._former_ports(record, nodes)
-        return ReadBack(tuple(self._items), self._unclean, self._now(), frozenset(self._again))
+        again = frozenset(self._again)
+        return ReadBack(tuple(self._items), self._unclean, self._now(), again, ended=self._ended)
 
     def _former_ports(self, record: ResourceRecord, nodes: Collection[str]) -> None:
         """Ports of these nodes that were in a segment which goes on: what the fabric's driver sees there now."""
         spec, name, at = record.resource.spec, record.resource.where, self._now()
         assert isinstance(spec, SegmentSpec)
-        segment = spec.model_copy(update={"members": self._former.get(record.key, ())})
+        # Of a shared host that other servers of the pod are on, or have come to, its adapters may be in again.
+        wanted = all_members(self._owner, record.resource).ports
+        former = (m for m in self._former.get(record.key, ()) if m.port not in wanted)
+        segment = spec.model_copy(update={"members": tuple(former)})
         if not segment.members:
             return
         try:
@@ -221,6 +228,8 @@ class Reader:
             kept = () if guest.result == "clean" else _nodes(guest.record, pod)
             item = self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
             self._of_node(guest.record.resource.node, item)
+            if guest.result == "clean" and guest.record.outside_id:
+                self._ended[guest.record.outside_id] = guest.seen
         for host in read_hosts(pod, self._records, self._world, self._site, self._holding):
             kept = () if host.result == "clean" else (host.node,)
             self._of_node(host.node, self._item("host", host.node, host.result, host.seen, kept))

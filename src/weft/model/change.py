@@ -42,9 +42,13 @@ class PodChange(Document):
         description="Generation that the change would create; the current one if there is nothing to do.",
     )
     fields: tuple[FieldChange, ...] = ()
-    nodes_added: tuple[str, ...] = Field(default=(), description="Spares included.")
+    nodes_added: tuple[str, ...] = Field(
+        default=(), description="Spares included; a shared node once for each server that it gets."
+    )
     nodes_removed: tuple[str, ...] = Field(
-        default=(), description="Nodes that are released once they are read back clean."
+        default=(),
+        description="Nodes that are released once they are read back clean; a shared node once for each server that "
+        "goes.",
     )
     spares_used: tuple[str, ...] = Field(
         default=(), description="Spares of the pod that become working nodes."

@@ -108,6 +108,8 @@ _NAME = r"^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$"
 NAMES = "letters, digits, '.', '_' and '-', starting and ending with a letter or digit, at most 63 characters"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=_NAME)]
 """Letters, digits, `.`, `_` and `-`, at most 63: fits a host name, a partition name and an OpenStack name."""
+ServerName = Annotated[str, StringConstraints(min_length=1, max_length=127, pattern=_NAME)]
+"""Name of a pod's server, which has its node's in it."""
 
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")

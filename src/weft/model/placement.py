@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from pydantic import Field
@@ -182,6 +183,26 @@ class PlacedNode(Document):
     part: Part | None = Field(
         default=None, description="What a server has of it; none: it is the pod's alone."
     )
+    server: int | None = Field(
+        default=None,
+        ge=0,
+        description="Number of a server among the pod's on a shared node, part of the names of its resources; none: "
+        "its place among them.",
+    )
+
+
+def by_server(nodes: Iterable[PlacedNode]) -> dict[str, PlacedNode]:
+    """Name of each server in its pod -> its node: the node's name, on shared nodes with a number, `gpu3/0`."""
+    before: Counter[str] = Counter()
+    found: dict[str, PlacedNode] = {}
+    for one in nodes:
+        if one.part is None:
+            found[one.node] = one
+            continue
+        number = before[one.node] if one.server is None else one.server
+        found[f"{one.node}/{number}"] = one
+        before[one.node] += 1
+    return found
 
 
 class FilterReport(Document):

@@ -9,7 +9,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.change import PodChange
 from weft.model.order import Order
-from weft.model.placement import Placement
+from weft.model.placement import Placement, by_server
 from weft.model.resources import Graph
 from weft.model.spaces import SEGMENT, VLAN
 
@@ -34,8 +34,8 @@ class Allotment(Document):
     )
     hosts: Mapping[str, int] = Field(
         default_factory=dict,
-        description="Node -> its number in the pod's subnets, from 0, nodes that are being given back included: "
-        "whoever stays keeps its addresses. Empty: its place in the placement.",
+        description="Node, or server on a shared node (`gpu3/0`) -> its number in the pod's subnets, from 0, those "
+        "that are being given back included: whoever stays keeps its addresses. Empty: its place in the placement.",
     )
     rails: int | None = Field(
         default=None,
@@ -87,6 +87,12 @@ class Plan(Document):
         default=None,
         description="Of a pod that is there: what the order makes different. Only shown, never stored.",
     )
+
+    @property
+    def server_numbers(self) -> dict[str, int]:
+        """Server, as `by_server` names it -> its number, as `Allotment.hosts`, for all that have one."""
+        hosts = self.allotment.hosts
+        return {s: hosts.get(s, i) for i, s in enumerate(by_server(self.placement.nodes))} | dict(hosts)
 
     @property
     def segment(self) -> int | None:

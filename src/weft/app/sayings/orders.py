@@ -72,7 +72,11 @@ _CHOSEN = forms(
         for leaves in ("leaf", "leaves")
         for more in ("", " and {n} more")
     ),
-    *(f"{{n}} server{s} on {{n}} node{z}…" for s in ("", "s") for z in ("", "s")),
+    *(
+        f"{{n}} {servers} on {{n}} node{z}…"
+        for servers in ("server", "servers", "server stays", "servers stay")
+        for z in ("", "s")
+    ),
 )
 _CHANGES = forms(
     "count: {n} instead of {n}",
@@ -131,7 +135,10 @@ _ALLOWED = forms(
     "nodes of the pod: {nodes}",
     *(
         f"{{n}} {one}, since nodes.{field} goes from {{n}} to {{n}}"
-        for field, names in (("count", ("node", "nodes")), ("spare", ("spare", "spares")))
+        for field, names in (
+            ("count", ("node", "nodes", "server", "servers")),
+            ("spare", ("spare", "spares")),
+        )
         for one in names
     ),
     *(
@@ -216,7 +223,7 @@ _ABSENT = forms(
 
 def refusal(text: str) -> str:
     """Why an order is refused."""
-    if more := re.match(r"\d{1,9} additional nodes? for the \d{1,9} of the pod: ", text):
+    if more := re.match(r"\d{1,9} additional (?:node|server)s? for the \d{1,9} of the pod: ", text):
         return more.group() + refusal(text[more.end() :])
     return told(REFUSALS, text) or quotas(text) or f"the order can't be served ({OPERATORS})"
 

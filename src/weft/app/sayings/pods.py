@@ -41,6 +41,7 @@ _EVENTS = forms(
     "removing {name}",
     "{name} is ready",
     "{node} was read back clean and is free",
+    "what servers had of {node} was read back clean and is free",
     "receipt signed",
     "port {id} is in segment {id}",
     "port {id} is no longer in segment {id}: …",

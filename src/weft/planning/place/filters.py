@@ -54,7 +54,8 @@ def filters_for(
         _these("quarantine", occupancy.quarantined),
         _these("segments", no_keys),
         _these("exclude", dict.fromkeys(request.exclude, "the order excludes it")),
-        _these("stays", dict.fromkeys(request.near, "is already in the pod")),
+        # A node that the pod has parts of may have room for more of its servers.
+        _these("stays", {} if request.share else dict.fromkeys(request.near, "is already in the pod")),
         _busy(occupancy, request.share is not None),
         *_reserved(request, occupancy),
         _among("apart", shared, lambda n: shared.get(stands[n.name].leaf)),

@@ -41,20 +41,22 @@ def place_shares(
     nodes: Sequence[Node],
     reports: tuple[FilterReport, ...],
 ) -> Placement | Refusal:
-    """`request.count` servers on nodes that passed the filters, several on one node where they fit, or none.
+    """`request.count` servers on nodes that passed the filters, several on one node where they fit, or none; further
+    ones of a pod (`request.near`) in the domain of the required level where its others are.
 
     Args:
         nodes: `reports` says what was removed before.
     """
     wanted = request.accelerators
     assert wanted is not None, "planning refuses shares without accelerators"
+    nodes = _beside(nodes, request, topology)
     numbers = {name: i for i, name in enumerate(topology.stands)}
     rooms = rooms_of(wanted, share, request.fabric, occupancy, nodes, numbers)
     reports = (*reports, _report(rooms, wanted.type, share))
     split = any(r.begun for r in rooms)
     rooms = sorted((r for r in rooms if r.servers), key=lambda r: r.order)
-    own = frozenset(occupancy.own)
-    chosen, most = _choose(rooms, request, topology, own)
+    own, near = frozenset(occupancy.own), frozenset(request.near)
+    chosen, most = choose(rooms, request, topology, own)
     if not chosen:
         return _refusal(request, topology, rooms, reports, most, len(site.nodes))
     placed = [
@@ -65,13 +67,13 @@ def place_shares(
     why = _why([r for r, _ in chosen], request, placed, own, split)
     return Placement(
         nodes=tuple(placed),
-        level=topology.level_of(sorted({n.node for n in placed}, key=numbers.__getitem__)),
+        level=topology.level_of(sorted({n.node for n in placed} | near, key=numbers.__getitem__)),
         rails=topology.rails_of({n.leaf for n in placed}),
         explanation=Explanation(considered=len(site.nodes), filters=reports, chosen=why),
     )
 
 
-def _choose(
+def choose(
     rooms: Sequence[Room], request: PlacementRequest, topology: Topology, own: Collection[str]
 ) -> tuple[list[tuple[Room, int]], int]:
     """Rooms with how many servers each gets, none if they don't fit; and how many fit within the required level."""
@@ -82,7 +84,7 @@ def _choose(
             total = sum(r.servers for r in domain)
             most = max(most, total) if _inside(level, request.required, topology) else most
             if total >= request.count:
-                found = _fill(domain, request.count, topology, whole, own)
+                found = _fill(domain, request.count, topology, whole, own, frozenset(request.near))
                 if best is None or found[0] < best[0]:
                     best = found
     return (best[1] if best is not None else []), most
@@ -126,18 +128,25 @@ def rooms_of(
 
 
 Chosen = tuple[tuple[int, int, int, int, int, int], list[tuple[Room, int]]]
-"""(nodes broken, of these not set aside for the project, leaves, nodes, servers' worth of room that stays on them,
-place in the tree), rooms with servers."""
+"""(nodes broken, of these not set aside for the project, leaves and nodes that the pod isn't on yet, servers' worth of
+room that stays on them, place in the tree), rooms with servers."""
 
 
 def _fill(
-    rooms: Sequence[Room], count: int, topology: Topology, whole: Mapping[str, int], own: Collection[str]
+    rooms: Sequence[Room],
+    count: int,
+    topology: Topology,
+    whole: Mapping[str, int],
+    own: Collection[str],
+    near: Collection[str],
 ) -> Chosen:
-    """The rooms of a domain that take them: shared ones first, then as few whole ones as possible.
+    """The rooms of a domain that take them: shared ones first, then as few whole ones as possible; of each the pod's
+    own first.
 
     Args:
         whole: leaf -> unused nodes on it.
         own: nodes that are set aside for the order's project.
+        near: nodes that the pod is on.
     """
 
     def rank(room: Room) -> tuple[bool, int, int]:
@@ -147,21 +156,24 @@ def _fill(
 
     taken: list[tuple[Room, int]] = []
     for begun in (True, False):
-        left = sorted((r for r in rooms if r.begun is begun), key=lambda r: (-r.servers, rank(r)))
+        those = (r for r in rooms if r.begun is begun)
+        left = sorted(those, key=lambda r: (r.node.name not in near, -r.servers, rank(r)))
         for i, room in enumerate(left):
             if not count:
                 break
             # The one that takes most while none takes all that is left; then the tightest of those that do.
-            enough = [r for r in left[i:] if r.servers >= count]
+            alike = (r for r in left[i:] if (r.node.name in near) is (room.node.name in near))
+            enough = [r for r in alike if r.servers >= count]
             best = min(enough, key=lambda r: (r.servers, rank(r))) if enough else room
             taken.append((best, min(count, best.servers)))
             count -= taken[-1][1]
     leaves = {topology.stands[r.node.name].leaf for r, _ in taken}
+    there = {topology.stands[n].leaf for n in near}
     key = (
         sum(not r.begun for r, _ in taken),
         sum(not r.begun and r.node.name not in own for r, _ in taken),
-        len(leaves),
-        len(taken),
+        len(leaves - there),
+        sum(r.node.name not in near for r, _ in taken),
         sum(r.servers - n for r, n in taken),
         sum(whole[leaf] for leaf in leaves) if any(not r.begun for r, _ in taken) else 0,
     )
@@ -182,19 +194,31 @@ def _inside(level: Level, required: Level, topology: Topology) -> bool:
 def _domains(rooms: Iterable[Room], level: Level, topology: Topology) -> list[list[Room]]:
     found: dict[str, list[Room]] = {}
     for room in rooms:
-        stand = topology.stands[room.node.name]
-        if level == "nvlink_domain" and not stand.nvlink_domain:
-            continue
-        names: Mapping[str, str] = {
-            "node": stand.node,
-            "nvlink_domain": stand.nvlink_domain,
-            "leaf": stand.leaf,
-            "block": stand.block,
-            "hall": stand.hall,
-            "building": stand.building,
-        }
-        found.setdefault(names.get(level, ""), []).append(room)
+        if (name := _domain(topology.stands[room.node.name], level)) is not None:
+            found.setdefault(name, []).append(room)
     return list(found.values())
+
+
+def _domain(stand: Stand, level: Level) -> str | None:
+    """Name of the domain of this level that a node is in; None: in none."""
+    names: Mapping[str, str | None] = {
+        "node": stand.node,
+        "nvlink_domain": stand.nvlink_domain or None,
+        "leaf": stand.leaf,
+        "block": stand.block,
+        "hall": stand.hall,
+        "building": stand.building,
+    }
+    return names.get(level, "")
+
+
+def _beside(nodes: Sequence[Node], request: PlacementRequest, topology: Topology) -> Sequence[Node]:
+    """Those in the domain of the required level where the pod's other servers are; all, if it has none."""
+    if not request.near:
+        return nodes
+    level = _levels(request.required, topology)[-1]
+    inside = {_domain(topology.stands[n], level) for n in request.near}
+    return [n for n in nodes if inside == {_domain(topology.stands[n.name], level)} and None not in inside]
 
 
 def _report(rooms: Sequence[Room], type_: str, share: Share) -> FilterReport:

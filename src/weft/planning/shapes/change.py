@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.model.change import PodChange, SpecChange
 from weft.model.order import Order
-from weft.model.placement import Occupancy, Refusal
+from weft.model.placement import Occupancy, Refusal, by_server
 from weft.model.plan import Plan
 from weft.model.resources import Graph, Resource
 from weft.model.site import Site
@@ -36,7 +36,8 @@ def make_change(
 
     Args:
         plan: in force.
-        occupancy, leaving, remove: as of `weft.planning.shapes.gpu.reassign.reassign`.
+        occupancy, leaving, remove: as of `weft.planning.shapes.gpu.reassign.reassign`, where they are of servers on
+            shared nodes as of `weft.planning.shapes.gpu.reassignparts.reassign_parts`.
 
     Returns a `Refusal` if there is no room for more nodes.
     Raises `InputError` for what is wrong in itself, `ConflictError` if a node that stays isn't in the site any more.
@@ -65,7 +66,7 @@ def make_change(
 def _merged(plan: Plan, wanted: Graph, assignment: Assignment) -> Graph:
     """The desired graph, with existing resources as created except for in-place changes."""
     old, there = plan.graph.by_key(), {r.key for r in wanted.resources}
-    stay = {n.node for n in assignment.placement.nodes} & {n.node for n in plan.placement.nodes}
+    stay = by_server(assignment.placement.nodes).keys() & by_server(plan.placement.nodes).keys()
 
     def detached(key: str) -> bool:
         return key in old and old[key].kind.row.detachable
@@ -89,17 +90,20 @@ def _merged(plan: Plan, wanted: Graph, assignment: Assignment) -> Graph:
     return Graph(resources=in_order(found))
 
 
-def _stays(resource: Resource, nodes: Collection[str]) -> bool:
-    """Whether it lives and dies with its node, and the node is one of these."""
-    return resource.kind.row.keeps_node and resource.node in nodes
+def _stays(resource: Resource, servers: Collection[str]) -> bool:
+    """Whether it lives and dies with its server or machine, and that is one of these; keys of what is on a shared node
+    have the server's name behind the kind."""
+    named = "/".join(resource.key.split("/")[1:3])
+    return resource.kind.row.keeps_node and (resource.node in servers or named in servers)
 
 
 def _nodes(plan: Plan, assignment: Assignment) -> dict[str, Any]:
     before, after = plan.placement, assignment.placement
+    was, becomes = (by_server((*p.nodes, *p.spares)) for p in (before, after))
     nodes = {n.node for n in after.nodes}
     return {
-        "nodes_added": tuple(n for n in after.held if n not in before.held),
-        "nodes_removed": tuple(n for n in before.held if n not in after.held),
+        "nodes_added": tuple(n.node for name, n in becomes.items() if name not in was),
+        "nodes_removed": tuple(n.node for name, n in was.items() if name not in becomes),
         "spares_used": tuple(n.node for n in before.spares if n.node in nodes),
     }
 

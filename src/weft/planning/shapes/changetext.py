@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from weft.model.change import PodChange
 from weft.model.placement import PlacedNode
@@ -50,13 +51,25 @@ def _nodes(plan: Plan, change: PodChange) -> Iterator[str]:
     rows: list[list[str]] = []
     rows += [["−", node, "", "", ""] for node in change.nodes_removed]
     rows += [_row("~", n) for n in plan.placement.nodes if n.node in change.spares_used]
-    rows += [_row("+", n) for n in plan.placement.nodes if n.node in change.nodes_added]
+    rows += [_row("+", n) for n in _last(plan.placement.nodes, change.nodes_added)]
     rows += [_row("+ spare", n) for n in plan.placement.spares if n.node in change.nodes_added]
     if rows:
-        stay = len(plan.placement.held) - len(change.nodes_added)
-        yield f"Nodes: {stay} stay, with their servers and addresses; all within one {plan.placement.level}."
+        stay = len(plan.placement.nodes) + len(plan.placement.spares) - len(change.nodes_added)
+        shared = plan.order.nodes.sharing == "shared"
+        who = f"Servers: {stay} stay, with their" if shared else f"Nodes: {stay} stay, with their servers and"
+        yield f"{who} addresses; all within one {plan.placement.level}."
         yield from table([["", "node", "rack", "leaf", "block"], *rows])
         yield f"Why: {plan.placement.explanation.chosen}"
+
+
+def _last(nodes: Sequence[PlacedNode], names: Iterable[str]) -> list[PlacedNode]:
+    """Of each of these names as often as it is given, the last ones: those that stay come before."""
+    left, found = Counter(names), list[PlacedNode]()
+    for node in reversed(nodes):
+        if left[node.node]:
+            left[node.node] -= 1
+            found.append(node)
+    return found[::-1]
 
 
 def _row(mark: str, node: PlacedNode) -> list[str]:

@@ -9,7 +9,7 @@ from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricType
 from weft.model.ids import format_guid
 from weft.model.order import Order
-from weft.model.placement import Part, PlacedNode
+from weft.model.placement import Part, PlacedNode, by_server
 from weft.model.plan import Allotment
 from weft.model.site import Hca, Node, Site
 from weft.planning.fabric.functions import guid_of, parsed
@@ -27,13 +27,13 @@ def members(
     Raises `ConflictError` if the site has no such node any more, or not enough adapters on it.
     """
     found: list[Member] = []
-    names = [n.node for n in nodes]
-    for index, (name, placed) in enumerate(zip(names, nodes, strict=True)):
-        node = site.node_by_name.get(name)
+    for index, (name, placed) in enumerate(by_server(nodes).items()):
+        node = site.node_by_name.get(placed.node)
         if node is None:
-            raise ConflictError(f"node {name} of pod {order.name} is no longer in site {site.name}")
-        if order.nodes.sharing == "shared":
-            found.append(_sharing(order, index, node, placed.part, names[:index].count(name), fabric))
+            raise ConflictError(f"node {placed.node} of pod {order.name} is no longer in site {site.name}")
+        number = numbers.hosts.get(name, index) if numbers else index
+        if placed.part is not None:
+            found.append(_sharing(order, number, node, placed.part, name, fabric))
             continue
         hcas = node.hcas_on(fabric)[: order.fabric.hcas_per_node]
         if order.fabric.rdma and len(hcas) < (order.fabric.hcas_per_node or 1):
@@ -42,29 +42,25 @@ def members(
             )
         if numbers is not None:  # a node added later may have more than the subnet has addresses for
             hcas = hcas[: numbers.rails]
-        number = numbers.hosts.get(name, index) if numbers else index
         found.append(Member(number, node, hcas, name))
     return tuple(found)
 
 
-def _sharing(order: Order, index: int, node: Node, part: Part | None, before: int, fabric: str) -> Member:
+def _sharing(order: Order, number: int, node: Node, part: Part, name: str, fabric: str) -> Member:
     """A server on a shared node.
-
-    Args:
-        before: number of the pod's servers on the node with lower numbers.
 
     Raises `ConflictError` if the node no longer has an adapter whose function the server uses.
     """
-    functions = part.vfs if part is not None and order.fabric.rdma else ()
+    functions = part.vfs if order.fabric.rdma else ()
     by_name = {h.name: h for h in node.hcas_on(fabric)}
     hcas: list[Hca] = []
-    for hca, number in map(parsed, functions):
-        if hca not in by_name or number >= by_name[hca].vfs:
+    for hca, function in map(parsed, functions):
+        if hca not in by_name or function >= by_name[hca].vfs:
             raise ConflictError(
-                f"node {node.name} of pod {order.name} has no virtual function {hca}/{number} on fabric {fabric} now"
+                f"node {node.name} of pod {order.name} has no virtual function {hca}/{function} on fabric {fabric} now"
             )
         hcas.append(by_name[hca])
-    return Member(index, node, tuple(hcas), f"{node.name}/{before}", functions)
+    return Member(number, node, tuple(hcas), name, functions)
 
 
 def memberships(inside: Sequence[Member], row: FabricType, fabric: str) -> Iterator[Membership]:

@@ -12,6 +12,7 @@ from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.place.placement import place
 from weft.planning.shapes.gpu.partscapacity import parts_rows
+from weft.planning.shapes.gpu.reassignparts import reassign_parts
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.gpu.shape import GpuShape
 from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Needs, Resolved
@@ -24,13 +25,20 @@ class PartsShape(GpuShape):
     name = "parts"
     units = "servers"
     changeable = frozenset(
-        {"access.ssh_from", "access.floating_ip", "network.router", "storage", "lease.end", "lease.duration"}
+        {
+            "nodes.count",
+            "access.ssh_from",
+            "access.floating_ip",
+            "network.router",
+            "storage",
+            "lease.end",
+            "lease.duration",
+        }
     )
 
-    fixed: Mapping[str, str] = {
-        "nodes.count": f"servers on shared nodes stay as many as were ordered; order another pod, or {AGAIN}",
-        **dict.fromkeys(("nodes.spare", "locality"), f"servers on shared nodes don't move; {AGAIN}"),
-    }
+    fixed: Mapping[str, str] = dict.fromkeys(
+        ("nodes.spare", "locality"), f"servers on shared nodes don't move; {AGAIN}"
+    )
 
     def is_of(self, order: Order) -> bool:
         return order.nodes.sharing == "shared"
@@ -51,7 +59,10 @@ class PartsShape(GpuShape):
         leaving: Collection[str],
         remove: Collection[str],
     ) -> Assignment | Refusal:
-        return Assignment(plan.placement, plan.allotment)  # each server stays where it is
+        if order.nodes.count == len(plan.placement.nodes) and not remove:
+            return Assignment(plan.placement, plan.allotment)  # whatever the site says by now
+        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
+        return reassign_parts(plan, resolved, occupancy, leaving, remove)
 
     def headline(self, plan: Plan) -> str:
         placement, on = plan.placement, "no fabric"

@@ -12,7 +12,15 @@ from collections.abc import Collection, Sequence
 from weft.model.errors import ConflictError, InputError
 from weft.model.localityorder import LEVELS
 from weft.model.order import Order
-from weft.model.placement import Explanation, Occupancy, PlacedNode, Placement, PlacementRequest, Refusal
+from weft.model.placement import (
+    Explanation,
+    Occupancy,
+    PlacedNode,
+    Placement,
+    PlacementRequest,
+    Refusal,
+    by_server,
+)
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.model.specs import PortSpec
@@ -75,7 +83,7 @@ def reassign(
         rails=topology.rails_of({n.leaf for n in (*nodes, *spares)}),
         explanation=why,
     )
-    return _numbered(plan, order, placement, site, leaving)
+    return numbered(plan, order, placement, leaving)
 
 
 def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[PlacedNode], list[PlacedNode]]:
@@ -179,14 +187,14 @@ def _placed(
     if isinstance(found, Placement):
         return found if more else found.model_copy(update={"nodes": (), "spares": found.nodes})
     reason = f"{some(more + idle, 'additional node')} for the {len(stay)} of the pod: {found.reason}"
-    fewer = _fewer_more(asked, site, occupancy) if more > 1 else 0
+    fewer = fewer_more(asked, site, occupancy) if more > 1 else 0
     changes = [w for w in found.would_fit if not w.startswith("count:")]  # of the added nodes, not of the pod
     total = request.count - more + fewer
     first = [f"nodes.count: {total} instead of {request.count}"] if fewer else []
     return found.model_copy(update={"reason": reason, "would_fit": (*first, *changes)})
 
 
-def _fewer_more(asked: PlacementRequest, site: Site, occupancy: Occupancy) -> int:
+def fewer_more(asked: PlacementRequest, site: Site, occupancy: Occupancy) -> int:
     """The largest number of nodes that could be added; 0: none."""
     low, high = 0, asked.count // asked.slice
     while high - low > 1:
@@ -210,19 +218,16 @@ def _why_these(
     return Explanation(considered=before.considered, chosen=text)
 
 
-def _numbered(
-    plan: Plan, order: Order, placement: Placement, site: Site, leaving: Collection[str]
+def numbered(
+    plan: Plan, order: Order, placement: Placement, leaving: Collection[str]
 ) -> Assignment | Refusal:
-    """A number for each node: those that stay or are leaving keep theirs, added ones get the lowest free."""
-    before = plan.allotment
-    old = {n.node: before.hosts.get(n.node, i) for i, n in enumerate(plan.placement.nodes)} | dict(
-        before.hosts
-    )
-    names = [n.node for n in placement.nodes]
-    if names == [n.node for n in plan.placement.nodes]:
+    """A number for each server: those that stay or are leaving keep theirs, added ones get the lowest free."""
+    before, old = plan.allotment, plan.server_numbers
+    names, were = (list(by_server(p.nodes)) for p in (placement, plan.placement))
+    if names == were:
         return Assignment(placement, before)
     rails = before.rails or _rails(plan)
-    going = {n.node for n in plan.placement.nodes} - set(names) | set(leaving)
+    going = set(were) - set(names) | set(leaving)
     hosts = {n: old[n] for n in (*names, *sorted(going - set(names))) if n in old}
     free = (i for i in range(len(hosts) + len(names)) if i not in set(hosts.values()))
     hosts |= {n: next(free) for n in names if n not in hosts}
@@ -233,9 +238,9 @@ def _numbered(
 
 
 def _rails(plan: Plan) -> int:
-    """Adapters that the RDMA subnet of a plan counts with: those of the node that has most of them."""
+    """Adapters that the RDMA subnet of a plan counts with: those of the server that has most of them."""
     on = Counter(
-        r.key.split("/")[1]
+        r.key.rpartition("/")[0]
         for r in plan.graph.resources
         if isinstance(r.spec, PortSpec) and r.spec.network == RDMA_NETWORK
     )

@@ -1,0 +1,161 @@
+"""The servers of a changed pod on shared nodes: which stay, go or come, and the number of each. Pure.
+
+Servers that stay keep their part of their node, their number and so their addresses. Of servers that aren't named those
+go whose loss leaves the pod on the fewest nodes, and on those that others share anyway.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+from weft.model.errors import ConflictError, InputError
+from weft.model.mark import outside_name
+from weft.model.placement import (
+    Explanation,
+    Occupancy,
+    PlacedNode,
+    Placement,
+    PlacementRequest,
+    Refusal,
+    by_server,
+)
+from weft.model.plan import Plan
+from weft.model.site import Site
+from weft.planning.fabric.topology import Topology
+from weft.planning.place.placement import place
+from weft.planning.place.room import Room
+from weft.planning.place.shares import choose
+from weft.planning.shapes.gpu.reassign import fewer_more, numbered
+from weft.planning.shapes.gpu.request import request_of
+from weft.planning.shapes.shape import Assignment, Resolved
+from weft.planning.words import first_names, some
+
+Servers = Mapping[str, PlacedNode]
+"""By their names, as `by_server` has them."""
+
+
+def reassign_parts(
+    plan: Plan,
+    resolved: Resolved,
+    occupancy: Occupancy,
+    leaving: Collection[str],
+    remove: Collection[str],
+) -> Assignment | Refusal:
+    """The servers of the changed order.
+
+    Args:
+        occupancy: what is unavailable for the lease of the changed order, the parts that the pod has included.
+        leaving: servers of earlier generations that aren't gone yet: their names and numbers are in use.
+        remove: servers to remove, by name or by node; further ones are chosen.
+
+    Returns a `Refusal` if there is no room, or no address, for more.
+    Raises `InputError` for what can't be removed, or an order that is wrong in itself; `ConflictError` if a node
+    that would stay isn't in the site any more.
+    """
+    order, site, before = resolved.order, resolved.site, by_server(plan.placement.nodes)
+    stay = _without(plan, before, order.nodes.count, remove)
+    if len(stay) == len(before) == order.nodes.count:
+        return Assignment(plan.placement, plan.allotment)
+    request, topology = request_of(resolved), Topology.of(site, plan.fabric)
+    for one in stay.values():
+        if one.node not in topology.stands:
+            raise ConflictError(f"node {one.node} of pod {order.name} is no longer in site {site.name}")
+    stay = _fewer(stay, request, site, topology, occupancy)
+    who = f"{some(len(stay), 'server')} {'stays' if len(stay) == 1 else 'stay'}"
+    why = f"{who} on {some(len(_on(stay)), 'node')} ({first_names(list(_on(stay)))})"
+    explanation = Explanation(considered=plan.placement.explanation.considered, chosen=why)
+    servers = dict(stay)
+    if more := order.nodes.count - len(stay):
+        found = _placed(request, more, stay, site, occupancy)
+        if isinstance(found, Refusal):
+            return found
+        explanation = found.explanation
+        servers |= _named(found, {*before, *leaving})
+    nodes = tuple(n.model_copy(update={"server": int(s.rpartition("/")[2])}) for s, n in servers.items())
+    placement = Placement(
+        nodes=nodes,
+        level=topology.level_of(_on(servers)),
+        rails=topology.rails_of({n.leaf for n in nodes}),
+        explanation=explanation,
+    )
+    return numbered(plan, order, placement, leaving)
+
+
+def _on(servers: Servers) -> Counter[str]:
+    """Node -> how many of these are on it."""
+    return Counter(n.node for n in servers.values())
+
+
+def _without(plan: Plan, there: Servers, count: int, remove: Collection[str]) -> Servers:
+    """Without those that are named."""
+    known: dict[str, set[str]] = {}
+    for server, node in there.items() if remove else ():
+        for name in (node.node, outside_name(plan.pod_id, f"server/{server}")):
+            known.setdefault(name, set()).add(server)
+    named = set[str]().union(*(known.get(name, ()) for name in remove))
+    unknown = [name for name in remove if name not in known]
+    most = max(0, len(there) - count)
+    if not most and not named:
+        return there  # already requested and done
+    if unknown:
+        raise InputError("remove", unknown[0], f"nodes of the pod: {first_names(sorted(_on(there)), 40)}")
+    if len(named) > most:
+        allowed = f"{some(most, 'server')}, since nodes.count goes from {len(there)} to {count}"
+        raise InputError("remove", ", ".join(remove), allowed)
+    return {s: n for s, n in there.items() if s not in named}
+
+
+def _fewer(
+    there: Servers, request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
+) -> Servers:
+    """As many as requested, the most compact ones: placed again where the pod is, as if it had nothing but that."""
+    if len(there) <= request.count:
+        return there
+    assert request.accelerators is not None, "planning refuses shares without accelerators"
+    here, rooms = _on(there), list[Room]()
+    for number, name in enumerate(topology.stands):
+        if name not in here:
+            continue
+        own = {d for n in there.values() if n.node == name and n.part for d in n.part.devices}
+        others = [p for p in occupancy.parts.get(name, ()) if own.isdisjoint(p.devices)]
+        room = Room.of(site.node_by_name[name], others, request.accelerators.type, request.fabric, number)
+        room.servers = here[name]
+        rooms.append(room)
+    chosen, most = choose(rooms, request, topology, occupancy.own)
+    if not chosen:
+        allowed = f"{most}, or name the nodes to remove: no {request.count} of them satisfy the order"
+        raise InputError("nodes.count", request.count, allowed)
+    left = {room.node.name: count for room, count in chosen}
+    stay: dict[str, PlacedNode] = {}
+    for name, node in there.items():  # of several on a node those that came last go
+        if left.get(node.node):
+            left[node.node] -= 1
+            stay[name] = node
+    return stay
+
+
+def _placed(
+    request: PlacementRequest, more: int, stay: Servers, site: Site, occupancy: Occupancy
+) -> Placement | Refusal:
+    """Further servers next to those that stay."""
+    asked = request.model_copy(update={"count": more, "near": tuple(_on(stay))})
+    found = place(asked, site, occupancy)
+    if isinstance(found, Placement):
+        return found
+    reason = f"{some(more, 'additional server')} for the {len(stay)} of the pod: {found.reason}"
+    fewer = fewer_more(asked, site, occupancy) if more > 1 else 0
+    changes = [w for w in found.would_fit if not w.startswith("count:")]
+    first = [f"nodes.count: {len(stay) + fewer} instead of {request.count}"] if fewer else []
+    return found.model_copy(update={"reason": reason, "would_fit": (*first, *changes)})
+
+
+def _named(found: Placement, taken: Collection[str]) -> dict[str, PlacedNode]:
+    """Added servers, each by the lowest free number on its node."""
+    named: dict[str, PlacedNode] = {}
+    for node in found.nodes:
+        number = 0
+        while (name := f"{node.node}/{number}") in taken or name in named:
+            number += 1
+        named[name] = node
+    return named
