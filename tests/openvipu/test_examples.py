@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,15 @@ EXPECTED = {
 }
 
 
+def killed(group: int) -> bool:
+    """Whether anybody of a process group was still there."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 @pytest.mark.nightly(
     reason="a dozen programs each; what they show is tested by test_programs.py and in one process"
 )
@@ -28,9 +38,15 @@ def test_an_example_runs_and_shows_its_point(name: str) -> None:
     """The script ends with status 0, says what its page promises, and leaves nothing running."""
     env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", str(OURS / name)]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, check=False)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
+    script = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, start_new_session=True
+    )
+    try:
+        said, _ = script.communicate(timeout=300)
+    finally:
+        left = killed(script.pid)
+    assert script.returncode == 0, said
+    assert not left, "something still ran"
     for words in EXPECTED[name]:
         assert words in said
     assert "Traceback" not in said
