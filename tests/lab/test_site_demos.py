@@ -21,7 +21,7 @@ PROJECT = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture(scope="module")
-def lab() -> Site:
+def described() -> Site:
     return make_site(ASKED, Layout(Path("/lab"), Path("/cache"), 21000))
 
 
@@ -37,13 +37,13 @@ def imported(folder: Path, rows: str, head: dict[str, object]) -> Site:
     return found.site
 
 
-def test_two_racks_of_gpu_nodes(lab: Site, tmp_path: Path) -> None:
-    site = imported(tmp_path, gpusite.hardware_list(lab, ASKED), gpusite.head(lab, PROJECT))
+def test_two_racks_of_gpu_nodes(described: Site, tmp_path: Path) -> None:
+    site = imported(tmp_path, gpusite.hardware_list(described, ASKED), gpusite.head(described, PROJECT))
     assert [(n.name, n.rack) for n in site.nodes] == [
         *(("roce01", "roce-rack01"), ("roce02", "roce-rack01")),
         *(("roce03", "roce-rack02"), ("roce04", "roce-rack02")),
     ]
-    own = {n.name: n for n in lab.nodes}
+    own = {n.name: n for n in described.nodes}
     for node in site.nodes:
         theirs = own[node.name]
         assert [h.switch_port for h in node.hcas] == [h.switch_port for h in theirs.hcas]
@@ -61,11 +61,11 @@ def test_two_racks_of_gpu_nodes(lab: Site, tmp_path: Path) -> None:
     assert flavor.extra_specs["pci_passthrough:alias"] == "a100:8"
 
 
-def test_an_ipu_pod64(lab: Site, tmp_path: Path) -> None:
-    rows = sitedemo.hardware_list(lab, sitedemo.bmc_ports(ASKED))
-    site = imported(tmp_path, rows, sitedemo.head(lab, PROJECT))
+def test_an_ipu_pod64(described: Site, tmp_path: Path) -> None:
+    rows = sitedemo.hardware_list(described, sitedemo.bmc_ports(ASKED))
+    site = imported(tmp_path, rows, sitedemo.head(described, PROJECT))
     assert [(m.name, m.position, m.rnic_mac, m.bmc_address, m.gw_address) for m in site.ipu_machines] == [
-        (m.name, m.position, m.rnic_mac, m.bmc_address, m.gw_address) for m in lab.ipu_machines
+        (m.name, m.position, m.rnic_mac, m.bmc_address, m.gw_address) for m in described.ipu_machines
     ]
     (segment,) = (r.spec for r in site_graph(site).resources if isinstance(r.spec, SegmentSpec))
     assert (segment.number, len(segment.ports)) == (sitedemo.VLAN, 4)
