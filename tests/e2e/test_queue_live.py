@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from tests.e2e.people import People
+from tests.e2e.people import People, wait_for
 
 pytestmark = [
     pytest.mark.cloud,
@@ -41,10 +39,7 @@ def test_a_queued_order_starts_when_another_is_released(people: People) -> None:
         (tenant.folder / "second.yaml").write_text(QUEUED)
         waiting = tenant.weft("pod", "create", "-f", "second.yaml", "--json")
         assert waiting.code == 0 and waiting.json["state"] == "PENDING", waiting.err
-        for _ in range(60):
-            if tenant.weft("pod", "show", "second", "--json").json["position"] == 1:
-                break
-            time.sleep(0.5)
+        wait_for(lambda: tenant.weft("pod", "show", "second", "--json").json["position"] == 1)
         assert "POSITION" in tenant.weft("pod", "list").out
         assert tenant.weft("pod", "release", "first").code == 0
         waited = tenant.weft("pod", "wait", "second", "--until", "READY", "--timeout", "180", "--json")

@@ -197,7 +197,7 @@ def test_the_exported_role_sets_weft_up_for_the_customers(customers: Identities,
         assert _answer(f"{url}/v1/pods", "guessed") == 401
     finally:
         weft.terminate()
-        weft.wait()
+        weft.wait(60)
 
 
 def _answer(url: str, token: str = "") -> int:
