@@ -1,6 +1,7 @@
 """What tests of several rooms use: one embedded PostgreSQL and one lab for the whole run, started when first asked for.
 
-`WEFT_TEST_LAB` names the state folder of a running lab; it is used as it is, and left up.
+`WEFT_TEST_LAB` names the state folder of a running lab, `WEFT_TEST_STORAGE_LAB` that of one with storage; it is used as
+it is, and left up.
 """
 
 from __future__ import annotations
@@ -97,6 +98,19 @@ def lab() -> Iterator[Lab]:
         yield running
         return
     with own_lab(fabric="both", tenant_networks=True) as ours:
+        yield ours
+
+
+@pytest.fixture(scope="session")
+def storage_lab() -> Iterator[Lab]:
+    """Another one, with Cinder, Manila and a filer. Here: each module that imports a fixture has one of its own."""
+    from tests.helpers.ownlab import own_lab
+    from weftlab.lab import Lab
+
+    if state := os.environ.get("WEFT_TEST_STORAGE_LAB"):
+        yield Lab(Path(state))
+        return
+    with own_lab(nodes=4, computes=4, ipus=0, storage=True) as ours:
         yield ours
 
 

@@ -15,7 +15,6 @@ import pytest
 from openstack.connection import Connection
 
 from tests.e2e.people import Person, connection, wait_for
-from tests.helpers.storagelab import storage_lab as storage_lab
 from weftlab.lab import Lab
 from weftlab.storage.config import CIDR, NETWORK, folder
 from weftlab.storage.filer import client

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tests.helpers.storagelab import storage_lab as storage_lab
 from weft.model.errors import InputError
 from weft.model.mark import outside_name
 from weft.model.owner import Owner
