@@ -16,7 +16,7 @@ from tests.helpers.terraform import Json, Terraform, terraform, written
 from tests.planning.site.test_site_graph import PROJECTS, ipupod64, subnet
 from weft.model.errors import InputError
 from weft.model.resources import Difference, Observed, Status
-from weft.model.site import Flavor, FlavorInNova, ImageProperties, Site, SiteNetwork
+from weft.model.site import Device, Flavor, FlavorInNova, ImageProperties, Interface, Site, SiteNetwork
 from weft.model.specs import PortSpec, RouterSpec, SecurityGroupSpec
 from weft.planning.export.formats import export
 from weft.planning.export.terraform import differing, graph_of, unknown_parts
@@ -86,6 +86,27 @@ def test_everything_of_the_graph_is_there_by_its_own_name() -> None:
     assert sum("_router_interface_v2" in a for a in found) == sum(len(r.subnets) for r in routers) == 1
     shared = [p for r in graph for p in getattr(r.spec, "shared_with", ())]
     assert sorted(f["target_tenant"] for a, f in found.items() if "_rbac_policy_v2" in a) == sorted(shared)
+
+
+def test_hardware_called_as_a_network_has_a_port_of_its_own() -> None:
+    """Beside the one that keeps the address of the network's gateway."""
+    site = full()
+    device = Device(name="storage", kind="storage")
+    filer = Interface.model_validate(
+        {
+            "device": "storage",
+            "name": "nas",
+            "network": "storage",
+            "mac": "02:00:00:00:00:77",
+            "address": "10.10.0.77",
+        }
+    )
+    more = {"devices": (*site.devices, device), "interfaces": (*site.interfaces, filer)}
+    site = site.model_copy(update=more)
+    wanted = {r.name for r in site_graph(site).resources if isinstance(r.spec, PortSpec)}
+    assert {"storage-nas", "storage-nas-gateway"} <= wanted
+    found = resources(documents(site))
+    assert {f["name"] for a, f in found.items() if "_port_v2" in a} == wanted
 
 
 def test_flavors_and_images_are_left_out() -> None:

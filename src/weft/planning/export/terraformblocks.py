@@ -74,8 +74,9 @@ def _block(resource: Resource, fields: Fields, *ignored: str) -> Block:
 
 
 def _name(key: str) -> str:
-    """Without the kind, which the type says."""
-    return tf_name(key.partition("/")[2])
+    """Without what the type says: of a port, that it is one of hardware and doesn't keep a gateway's address."""
+    kind, _, rest = key.partition("/")
+    return tf_name(key if kind == "gateway" else rest)
 
 
 def _id(kind: AnyKind, key: str) -> str:
