@@ -21,10 +21,14 @@ def test_a_guid_is_read_back_from_every_form(guid: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", ["", "0x", "0", "0x0", 0, -1, 1 << 64, "0x12345678901234567", "gg", True, None, 1.5, "0x:12"]
+    "bad",
+    [
+        *("", "0x", "0", "0x0", 0, -1, 1 << 64, "0x12345678901234567", "gg", True, None, 1.5, "0x:12"),
+        *("b8:59:9f:00:00:10", "fe80::1", "2:c903:30:1", "0002:c903:0030:00:01"),
+    ],
 )
 def test_what_is_no_guid_is_refused(bad: object) -> None:
-    """Zero, too long, not hex, true: a ValueError that says what a GUID is."""
+    """Zero, too long, not hex, true, a MAC address, groups without their zeros: a ValueError says what a GUID is."""
     with pytest.raises(ValueError, match="a GUID is 16 hex digits"):
         parse_guid(bad)
 

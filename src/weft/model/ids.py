@@ -19,6 +19,8 @@ DEFAULT_PKEY = 0x7FFF
 MAX_PKEY = 0x7FFE
 
 _GUID = re.compile(r"(?:0x)?([0-9a-f]{1,16})\Z")
+_GROUPS = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}\Z|[0-9a-f]{2}(?::[0-9a-f]{2}){7}\Z")
+"""As Linux shows a GUID; a MAC address isn't one, and without its zeros a group could be any."""
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z")
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]\Z")
 
@@ -31,7 +33,7 @@ def parse_guid(value: Any) -> int:
         number = value
     else:
         text = str(value).strip().lower()
-        match = _GUID.match(text if "0x" in text else text.replace(":", ""))
+        match = _GUID.match(text.replace(":", "") if _GROUPS.match(text) else text)
         number = int(match.group(1), 16) if match else 0
     if not 0 < number < 1 << 64:
         raise ValueError("a GUID is 16 hex digits and not zero, such as 0x0002c90300300001")
