@@ -210,8 +210,8 @@ def _drift(lab: Lab, operator: Person, port: str) -> None:
 
 
 def _used(lab: Lab, operator: Person, network: str) -> None:
-    """A tenant's port, and a subnet that an administrator made for it, are in the way of the end, and named. Nothing is
-    removed. The agents' ports aren't."""
+    """A tenant's port, a subnet that an administrator made for it, and a port in the shared group on the tenant's own
+    network are in the way of the end, and named. Nothing is removed. The agents' ports aren't."""
     tenant, own = connection(lab, "team-a").network, connection(lab, "weft").network
     agents = own.create_port(network_id=network, device_owner="network:dhcp", device_id="dhcp-of-nobody")
     port = tenant.create_port(network_id=network, name="theirs-too")
@@ -226,6 +226,14 @@ def _used(lab: Lab, operator: Person, network: str) -> None:
     said = f"subnet {subnet.id}, 192.0.2.0/24, of project {port.project_id} on site-storage"
     assert refused.code == 2 and said in refused.err, refused.err
     admin.delete_subnet(subnet)
+    group = next(g for g in own.security_groups() if g.name == "lab-storage")
+    alone = tenant.create_network(name="theirs-alone")
+    port = tenant.create_port(network_id=alone.id, name="theirs-in", security_groups=[group.id])
+    refused = operator.weft("site", "destroy", "--wait")
+    said = f"port theirs-in ({port.id}) of project {port.project_id} in security group lab-storage"
+    assert refused.code == 2 and said in refused.err, refused.err
+    tenant.delete_port(port)
+    tenant.delete_network(alone)
     good(operator.weft("site", "destroy", "--wait"))
     assert own.find_port(agents.id) is None
 

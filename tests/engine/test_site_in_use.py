@@ -11,7 +11,7 @@ import pytest
 from tests.engine.sitehouse import SiteHouse
 from tests.engine.test_site_left import left, on_external, sweep
 from weft.engine.database import Database
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, UnknownError
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -156,6 +156,97 @@ def test_a_group_that_others_are_in_is_not_adopted_with_other_rules(house: SiteH
     group.fields["ssh_from"] = fields["ssh_from"]
     house.applied(adopt=True)
     assert house.mine()["security_group/lab/storage"] is group
+
+
+def like_the_sites(house: SiteHouse, key: str, kind: Kind, name: str, **fields: object) -> Thing:
+    """What an operator has made by hand before the site had it, in some fields otherwise."""
+    house.applied()
+    made = {**house.mine()[key].fields, **fields}
+    house.destroyed()
+    return house.cloud.add(kind, name, "service", None, **made)
+
+
+def refused(house: SiteHouse, said: str) -> None:
+    """Its adoption, for a while: it is as it was, and the reason says why."""
+    for _ in range(3):
+        owner = house.visit(house.site_owner())
+        assert owner.state is not PodState.READY and said in owner.reason, owner.reason
+    assert house.service.site_resources(house.operator).needs_person
+
+
+def test_a_port_that_joins_a_group_before_it_is_adopted_holds_it(house: SiteHouse) -> None:
+    """Between the plan and the first visit, however long that takes."""
+    group = like_the_sites(
+        house, "security_group/lab/storage", Kind.SECURITY_GROUP, "lab-storage", ssh_from=("0.0.0.0/0",)
+    )
+    house.ask(adopt=True)
+    port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network="n-7", security_groups=(group.id,))
+    refused(house, f"others have ports in it: port theirs ({port.id}) of project team-a")
+    assert group.mark is None and group.fields["ssh_from"] == ("0.0.0.0/0",)
+    port.fields["security_groups"] = ()
+    house.settle()
+    assert house.mine()["security_group/lab/storage"] is group and group.fields["ssh_from"] == ()
+
+
+def test_a_group_isnt_adopted_while_it_is_unknown_who_is_in_it(house: SiteHouse) -> None:
+    """Neither planned so, nor done: a listing without weft's own ports shows no others either."""
+    house.applied()
+    described, fields = house.site, dict(house.mine()["security_group/lab/storage"].fields)
+    house.end("storage", None)
+    house.applied()
+    wrong = {**fields, "ssh_from": ("0.0.0.0/0",)}
+    group = house.cloud.add(Kind.SECURITY_GROUP, "lab-storage", "service", None, **wrong)
+    house.cloud.add(Kind.PORT, "theirs", "team-a", None, network="n-7", security_groups=(group.id,))
+    house.activate(described)
+    lie = house.cloud.plant(Fault.EMPTY, times=None)
+    with pytest.raises(UnknownError, match="none of the 2 of weft's own"):
+        house.ask(adopt=True)
+    lie.lift()
+    with pytest.raises(ConflictError, match="others have ports in it"):
+        house.ask(adopt=True)
+    port = house.cloud.ports[-1]
+    port.fields["security_groups"] = ()
+    house.ask(adopt=True)
+    port.fields["security_groups"] = (group.id,)
+    lie = house.cloud.plant(Fault.EMPTY, times=None)
+    owner = house.visits(3)
+    assert "of weft's own" in owner.reason and group.mark is None
+    lie.lift()
+    refused(house, "others have ports in it")
+    house.cloud.lose(port)
+    house.settle()
+
+
+def test_a_router_that_others_get_behind_before_it_is_adopted_keeps_their_interface(house: SiteHouse) -> None:
+    router = like_the_sites(house, "router/storage", Kind.ROUTER, "lab-storage", subnets=())
+    house.ask(adopt=True)
+    router.fields["subnets"] = ("s-7",)
+    refused(house, "subnets that the site doesn't give it: s-7; remove")
+    assert router.mark is None and router.fields["subnets"] == ("s-7",)
+    router.fields["subnets"] = ()
+    house.settle()
+    assert house.mine()["router/storage"] is router
+
+
+def test_a_port_that_a_server_gets_before_it_is_adopted_stays_its(house: SiteHouse) -> None:
+    """A plan refuses a server's port; this one became so later."""
+    house.applied()
+    (key, interface), *_ = ((k, t) for k, t in house.mine().items() if k == "port/nas1/eth0")
+    fields = dict(interface.fields)
+    house.end("storage", 12)  # the same list
+    rows = tuple(i for i in house.site.interfaces if i.device != "nas1")
+    described = house.site
+    house.activate(described.model_copy(update={"interfaces": rows}))
+    house.applied()
+    port = house.cloud.add(Kind.PORT, "nas", "service", None, **{**fields, "dns_name": "nas"})
+    house.activate(described)
+    house.ask(adopt=True)
+    port.facts["device_id"] = "server-7"
+    refused(house, "it is a port of server-7 by now")
+    assert port.mark is None and port.fields["dns_name"] == "nas"
+    port.facts["device_id"] = ""
+    house.settle()
+    assert house.mine()[key] is port
 
 
 # -- subnets --------------------------------------------------------------------------------------------------

@@ -387,6 +387,94 @@ def test_what_somebody_made_meanwhile_can_be_adopted_then(house: SiteHouse) -> N
     assert house.mine()["network/gateways"] == network
 
 
+@pytest.mark.parametrize("key", ["security_group/lab/storage", "router/storage"])
+def test_what_takes_the_place_of_what_was_lost_is_adopted(house: SiteHouse, key: str) -> None:
+    """Of its kind there may be two with one name: weft's own is gone, and no other one is made beside it."""
+    house.applied()
+    lost = house.mine()[key]
+    house.cloud.lose(lost)
+    other = house.cloud.add(lost.kind, lost.name, "service", None, **lost.fields)
+    assert f"adopt {key}" in house.steps(adopt=True)
+    house.applied(adopt=True)
+    assert house.mine()[key] is other and house.cloud.things(lost.kind).count(other) == 1
+    assert len([t for t in house.cloud.things(lost.kind) if t.name == lost.name]) == 1
+    house.cloud.lose(other)
+    house.visits(3)
+    assert house.mine()[key].id not in (lost.id, other.id), "weft makes one, and stays with it"
+    now = house.mine()[key]
+    house.visits(3)
+    assert house.mine()[key] is now and house.plan().nothing
+
+
+def test_what_came_back_before_the_visit_is_not_given_up(house: SiteHouse) -> None:
+    """Another process may have made it anew since the plan."""
+    house.applied()
+    key = "security_group/lab/storage"
+    lost = house.mine()[key]
+    house.cloud.lose(lost)
+    other = house.cloud.add(lost.kind, lost.name, "service", None, **lost.fields)
+    house.ask(adopt=True)
+    house.cloud.bring_back(lost)
+    house.settle()
+    assert house.mine()[key] is lost and other.mark is None
+
+
+def test_an_end_that_others_hold_up_can_be_taken_back(house: SiteHouse) -> None:
+    """The list is as it was again: nothing more of it goes, what has gone comes, and all else goes on."""
+    house.applied()
+    before, described = house.mine(), house.site
+    house.change(storage={"vlan": 14})
+    house.ask()
+    port = house.cloud.add(
+        Kind.PORT, "x", "team-a", None, network=before["network/storage"].id, address="10.212.0.101"
+    )
+    owner = house.visits(3)
+    assert "still in use by port x" in owner.reason
+    house.activate(described)
+    assert not [s for s in house.plan().steps if s.key == "network/storage"]
+    house.applied()
+    there = house.mine()
+    assert there["network/storage"] is before["network/storage"]
+    assert there.keys() == KEYS and port in house.cloud.things() and house.plan().nothing
+
+
+def test_what_others_hold_up_holds_up_nothing_else(house: SiteHouse) -> None:
+    house.applied()
+    network = house.mine()["network/storage"]
+    house.change(storage={"vlan": 14})
+    house.ask()
+    port = house.cloud.add(Kind.PORT, "x", "team-a", None, network=network.id, address="10.212.0.101")
+    house.visits(3)
+    house.cloud.lose(house.mine()["port/m1/gw"])
+    house.change(gateways={"mtu": 9000})
+    house.ask()
+    owner = house.visits(3)
+    assert "still in use by port x" in owner.reason
+    held_up = house.steps()
+    assert held_up[0] == "recreate network/storage" and "create subnet/storage/storage" in held_up
+    assert "port/m1/gw" in house.mine() and house.mine()["network/gateways"].fields["mtu"] == 9000
+    house.cloud.lose(port)
+    house.settle()
+    assert house.mine()["network/storage"].fields["segment"] == 14
+
+
+def test_what_is_on_a_network_that_goes_is_not_adopted(house: SiteHouse) -> None:
+    """It would hold the network up, which is made again in another VLAN."""
+    house.applied()
+    house.cloud.lose(house.mine()["port/nas1/eth0"])
+    fields = {
+        "network": house.mine()["network/storage"].id,
+        "subnet": house.mine()["subnet/storage/storage"].id,
+    }
+    port = house.cloud.add(
+        Kind.PORT, "nas", "service", None, mac="02:00:00:00:00:03", address="10.212.0.5", host="", **fields
+    )
+    house.change(storage={"vlan": 14})
+    plan = house.plan(adopt=True)
+    assert not [s for s in plan.steps if s.action == "adopt"]
+    assert [c.what for c in plan.conflicts if f"port nas ({port.id})" in c.what]
+
+
 def test_a_mark_that_a_tenant_copies_hides_nothing(house: SiteHouse) -> None:
     """Whoever sees the shared network sees the mark of its owner."""
     owner = house.applied()

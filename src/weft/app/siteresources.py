@@ -162,7 +162,7 @@ class SiteResourceVerbs(Desk):
             if networks := named(Kind.NETWORK, where):
                 others = others_on(world, where, networks, own)
                 found += [f"{one} on {networks[net]}" for net, on_it in others.items() for one in on_it]
-            found += in_groups(world, named(Kind.SECURITY_GROUP, where), where)
+            found += in_groups(world, named(Kind.SECURITY_GROUP, where), where, own.ports)
         if found:
             said = f"others use networks or groups of the site: {listed(found)}"
             raise ConflictError(f"{said}; remove them first")

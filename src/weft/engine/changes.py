@@ -91,7 +91,8 @@ def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
             tx.run("insert_changed_resource", kind=resource.kind, **values)
         elif row["expunged"] is not None:
             of = resource.kind.row
-            tx.run("want_resource_again", at=tx.now(), forgets=of.data, guest=of.on_host, **values)
+            again = {"forgets": of.data, "guest": of.on_host, "keeps": False}
+            tx.run("want_resource_again", at=tx.now(), **again, **values)
         elif resource.key in changed:
             tx.run("change_resource", at=tx.now(), **values)
         elif resource.key in before and before[resource.key].needs != resource.needs:

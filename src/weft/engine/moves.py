@@ -29,6 +29,8 @@ Batch = list[ResourceRecord]
 Ask = Callable[[], Any]
 """What is to be asked of the outside, in a thread of its own; it writes nothing."""
 Move = Generator[Ask, Any, Wait | None]
+Guard = Callable[[Batch], Iterable[tuple[str, WeftError]]]
+"""Keys of what must not be changed, though it differs, and why; asks the outside, as an `Ask` does."""
 
 
 @dataclass
@@ -59,8 +61,8 @@ class Moves:
     Its generators run in one thread; only what they yield may run in others.
     """
 
-    def __init__(self, held: Held, world: World, settings: LoopSettings) -> None:
-        self._held, self._world, self._settings = held, world, settings
+    def __init__(self, held: Held, world: World, settings: LoopSettings, guard: Guard | None = None) -> None:
+        self._held, self._world, self._settings, self._guard = held, world, settings, guard
         self._scope = replace(held.owner.scope, fence=OwnersFence(held))
         self.records = held.records()
 
@@ -117,8 +119,11 @@ class Moves:
                 made.outcomes |= driver.create(self._waited(new), _wanted(new), self._ids())
                 made.asked |= {r.key for r in new}
             if differing and not made.failed:
+                refused = dict(self._guard(differing)) if self._guard is not None else {}
+                made.outcomes |= {key: Outcome(error=error) for key, error in refused.items()}
                 self._held.check()
-                made.outcomes |= driver.update(self._scope, _wanted(differing), self._ids())
+                if change := [r for r in differing if r.key not in refused]:
+                    made.outcomes |= driver.update(self._scope, _wanted(change), self._ids())
                 made.asked |= {r.key for r in differing}
             # What isn't asked for yet says why itself; a look would say no more than that it is missing.
             both = [r for r in (*new, *differing) if made.outcomes.get(r.key, Outcome()).error is None]

@@ -8,9 +8,10 @@ the site or from outside, which may change at any time, so it is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from weft.engine.adoption import not_to_change
 from weft.engine.documents import written
 from weft.engine.fence import LATE
 from weft.engine.held import Held
@@ -18,6 +19,7 @@ from weft.engine.heldnotes import News
 from weft.engine.receiptmaking import make_receipt
 from weft.engine.records import ResourceRecord, RowState
 from weft.engine.release import ReadBack, Reader
+from weft.engine.seen import seen_of
 from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import Look, Tools, Visitor, news_of, not_ready, seen_again
 from weft.engine.waits import Wait
@@ -32,6 +34,8 @@ from weft.planning.owners.follow import Follow, Known, follow
 from weft.planning.owners.numbers import numbers_of
 from weft.planning.site.changes import with_former
 
+_TO_BE_MADE = (RowState.WANTED, RowState.CREATING)
+
 
 class OwnerVisitor(Visitor[Held]):
     """Args: wants: what is wanted, by the owner's kind."""
@@ -45,8 +49,12 @@ class OwnerVisitor(Visitor[Held]):
     def _present(self, held: Held) -> Look:
         left: Wait | None = None
         trouble: WeftError | None = None
+        adopted: Mapping[str, str] = {}
         try:
             wanted = self._wanted(held)
+            adopted = wanted.adopted
+            # First of all: what is wanted again isn't taken away, and what can't go holds up nothing else.
+            self._follow(held, wanted, gone=False)
             left = self._let_go(held, wanted.graph)
             if self._follow(held, wanted, gone=left is None):
                 left = self._let_go(held, wanted.graph)
@@ -54,12 +62,14 @@ class OwnerVisitor(Visitor[Held]):
             if held.phase is Phase.BUILDING:
                 raise
             trouble = error  # what is there is kept, and looked at, all the same
-        look = self._onward(held, left, trouble)
+        look = self._onward(held, adopted, left, trouble)
         return replace(look, delay=min(look.delay, left.delay)) if left else look
 
-    def _onward(self, held: Held, left: Wait | None, trouble: WeftError | None) -> Look:
+    def _onward(
+        self, held: Held, adopted: Mapping[str, str], left: Wait | None, trouble: WeftError | None
+    ) -> Look:
         """Args: left: of what isn't wanted any more. trouble: why it isn't known, or can't be, what is wanted now."""
-        wait = self._build(held)
+        wait = self._build(held, adopted)
         if wait is not None:
             return Look(wait.delay)
         if held.phase is Phase.BUILDING and not is_true(held.conditions, Aspect.BOOTED):
@@ -74,7 +84,7 @@ class OwnerVisitor(Visitor[Held]):
         held.become(not_ready(verdict), phase=Phase.SERVING)
         lost = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
         held.note((), [("repair", f"repairing {r.resource.name}: {r.reason}", r.key) for r in lost])
-        wait = self._build(held)
+        wait = self._build(held, adopted)
         return self._judge(held, self._verdict(held), left, trouble) if wait is None else Look(wait.delay)
 
     def _judge(self, held: Held, verdict: Verdict, left: Wait | None, trouble: WeftError | None) -> Look:
@@ -101,7 +111,7 @@ class OwnerVisitor(Visitor[Held]):
         held.note(news_of(records, verdict.changes))
         return verdict
 
-    def _build(self, held: Held) -> Wait | None:
+    def _build(self, held: Held, adopted: Mapping[str, str]) -> Wait | None:
         """Make what is wanted and isn't there; None once all of it is at rest."""
         records = [r for r in held.resources() if r.wanted]
         if all(r.state is RowState.SETTLED for r in records):
@@ -110,7 +120,11 @@ class OwnerVisitor(Visitor[Held]):
             held.become(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
         for cloud in sorted({r.resource.where for r in records} & held.world.clouds.keys()):
             held.note_epoch(held.world.clouds[cloud], cloud)
-        return Walker(held, held.world, self._settings, self._pool).build()
+
+        def guard(differing: Sequence[ResourceRecord]) -> Iterator[tuple[str, WeftError]]:
+            return not_to_change(held.world, held.owner.scope, differing, adopted, records)
+
+        return Walker(held, held.world, self._settings, self._pool, guard=guard).build()
 
     # -- what is wanted -----------------------------------------------------------------------------------------
 
@@ -134,18 +148,32 @@ class OwnerVisitor(Visitor[Held]):
         # Of now: what was wanted may have been written down before the last visit set something.
         wanted = replace(wanted, graph=with_former(wanted.graph, known))
         news = follow(known, wanted.graph)
-        # What couldn't be made before, because it was there, may be adopted now.
-        taken = {
-            key: there
-            for key, there in wanted.adopted.items()
-            if (row := rows.get(key)) is not None
-            and row.wanted
-            and row.state in (RowState.WANTED, RowState.CREATING)
-            and row.outside_id != there
-        }
+        taken = self._taken(held, wanted.adopted, rows)
         if news or taken:
             self._write(held, news, wanted, taken)
         return bool(news or taken)
+
+    def _taken(
+        self, held: Held, adopted: Mapping[str, str], rows: Mapping[str, ResourceRecord]
+    ) -> dict[str, str]:
+        """Key of a row that there is -> id of what it is now: what couldn't be made before, because that was there, or
+        is gone, and that came to be in its place. What was adopted once, and is gone itself, is not."""
+
+        def is_there(row: ResourceRecord, id_: str | None) -> bool:
+            driver = held.world.driver(row.resource.where)
+            seen = driver.find(held.owner.scope, [row.resource], {row.key: str(id_)})
+            return seen_of(seen, [row])[row.key].id == id_
+
+        return {
+            key: there
+            for key, there in adopted.items()
+            if (row := rows.get(key)) is not None
+            and row.wanted
+            and row.outside_id != there
+            and row.state is not RowState.DELETING
+            and (row.state in _TO_BE_MADE or not is_there(row, row.outside_id))
+            and (there not in {f.id for f in row.former} or is_there(row, there))
+        }
 
     def _write(self, held: Held, news: Follow, wanted: Wanted, taken: Mapping[str, str]) -> None:
         """Args: taken: key of a row that there is -> id of what it is now."""
@@ -161,10 +189,8 @@ class OwnerVisitor(Visitor[Held]):
 
             tx.many("insert_changed_resource", [{"kind": r.kind, **values(r)} for r in news.added])
             at = {"at": tx.now()}
-            tx.many(
-                "want_resource_again",
-                [{**at, "forgets": False, "guest": False, **values(r)} for r in news.again],
-            )
+            again = {**at, "forgets": False, "guest": False, "keeps": True}
+            tx.many("want_resource_again", [{**again, **values(r)} for r in news.again])
             fresh = (r.key for r in (*news.added, *news.again))
             for key, there in {
                 **{k: wanted.adopted[k] for k in fresh if k in wanted.adopted},

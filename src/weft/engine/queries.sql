@@ -1460,7 +1460,10 @@ VALUES (%(owner_id)s, %(key)s, %(kind)s, %(position)s, %(document)s, %(generatio
 
 -- name: adopt_resource
 -- It is there already, made by somebody else: it is looked for by its id, and its mark is one of the differences.
-UPDATE resource SET outside_id = %(outside_id)s, state = 'creating' WHERE owner_id = %(owner_id)s AND key = %(key)s;
+UPDATE resource SET outside_id = %(outside_id)s, state = 'creating',
+    former = CASE WHEN outside_id IS NULL THEN former
+        ELSE former || jsonb_build_array(jsonb_build_object('id', outside_id, 'facts', facts)) END
+WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: change_resource
 -- It stays, and is wanted otherwise: what was settled is looked at again.
@@ -1477,13 +1480,15 @@ UPDATE resource SET document = %(document)s, position = %(position)s WHERE owner
 -- It was not wanted for a while. Its last id outside stays known until it has another; what is on its way out goes, and
 -- is made again after that. `forgets`: what was seen gone, or stays outside as somebody else's, is none of it any more.
 -- `guest`: what was seen gone is a predecessor; of what is asked for now nobody may know the id when its host is read.
+-- `keeps`: what the outside hasn't taken the removal of yet stays.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s, expunged = NULL,
     reason = '', differences = '[]', attempts = 0, since = %(at)s,
     former = CASE WHEN %(guest)s AND state = 'absent' AND outside_id IS NOT NULL
         THEN former || jsonb_build_object('id', outside_id, 'facts', facts) ELSE former END,
     outside_id = CASE WHEN (%(forgets)s OR %(guest)s) AND state = 'absent' THEN NULL ELSE outside_id END,
     facts = CASE WHEN (%(forgets)s OR %(guest)s) AND state = 'absent' THEN '{}' ELSE facts END,
-    state = CASE state WHEN 'absent' THEN 'wanted' WHEN 'settled' THEN 'pending' ELSE state END
+    state = CASE WHEN state = 'absent' THEN 'wanted' WHEN state = 'settled' THEN 'pending'
+        WHEN state = 'deleting' AND %(keeps)s AND NOT asked THEN 'pending' ELSE state END
 WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: expunge_resource
@@ -1591,8 +1596,8 @@ ORDER BY state = 'RELEASED', created_at DESC, released_at DESC, id LIMIT 1;
 SELECT * FROM site_desired WHERE owner_id = %(owner_id)s;
 
 -- name: set_site_desired
--- Unless a newer generation of the site was applied meanwhile; no row then. What was adopted before stays so, except what
--- goes (`again`: if it comes back, then as another thing), and what isn't wanted any more.
+-- Unless a newer generation of the site was applied meanwhile; no row then. What was to be adopted stays so, except where
+-- that has been done or goes (`again`: if it comes back, then as another thing), and what isn't wanted any more.
 INSERT INTO site_desired (owner_id, generation, graph, adopted, going, applied_at, applied_by)
 VALUES (%(owner_id)s, %(generation)s, %(graph)s, %(adopted)s, %(going)s, %(at)s, %(by)s)
 ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = excluded.graph, going = excluded.going,

@@ -17,7 +17,7 @@ from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read, written
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import make_owner
-from weft.engine.records import ResourceRecord
+from weft.engine.records import ResourceRecord, RowState
 from weft.engine.unreadable import READING, unreadable
 from weft.engine.wants import Want
 from weft.engine.world import World
@@ -98,6 +98,7 @@ def set_desired(
         # Nobody destroys it before this is written.
         now = tx.row("lock_owner", id=known.id) if known is not None else None
         going: list[ResourceRecord] = []
+        settled: list[ResourceRecord] = []
         if known is None or now is None or now["state"] == "RELEASED":
             owner_id = UUID(make_owner(tx, "site", site, NO_PROJECT, site, by).id)
         elif now["wanted"] == "absent":
@@ -107,10 +108,14 @@ def set_desired(
             rows = tx.rows("resources_of", owners=[owner_id], at=None)
             records = {r.key: r for r in map(ResourceRecord.of, rows)}
             going = _going(records, graph)
+            settled = [r for r in records.values() if r.state is RowState.SETTLED]
             _check_unused(tx, going, records)
         _check_ended(tx, former)
         values = {"generation": generation, "graph": written(graph), "adopted": Jsonb(dict(adopted))}
-        values |= {"going": [r.outside_id for r in going if r.outside_id], "again": [r.key for r in going]}
+        values |= {
+            "going": [r.outside_id for r in going if r.outside_id],
+            "again": [r.key for r in (*going, *settled)],
+        }
         if tx.row("set_site_desired", owner_id=owner_id, at=tx.now(), by=by, **values) is None:
             raise ConflictError(f"a newer generation of site {site} than {generation} was applied meanwhile")
         message = f"generation {generation} of the site applied by {by}"

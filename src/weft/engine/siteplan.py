@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from weft.engine.adoption import is_port_in, ruled_by
 from weft.engine.othersports import in_groups, keeping, listed, network_key
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import ResourceRecord
@@ -71,13 +72,13 @@ class SitePlanner:
         existing = self._existing(with_new_ports(graph, known_rows(records.values())), ids)
         known = owner.owner if owner else None
         lost = self._lost(existing)
-        adopted = adoptable(existing, lost) if adopt else {}
+        adopted = self._adopted(graph, records, adoptable(existing, lost)) if adopt else {}
         taken = [r for r in graph.resources if r.key in adopted]
         seen |= self._find(scope, taken, {**ids, **adopted})
         steps = site_steps(known_rows(records.values()), graph, seen, adopted)
         used = (*self._used(steps, records), *self._flavors_used(steps))
         kept = self._kept_by_others(steps, records, seen, {c.key for c in used})
-        ruled = self._ruled_by_others(steps, existing)
+        ruled = self._ruled_by_others(steps, existing, records, seen)
         found = (*conflicts(graph, existing, adopted, seen, known, lost), *used, *kept, *ruled)
         plan = SitePlan(
             site=record.site.name,
@@ -89,6 +90,13 @@ class SitePlanner:
         )
         former = {e.mark.owner for key in adopted for e in existing[key] if e.mark is not None}
         return PlannedSite(plan, graph, adopted, frozenset(former))
+
+    def _adopted(
+        self, graph: Graph, records: Mapping[str, ResourceRecord], could: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Not what is on something that goes first: it would go, or hold that up."""
+        later = follow(known_rows(records.values()), graph).later
+        return {key: id_ for key, id_ in could.items() if key not in later}
 
     def _owner(self) -> OwnerRecord | None:
         """The live one."""
@@ -146,22 +154,26 @@ class SitePlanner:
         """
         there = {key: str(one.id) for key, one in seen.items() if one.there and key in records}
         pods = {network_key(records[key]) for key in told if key in records}
-        going = {s.key for s in steps if s.action in _GOING and s.key in there}
+        # What was to go before, goes as soon as others let it.
+        steps = [s for s in steps if s.action in _GOING and s.key in there and records[s.key].wanted]
+        going = {s.key for s in steps}
         going = {key for key in going if network_key(records[key]) not in {"", *pods}}
         for key, others in keeping(self._world, going, records, there):
             record = records[key]
             said = f"{record.kind} {record.resource.name} would be removed, and others use it"
             what = f"{said}: {listed(others)}; remove them first"
             yield SiteConflict(key=key, id=there[key], what=what)
-        for step in (s for s in steps if s.kind == str(Kind.SECURITY_GROUP) and s.action in _GOING):
-            if step.key in there and (
-                ports := in_groups(self._world, {there[step.key]: step.name}, step.where)
-            ):
+        for step in (s for s in steps if s.kind == str(Kind.SECURITY_GROUP)):
+            if ports := self._in_group(there[step.key], step, records, seen):
                 what = f"it would be removed, and others have ports in it: {listed(ports)}; remove them first"
                 yield SiteConflict(key=step.key, id=there[step.key], what=what)
 
     def _ruled_by_others(
-        self, steps: Sequence[SiteStep], existing: Mapping[str, Sequence[Existing]]
+        self,
+        steps: Sequence[SiteStep],
+        existing: Mapping[str, Sequence[Existing]],
+        records: Mapping[str, ResourceRecord],
+        seen: Mapping[str, Observed],
     ) -> Iterator[SiteConflict]:
         """A group that others' ports are in isn't adopted with other rules than it has: their servers would be cut off,
         or open, at once. One that bears a mark had its rules from weft."""
@@ -170,12 +182,23 @@ class SitePlanner:
             (one,) = existing[step.key]
             if not ruled or one.mark is not None:
                 continue
-            if ports := in_groups(self._world, {one.id: step.name}, step.where):
-                what = (
-                    f"it would get the site's rules ({', '.join(ruled)}), and others have ports in it: "
-                    f"{listed(ports)}; remove these from it, or give it those rules first"
-                )
-                yield SiteConflict(key=step.key, id=one.id, what=what)
+            if ports := self._in_group(one.id, step, records, seen):
+                yield SiteConflict(key=step.key, id=one.id, what=ruled_by(ruled, ports))
+
+    def _in_group(
+        self,
+        group: str,
+        step: SiteStep,
+        records: Mapping[str, ResourceRecord],
+        seen: Mapping[str, Observed],
+    ) -> list[str]:
+        """Ports of others in it."""
+        known = {
+            str(one.id)
+            for key, one in seen.items()
+            if one.there and key in records and is_port_in(records[key], step.where)
+        }
+        return in_groups(self._world, {group: step.name}, step.where, known)
 
     def _flavors_used(self, steps: Sequence[SiteStep]) -> Iterator[SiteConflict]:
         """Nova can't change how large a flavor is: another one would have its name, and pods go on with theirs."""

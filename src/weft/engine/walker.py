@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Self
 
 from weft.engine.held import Held
-from weft.engine.moves import Ask, Batch, Move, Moves, worst
+from weft.engine.moves import Ask, Batch, Guard, Move, Moves, worst
 from weft.engine.records import ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
 from weft.engine.traffic import OfFabric
@@ -39,6 +39,7 @@ class Walker:
         pool: the process's own, for batches that can go at the same time.
         booting: called before servers are asked for.
         first: what goes before that, if one of them was never asked for; an error in it keeps them from being so.
+        guard: what must not be changed.
     """
 
     def __init__(
@@ -49,9 +50,10 @@ class Walker:
         pool: Executor,
         booting: Callable[[], None] = lambda: None,
         first: Callable[[], Move] | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._held, self._pool, self._booting, self._first = held, pool, booting, first
-        self._moves = Moves(held, world, settings)
+        self._moves = Moves(held, world, settings, guard)
         self.records = self._moves.records
         self._dependents: dict[str, set[str]] = {key: set() for key in self.records}
         for record in self.records.values():

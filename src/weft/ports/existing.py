@@ -153,8 +153,14 @@ class ExistingThings(Protocol):
         `UnknownError`."""
         ...
 
-    def ports_in(self, groups: Collection[str]) -> Sequence[NamedPort]:
-        """Ports of all projects in security groups of weft's service user, by their ids. Raises `UnknownError`."""
+    def ports_in(self, groups: Collection[str], known: Collection[str]) -> Sequence[NamedPort]:
+        """Ports of all projects in security groups of weft's service user, by their ids, and some of `known`.
+
+        Args:
+            known: ids of ports that are there: without any of them the answer says nothing.
+
+        Raises `UnknownError`, also if nothing is shown of a project that shares one of the groups.
+        """
         ...
 
 

@@ -70,10 +70,12 @@ class FakeExisting(FakeNetworks):
             if s.fields.get("network") in networks
         ]
 
-    def ports_in(self, groups: Collection[str]) -> Sequence[NamedPort]:
+    def ports_in(self, groups: Collection[str], known: Collection[str]) -> Sequence[NamedPort]:
         self._call("alike", None)
+        if self._planted(Fault.EMPTY):
+            return []
         ports = map(_named, self.things(Kind.PORT))
-        return [port for port in ports if port.groups.intersection(groups)]
+        return [port for port in ports if port.id in known or port.groups.intersection(groups)]
 
     def _like(self, resource: Resource, ids: Mapping[str, str]) -> Iterator[Existing]:
         for thing in self.things(resource.kind):

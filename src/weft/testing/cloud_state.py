@@ -65,7 +65,7 @@ class Fault(StrEnum):
     SLOW = "slow"
     """The call takes `seconds` longer."""
     EMPTY = "empty"
-    """`ports_on` is answered, and shows nothing."""
+    """`ports_on` and `ports_in` are answered, and show nothing."""
 
 
 @dataclass(slots=True)

@@ -478,3 +478,23 @@ def test_subnets_of_others_are_known_by_their_network(
     tiny.things["networks"] = [{"id": "n1"}]
     with pytest.raises(UnknownError, match="malformed"):
         facts.subnets_on(["n1"])
+
+
+def test_who_is_in_a_group_is_known_only_where_others_are_shown(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
+) -> None:
+    """With ports of weft's own as witnesses, and the group `default` of each project that shares one."""
+    tiny, _, facts = cloud
+    port = {
+        **{"name": "", "network_id": "n-7", "device_owner": "", "device_id": "", "fixed_ips": []},
+        **{"id": "p1", "project_id": "team-a", "security_groups": ["g1"]},
+    }
+    share = {"object_id": "g1", "target_tenant": "team-a", "action": "access_as_shared"}
+    tiny.things |= {"ports": [port, {**port, "id": "p2", "security_groups": []}], "rbac_policies": [share]}
+    with pytest.raises(UnknownError, match="default security group of project team-a"):
+        facts.ports_in(["g1"], ["p2"])
+    tiny.things["security_groups"].append({"id": "sg-a", "name": "default", "project_id": "team-a"})
+    assert [(p.id, p.groups) for p in facts.ports_in(["g1"], ["p2"])] == [
+        ("p1", frozenset({"g1"})),
+        ("p2", frozenset[str]()),
+    ]

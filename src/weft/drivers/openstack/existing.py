@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from ipaddress import IPv4Network
 
 from weft.drivers.openstack.images import images_named
-from weft.drivers.openstack.networks import IDS_IN_A_URL
+from weft.drivers.openstack.networks import IDS_IN_A_URL, shared_projects
+from weft.drivers.openstack.neutron import default_group
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError
@@ -24,6 +25,8 @@ Found = dict[str, list[Existing]]
 ALWAYS = ("id", "name", "description", "project_id")
 _WHOSE = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
 PORT = (*_WHOSE, "dns_name", "fixed_ips", "security_groups")
+EVERYBODY = "*"
+"""Whom a thing is shared with that is shared with all projects; the site's own never are."""
 
 
 class OpenStackExisting:
@@ -65,8 +68,17 @@ class OpenStackExisting:
                 for id_ in network["subnets"]
             ]
 
-    def ports_in(self, groups: Collection[str]) -> Sequence[NamedPort]:
-        return self._named_ports("security_groups", groups, "list ports in the site's security groups")
+    def ports_in(self, groups: Collection[str], known: Collection[str]) -> Sequence[NamedPort]:
+        """Those who share a group may have ports in it where only weft's policies show them: the same show their group
+        `default`."""
+        asked = "list ports in the site's security groups"
+        inside = self._named_ports("security_groups", groups, asked)
+        beside = self._named_ports("id", sorted(known)[:IDS_IN_A_URL], asked)
+        own = self._existing_of.own()
+        shared = shared_projects(own, groups, "security_group").values()
+        for project in sorted({p for projects in shared for p in projects} - {EVERYBODY}):
+            default_group(own, project)
+        return list({port.id: port for port in (*inside, *beside)}.values())
 
     def _named_ports(self, by: str, ids: Collection[str], asked: str) -> Sequence[NamedPort]:
         with _shaped(asked):

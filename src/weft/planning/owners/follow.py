@@ -31,14 +31,19 @@ class Follow:
         again: have a row that wasn't wanted for a while.
         changed: stay, and are wanted otherwise.
         removed: are not wanted any more, or must go before they can be wanted otherwise.
+        going: the same, of before: there still, though wanted no more.
+        later: of the graph, what comes only after something is gone.
     """
 
     added: tuple[Resource, ...] = ()
     again: tuple[Resource, ...] = ()
     changed: tuple[Resource, ...] = ()
     removed: tuple[str, ...] = ()
+    going: tuple[str, ...] = ()
+    later: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
+        """Whether there is something to write."""
         return bool(self.added or self.again or self.changed or self.removed)
 
 
@@ -66,7 +71,9 @@ def follow(rows: Mapping[str, Known], graph: Graph) -> Follow:
             again.append(resource)
         elif row.resource != resource:
             changed.append(resource)
-    return Follow(tuple(added), tuple(again), tuple(changed), tuple(removed))
+    wanted = graph.by_key().keys() - out
+    going = [key for key, row in sorted(rows.items()) if not (row.wanted or row.nowhere or key in wanted)]
+    return Follow(tuple(added), tuple(again), tuple(changed), tuple(removed), tuple(going), frozenset(out))
 
 
 def _in_place(was: Resource, now: Resource) -> bool:

@@ -42,7 +42,7 @@ def site_steps(
         adopted: key -> id of what would be adopted.
     """
     news = follow(rows, graph)
-    removed, changed = set(news.removed), {r.key: r for r in news.changed}
+    removed, changed = {*news.removed, *news.going}, {r.key: r for r in news.changed}
     steps: list[SiteStep] = []
     for resource in graph.resources:
         key, found = resource.key, seen.get(resource.key)
@@ -57,7 +57,7 @@ def site_steps(
             last = {f.field: f for f in fields}
             steps.append(_step("change", resource, found, tuple(last.values())))
     wanted = graph.by_key()
-    gone = [rows[key].resource for key in news.removed if key not in wanted]
+    gone = [rows[key].resource for key in sorted(removed - wanted.keys())]
     return (*steps, *(_step("remove", r, seen.get(r.key)) for r in reversed(gone)))
 
 
@@ -94,7 +94,7 @@ def conflicts(
     for resource in graph.resources:
         key = resource.key
         if key in adopted:
-            if why := _cant_be(resource, seen[key].differences if key in seen else ()):
+            if why := cant_be(resource, seen[key].differences if key in seen else ()):
                 what = f"{_named(resource, existing[key][0])} can't be adopted: {why}"
                 yield SiteConflict(key=key, id=adopted[key], what=what)
             continue
@@ -110,7 +110,7 @@ def conflicts(
             )
 
 
-def _cant_be(resource: Resource, differences: Sequence[Difference]) -> str:
+def cant_be(resource: Resource, differences: Sequence[Difference]) -> str:
     """Why something can't become this resource; empty: it can."""
     if fixed := [d for d in differences if d.field in FIXED]:
         said = ", ".join(f"its {d.field} is {d.observed}, not {d.wanted}" for d in fixed)

@@ -1,0 +1,89 @@
+"""What a site adopts is looked at once more right before weft changes it for the first time: others may have come to
+use it since that was planned. From then on it bears weft's mark, and is weft's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from weft.engine.othersports import in_groups, listed
+from weft.engine.records import ResourceRecord
+from weft.engine.world import World
+from weft.model.errors import PermanentError, WeftError
+from weft.model.resources import Kind, Resource
+from weft.planning.site.changes import cant_be
+from weft.ports.resources import Scope
+
+UNMARKED = "none"
+"""What drivers report of the mark of what bears none."""
+SOME = 10
+"""Of weft's own ports that are looked for, to see that others' would be shown."""
+_NO_RULES = ("mark", "name", "shared_with")
+"""Fields of a group that don't change what its ports may do."""
+
+
+def not_to_change(
+    world: World,
+    scope: Scope,
+    differing: Sequence[ResourceRecord],
+    adopted: Mapping[str, str],
+    records: Collection[ResourceRecord],
+) -> Iterator[tuple[str, WeftError]]:
+    """Keys of what is to be changed, and must not be, and why.
+
+    Args:
+        differing: what is there and differs.
+        adopted: key -> id of what was to be adopted, whether that has been done or not.
+        records: of the whole owner.
+    """
+    for record in differing:
+        fields = {d.field: d.observed for d in record.differences}
+        if fields.get("mark") != UNMARKED or adopted.get(record.key) != record.outside_id:
+            continue
+        try:
+            why = _used(world, scope, record, records)
+        except WeftError as error:
+            yield record.key, error
+            continue
+        if why:
+            resource = record.resource
+            then = "remove that, or apply the site without it"
+            yield record.key, PermanentError(f"adopt {_named(resource)}", resource.where, why, then)
+
+
+def _used(world: World, scope: Scope, record: ResourceRecord, records: Collection[ResourceRecord]) -> str:
+    """By whom, in a way that the change would end; empty: by nobody."""
+    resource = record.resource
+    if record.kind is Kind.SECURITY_GROUP:
+        ruled = [d.field for d in record.differences if d.field not in _NO_RULES]
+        if not ruled:
+            return ""
+        known = _own_ports(world, scope, resource.where, records)
+        ports = in_groups(world, {str(record.outside_id): resource.name}, resource.where, known)
+        return ruled_by(ruled, ports) if ports else ""
+    if record.kind is Kind.PORT and record.facts.get("device_id"):
+        return f"it is a port of {record.facts['device_id']} by now"
+    return cant_be(resource, record.differences)
+
+
+def _own_ports(world: World, scope: Scope, where: str, records: Collection[ResourceRecord]) -> list[str]:
+    """Ids of some of weft's own that are there now, whatever their rows say."""
+    some = [r for r in records if is_port_in(r, where) and r.outside_id][:SOME]
+    ids = {r.key: str(r.outside_id) for r in some}
+    seen = world.driver(where).find(scope, [r.resource for r in some], ids) if some else {}
+    return [str(one.id) for one in seen.values() if one.there]
+
+
+def _named(resource: Resource) -> str:
+    return f"{resource.kind.row.one} {resource.name}"
+
+
+def is_port_in(record: ResourceRecord, where: str) -> bool:
+    return record.kind is Kind.PORT and record.resource.where == where
+
+
+def ruled_by(fields: Sequence[str], ports: Sequence[str]) -> str:
+    """Of a group with ports of others in it that would get the site's rules."""
+    return (
+        f"it would get the site's rules ({', '.join(fields)}), and others have ports in it: {listed(ports)}; "
+        "remove these from it, or give it those rules first"
+    )
