@@ -27,7 +27,7 @@ from weft.model.placement import (
 )
 from weft.model.site import AcceleratorCount, Node, Site
 from weft.planning.fabric.topology import Stand, Topology
-from weft.planning.place.filters import EXAMPLES
+from weft.planning.place.filters import EXAMPLES, eligible
 from weft.planning.place.room import Room, near_words
 from weft.planning.words import first_names, some
 
@@ -71,6 +71,17 @@ def place_shares(
         rails=topology.rails_of({n.leaf for n in placed}),
         explanation=Explanation(considered=len(site.nodes), filters=reports, chosen=why),
     )
+
+
+def most_shares(request: PlacementRequest, site: Site, occupancy: Occupancy) -> int:
+    """How many such servers there is room for within one domain of the required level."""
+    assert request.accelerators is not None and request.share is not None
+    topology = Topology.of(site, request.fabric)
+    nodes, _ = eligible(request, site, topology, occupancy)
+    nodes, numbers = _beside(nodes, request, topology), {name: i for i, name in enumerate(topology.stands)}
+    rooms = rooms_of(request.accelerators, request.share, request.fabric, occupancy, nodes, numbers)
+    domains = _domains(rooms, _levels(request.required, topology)[-1], topology)
+    return max((sum(r.servers for r in domain) for domain in domains), default=0)
 
 
 def choose(
@@ -162,9 +173,10 @@ def _fill(
             if not count:
                 break
             # The one that takes most while none takes all that is left; then the tightest of those that do.
-            alike = (r for r in left[i:] if (r.node.name in near) is (room.node.name in near))
-            enough = [r for r in alike if r.servers >= count]
-            best = min(enough, key=lambda r: (r.servers, rank(r))) if enough else room
+            best = room
+            if room.servers >= count:
+                alike = (r for r in left[i:] if (r.node.name in near) is (room.node.name in near))
+                best = min((r for r in alike if r.servers >= count), key=lambda r: (r.servers, rank(r)))
             taken.append((best, min(count, best.servers)))
             count -= taken[-1][1]
     leaves = {topology.stands[r.node.name].leaf for r, _ in taken}

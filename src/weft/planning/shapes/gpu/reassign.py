@@ -187,14 +187,14 @@ def _placed(
     if isinstance(found, Placement):
         return found if more else found.model_copy(update={"nodes": (), "spares": found.nodes})
     reason = f"{some(more + idle, 'additional node')} for the {len(stay)} of the pod: {found.reason}"
-    fewer = fewer_more(asked, site, occupancy) if more > 1 else 0
+    fewer = _fewer_more(asked, site, occupancy) if more > 1 else 0
     changes = [w for w in found.would_fit if not w.startswith("count:")]  # of the added nodes, not of the pod
     total = request.count - more + fewer
     first = [f"nodes.count: {total} instead of {request.count}"] if fewer else []
     return found.model_copy(update={"reason": reason, "would_fit": (*first, *changes)})
 
 
-def fewer_more(asked: PlacementRequest, site: Site, occupancy: Occupancy) -> int:
+def _fewer_more(asked: PlacementRequest, site: Site, occupancy: Occupancy) -> int:
     """The largest number of nodes that could be added; 0: none."""
     low, high = 0, asked.count // asked.slice
     while high - low > 1:

@@ -25,8 +25,8 @@ from weft.model.site import Site
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.placement import place
 from weft.planning.place.room import Room
-from weft.planning.place.shares import choose
-from weft.planning.shapes.gpu.reassign import fewer_more, numbered
+from weft.planning.place.shares import choose, most_shares
+from weft.planning.shapes.gpu.reassign import numbered
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.shape import Assignment, Resolved
 from weft.planning.words import first_names, some
@@ -144,9 +144,9 @@ def _placed(
     if isinstance(found, Placement):
         return found
     reason = f"{some(more, 'additional server')} for the {len(stay)} of the pod: {found.reason}"
-    fewer = fewer_more(asked, site, occupancy) if more > 1 else 0
+    fewer = most_shares(asked, site, occupancy) if more > 1 else 0
     changes = [w for w in found.would_fit if not w.startswith("count:")]
-    first = [f"nodes.count: {len(stay) + fewer} instead of {request.count}"] if fewer else []
+    first = [f"nodes.count: {len(stay) + fewer} instead of {request.count}"] if 0 < fewer < more else []
     return found.model_copy(update={"reason": reason, "would_fit": (*first, *changes)})
 
 
