@@ -41,6 +41,7 @@ from weft.model.resources import Graph
 from weft.model.views import Applied, PodView
 from weft.planning.queue.book import when
 from weft.planning.shapes.orderdiff import order_change
+from weft.planning.shapes.resolve import as_placed
 from weft.planning.shapes.storage import check_storage
 
 
@@ -243,6 +244,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         before, nodes = pod.plan.order.nodes, order.nodes
         if nodes.count <= before.count and nodes.spare <= before.spare:
             return self._blank()
+        order = as_placed(order, pod.plan)
         given = self._gather(pod.project_id, order)
         cloud = pod.plan.cloud
         given.world.clouds[cloud].check_order(pod.project_id, order, pod.plan.flavor)

@@ -29,7 +29,7 @@ from weft.planning.shapes.change import make_change
 from weft.planning.shapes.limits import ending, over_limit
 from weft.planning.shapes.numbers import physical_networks, with_segments
 from weft.planning.shapes.plan import plan_of
-from weft.planning.shapes.resolve import resolve
+from weft.planning.shapes.resolve import as_placed, resolve
 from weft.planning.shapes.shape import Needs, Resolved
 from weft.ports.occupants import OnHost
 
@@ -173,7 +173,7 @@ class PlanningInput:
             return made
         over = None
         if made.change is None or made.change.nodes_added:
-            resolved = resolve(order, plan.project, self.site)
+            resolved = resolve(as_placed(order, plan), plan.project, self.site)
             nodes = None if resolved.shape.places is None else made.placement.held
             over = over_limit(resolved, book, window.start, window.end, window.pod, nodes)
         return over or ending(made.graph, capacity.ending) or made

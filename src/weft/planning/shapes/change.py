@@ -17,7 +17,7 @@ from weft.model.resources import Graph, Resource
 from weft.model.site import Site
 from weft.planning.shapes.graph import in_order
 from weft.planning.shapes.orderdiff import order_change
-from weft.planning.shapes.resolve import shape_of
+from weft.planning.shapes.resolve import as_placed, shape_of
 from weft.planning.shapes.shape import Assignment
 from weft.planning.words import some
 
@@ -44,7 +44,8 @@ def make_change(
     """
     asked = order_change(plan, order, site)
     shape = shape_of(plan.order)
-    assignment = shape.reassign(plan, asked.order, site, occupancy, leaving, remove)
+    named = as_placed(asked.order, plan)
+    assignment = shape.reassign(plan, named, site, occupancy, leaving, remove)
     if isinstance(assignment, Refusal):
         return assignment
     now = {"order": asked.order, "placement": assignment.placement, "allotment": assignment.allotment}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.model.errors import InputError
 from weft.model.order import Order
+from weft.model.plan import Plan
 from weft.model.site import Cloud, Site
 from weft.planning.shapes.gpu.parts import PARTS
 from weft.planning.shapes.gpu.shape import GPU
@@ -32,6 +33,17 @@ def resolve(order: Order, project: str, site: Site) -> Resolved:
     check_addresses(order, cloud, site.clouds[cloud].storage)
     check_storage(order, cloud, site.clouds[cloud], site.clouds[cloud].flavors[flavor])
     return shape_of(order).resolved(order, project, site, cloud, flavor)
+
+
+def as_placed(order: Order, plan: Plan) -> Order:
+    """The order of a pod that is there, with names that it leaves out as the pod has them: the site may offer others by
+    now."""
+    nodes, fabric = order.nodes, order.fabric
+    if nodes.accelerators is not None:
+        nodes = nodes.model_copy(update={"flavor": plan.flavor, "accelerators": None})
+    if order.ipus is None and fabric.rdma and fabric.name is None:
+        fabric = fabric.model_copy(update={"name": plan.fabric})
+    return order.model_copy(update={"cloud": order.cloud or plan.cloud, "nodes": nodes, "fabric": fabric})
 
 
 def resolve_cloud(order: Order, site: Site) -> str:
