@@ -341,6 +341,20 @@ def test_the_cloud_is_away_for_a_while(house: House) -> None:
     assert told(now) == {Aspect.READY: "true"}
 
 
+@pytest.mark.parametrize("fault", [Fault.ERROR_500, Fault.BROKEN])
+def test_what_a_stuck_change_has_made_is_no_strangers(house: House, fault: Fault) -> None:
+    """Ports of the new node are on the pod's own network before their server is: nobody else is there."""
+    pod = house.ready()
+    house.cloud.plant(fault, verb="create", kind=Kind.SERVER, key="server/*", times=None)
+    apply(house, sized(3))
+    for _ in range(8):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    now = look(house, pod)
+    assert "changing to generation 2" in now.reason and "doesn't belong" not in now.reason
+    assert now.state is (PodState.READY if fault is Fault.ERROR_500 else PodState.DEGRADED)
+
+
 def test_somebody_on_a_node_of_before_is_told_while_a_change_is_stuck(house: House) -> None:
     """What is in the change's way hides nothing of the part that was READY: its key is gone from there."""
     pod = house.ready()

@@ -71,3 +71,15 @@ def test_a_pod_changes(house: House, site: Callable[[Site], Site], what: str) ->
         pod.plan.fabric,
     )
     assert look(house, pod).generation == 2
+
+
+def test_more_nodes_are_as_its_own_flavor_and_image_need_them(house: House) -> None:
+    """Although the order's accelerators lead to another flavor now, of which nobody has asked what hosts it needs."""
+    offers = house.cloud.offers
+    offers.flavors["a-gpu8"] = offers.flavors["gpu8"]
+    offers.image_properties["tiny"] = {"trait:CUSTOM_NEW": "required"}
+    offers.traits |= {host: {"CUSTOM_NEW"} for host in ("gpu01", "gpu02", "gpu09")}
+    pod = house.run(house.order(BY_ACCELERATORS), PodState.READY)
+    house.store.activate_site(another_flavor(house.site), "test")
+    apply(house, sized(3, BY_ACCELERATORS))
+    assert set(settle(house, pod).nodes) == {"gpu01", "gpu02", "gpu09"}

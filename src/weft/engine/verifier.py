@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -63,18 +63,21 @@ def verify(
     pool: Executor | None,
     max_age: float = 0.0,
     aside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    only: Container[str] | None = None,
 ) -> Verdict:
     """Servers on their hosts, ports bound on their segments, the fabric's own evidence.
 
     What the newest generation doesn't want is the owner's still, and isn't missed.
 
     Args:
+        records: all of its resources: what is none of these is somebody else's.
         pool: for what can be read at the same time; None: nobody waits for the verdict, one thing after the other.
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
         aside: how to wait for a fabric; see `Lane.aside`.
+        only: keys of those that are looked at; None: all.
     """
     places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
-    for record in (r for r in records if r.wanted):
+    for record in (r for r in records if r.wanted and (only is None or r.key in only)):
         places.setdefault(record.resource.where, {}).setdefault(record.kind, []).append(record)
     ids = {r.key: r.outside_id for r in records if r.outside_id}
     # Networks of the site, and of a tenant's own making, are there for others to be on.
