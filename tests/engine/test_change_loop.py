@@ -429,6 +429,25 @@ def test_a_node_that_left_comes_back_as_a_spare(house: House, made: bool) -> Non
     assert members(house, now) == set(now.nodes)
 
 
+def test_an_audit_of_a_pod_that_changes_misses_nothing_that_is_not_made_yet(house: House) -> None:
+    """Of what was there before, and of what has come, it finds what is missing."""
+    pod = house.ready()
+    apply(house, sized(3))
+    assert house.service.audit(house.operator).findings == ()
+    house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, key="server/*", times=None)
+    for _ in range(3):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+        assert house.service.audit(house.operator).findings == ()
+    house.cloud.faults.clear()
+    now = settle(house, pod)
+    apply(house, sized(4))
+    lost = f"server/{now.nodes[0]}"
+    house.cloud.lose(house.cloud.thing(lost))
+    found = house.service.audit(house.operator).findings
+    assert [(f.category, f.subject) for f in found] == [("missing", lost)]
+
+
 def test_an_audit_of_a_changed_pod_finds_nothing(house: House) -> None:
     """Tombstones aren't missing, and what stays is what is wanted."""
     pod = house.ready(sized(3))

@@ -4,7 +4,7 @@ and foreign use of weft's ranges.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from uuid import UUID
@@ -128,7 +128,7 @@ class Comparison:
                     continue
                 # A failed pod may lack resources; those that exist still belong to it.
                 made = [r for r in records if r.outside_id] if owner.state is PodState.FAILED else records
-                verdict = verify(owner, made, self._world, pool)
+                verdict = verify(owner, made, self._world, pool, only=_made(owner, records))
                 for plane, number in verdict.looked_at.items():
                     self._found.checked[plane] = self._found.checked.get(plane, 0) + number
                 if verdict.problems and self._has_moved_on(owner):
@@ -328,3 +328,9 @@ _ITS_OWNER = "nothing: the pod FAILED; fix what its reason says, then retry or r
 def is_repaired(owner: OwnerRecord) -> bool:
     """Whether the loop repairs its differences: not for a failed pod, which waits for a person."""
     return owner.state is not PodState.FAILED
+
+
+def _made(owner: OwnerRecord, records: Sequence[ResourceRecord]) -> set[str]:
+    """Keys of what should be there: of what a change brings that is under way, what was seen to have come."""
+    ready = owner.ready_generation
+    return {r.key for r in records if r.generation <= ready or r.state is RowState.SETTLED or not ready}
