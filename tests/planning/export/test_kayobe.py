@@ -126,6 +126,19 @@ def test_networks_that_kayobe_cannot_tell_apart() -> None:
         export(changed(like_it), "kayobe")
 
 
+def test_a_network_called_as_kayobe_is_told_of_a_bridge() -> None:
+    """Its addresses and the bridge's physical network would be of one network there."""
+
+    def like_it(document: Document) -> None:
+        networks, name = document["networks"], "physnet-datacentre"
+        networks[name] = {**networks["storage-mgmt"], "vlan": 20}
+        networks[name]["subnets"] = {"s": {"role": "storage", "addresses": "172.20.0.0/24", "dhcp": False}}
+        deployment(document)["roles"]["Controller"]["interfaces"][name] = "ib2.8014"
+
+    with pytest.raises(InputErrors, match=r"a name that Kayobe can tell apart from the bridge of datacentre"):
+        export(changed(like_it), "kayobe")
+
+
 def test_every_group_of_kayobes_is_declared_before_it_is_used() -> None:
     """Ansible reads each file of an inventory by itself."""
     for name in ("inventory/hosts", "inventory/groups"):

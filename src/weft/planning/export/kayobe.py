@@ -13,8 +13,10 @@ from weft.model.site import Function
 from weft.planning.export.kayobenetworks import (
     Variables,
     allocation,
+    bridged,
     described,
     networks,
+    physical_networks,
     role_networks,
     seed_variables,
 )
@@ -118,6 +120,10 @@ def _lacking(view: View) -> Iterator[InputError]:
             f"{field}.inspection", None, "addresses for hosts that are being inspected, for Kayobe"
         )
     seen: dict[str, str] = {}
+    for physical in physical_networks(view):
+        first = seen.setdefault(bridged(physical), f"the bridge of {physical}")
+        if first != f"the bridge of {physical}":
+            yield InputError(field, physical, f"a physical network that Kayobe can tell apart from {first}")
     for name in described(view):
         first = seen.setdefault(identifier(name), name)
         if first != name:

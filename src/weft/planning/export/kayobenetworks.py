@@ -29,7 +29,7 @@ def networks(view: View) -> Variables:
         "oob_oc_net_name": _named(view.network_with("bmc")),
         "internal_net_name": identifier(internal),
         "public_net_name": identifier(view.network_at(one.external_vip)),
-        "external_net_names": [_bridged(p) for p in _physical_networks(view)],
+        "external_net_names": [bridged(p) for p in physical_networks(view)],
         "tunnel_net_name": identifier(view.network_with("tenant") or internal),
         "storage_net_name": _named(view.network_with("storage")),
         "storage_mgmt_net_name": None,
@@ -38,10 +38,10 @@ def networks(view: View) -> Variables:
         found |= {f"{use}_net_name": identifier(provisioning) for use in ("provision_wl", "inspection")}
     for name in described(view):
         found |= _network(view, name, view.networks[name])
-    for physical in _physical_networks(view):
-        found |= {f"{_bridged(physical)}_physical_network": physical, f"{_bridged(physical)}_no_ip": True}
+    for physical in physical_networks(view):
+        found |= {f"{bridged(physical)}_physical_network": physical, f"{bridged(physical)}_no_ip": True}
         if view.has_large_packets(physical):
-            found[f"{_bridged(physical)}_mtu"] = view.mtus[physical]
+            found[f"{bridged(physical)}_mtu"] = view.mtus[physical]
     return found
 
 
@@ -78,15 +78,15 @@ def allocation(view: View) -> Variables:
 
 def role_networks(view: View, role: DeploymentRole) -> Variables:
     """A role's interfaces, in Kayobe's words; the host's default route goes by one of them."""
-    bridged = {_bridged(p): interface for p, interface in sorted(role.bridges.items())}
+    bridges = {bridged(p): interface for p, interface in sorted(role.bridges.items())}
     used = {identifier(n): interface for n, interface in role.interfaces.items()}
     bonds = {bond: _bond(role, bond) for bond in role.bonds}
-    found: Variables = {"network_interfaces": list(dict.fromkeys([*bonds.values(), *used, *bridged]))}
+    found: Variables = {"network_interfaces": list(dict.fromkeys([*bonds.values(), *used, *bridges]))}
     for bond, name in bonds.items():
         found |= {f"{name}_interface": bond, f"{name}_bond_slaves": list(role.bonds[bond])}
-        if name not in used and name not in bridged:
+        if name not in used and name not in bridges:
             found[f"{name}_no_ip"] = True
-    for name, interface in (used | bridged).items():
+    for name, interface in (used | bridges).items():
         found[f"{name}_interface"] = interface
     for name, interface in role.interfaces.items():
         vlan = view.networks[name].vlan
@@ -99,7 +99,7 @@ def _bond(role: DeploymentRole, bond: str) -> str:
     """The network that a bond is told with: one that is on it untagged, or one of its own."""
     for physical, interface in role.bridges.items():
         if interface == bond:
-            return _bridged(physical)
+            return bridged(physical)
     return next((identifier(n) for n, i in role.interfaces.items() if i == bond), f"{identifier(bond)}_net")
 
 
@@ -123,11 +123,11 @@ def seed_variables(view: View) -> Variables:
     return found | _default_route(view, [row.network for row in rows])
 
 
-def _physical_networks(view: View) -> list[str]:
+def physical_networks(view: View) -> list[str]:
     return sorted({p for role in view.roles.values() for p in role.bridges})
 
 
-def _bridged(physical_network: str) -> str:
+def bridged(physical_network: str) -> str:
     """Name of the network that stands for a bridge; it has no addresses."""
     return f"physnet_{identifier(physical_network)}"
 
