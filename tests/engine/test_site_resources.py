@@ -458,6 +458,25 @@ def test_what_others_hold_up_holds_up_nothing_else(house: SiteHouse) -> None:
     assert house.mine()["network/storage"].fields["segment"] == 14
 
 
+def test_what_others_hold_up_holds_up_no_first_apply_either(house: SiteHouse) -> None:
+    """Which was never done when the list was another."""
+    house.ask()
+    house.others_network()
+    owner = house.visits(2)
+    assert "VLAN 13" in owner.reason and "network/storage" in house.mine()
+    house.end("storage", None)
+    house.change(gateways={"vlan": 14})
+    house.ask()
+    here = {"network": house.mine()["network/storage"].id, "address": "10.212.0.101"}
+    port = house.cloud.add(Kind.PORT, "x", "team-a", None, **here)
+    owner = house.visits(4)
+    assert owner.state is not PodState.READY and "still in use by port x" in owner.reason, owner.reason
+    assert house.mine()["network/gateways"].fields["segment"] == 14 and "port/m1/gw" in house.mine()
+    house.cloud.lose(port)
+    house.settle()
+    assert "network/storage" not in house.mine()
+
+
 def test_what_is_on_a_network_that_goes_is_not_adopted(house: SiteHouse) -> None:
     """It would hold the network up, which is made again in another VLAN."""
     house.applied()

@@ -26,6 +26,7 @@ from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.engine.wants import Wanted, Wants
 from weft.model.errors import PermanentError, WeftError
+from weft.model.kindrow import Home
 from weft.model.pod import Aspect, Cause, Phase, is_true
 from weft.model.problem import unread
 from weft.model.receipt import Abandoned, Receipt
@@ -49,20 +50,20 @@ class OwnerVisitor(Visitor[Held]):
     def _present(self, held: Held) -> Look:
         left: Wait | None = None
         trouble: WeftError | None = None
-        adopted: Mapping[str, str] = {}
+        wanted: Wanted | None = None
         try:
             wanted = self._wanted(held)
-            adopted = wanted.adopted
             # First of all: what is wanted again isn't taken away, and what can't go holds up nothing else.
             self._follow(held, wanted, gone=False)
             left = self._let_go(held, wanted.graph)
-            if self._follow(held, wanted, gone=left is None):
+            old = any(not r.wanted for r in held.resources())
+            if old and self._follow(held, wanted, gone=left is None):
                 left = self._let_go(held, wanted.graph)
         except WeftError as error:
-            if held.phase is Phase.BUILDING:
+            if wanted is None and held.phase is Phase.BUILDING:
                 raise
             trouble = error  # what is there is kept, and looked at, all the same
-        look = self._onward(held, adopted, left, trouble)
+        look = self._onward(held, wanted.adopted if wanted else {}, left, trouble)
         return replace(look, delay=min(look.delay, left.delay)) if left else look
 
     def _onward(
@@ -141,10 +142,14 @@ class OwnerVisitor(Visitor[Held]):
         """The rows become what is wanted now, in one transaction with the numbers that it takes. Whether any changed.
 
         Args:
-            gone: what wasn't wanted any more was read back: its rows may be given to what comes after it.
+            gone: what wasn't wanted any more was read back: its rows may be given to what comes after it. Of what no
+                fabric has, that it was seen gone is enough.
         """
         rows = {r.key: r for r in held.resources()}
-        known = {k: Known(r.resource, r.wanted, r.is_nowhere and (r.wanted or gone)) for k, r in rows.items()}
+        known = {
+            k: Known(r.resource, r.wanted, r.is_nowhere and (r.wanted or gone or not _on_fabric(r)))
+            for k, r in rows.items()
+        }
         # Of now: what was wanted may have been written down before the last visit set something.
         wanted = replace(wanted, graph=with_former(wanted.graph, known))
         news = follow(known, wanted.graph)
@@ -251,3 +256,7 @@ class OwnerVisitor(Visitor[Held]):
         held.explain(str(error), Cause.PERSON_NEEDED)
         held.alarm(f"{held.state}: {error}")
         return Look(self._settings.delay(failures), failures)
+
+
+def _on_fabric(record: ResourceRecord) -> bool:
+    return record.kind.row.home is Home.FABRIC
