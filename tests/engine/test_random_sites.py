@@ -19,7 +19,7 @@ from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord
 from weft.engine.siteowner import desired_of, site_owner
 from weft.generate.receipts import verify
-from weft.model.errors import ConflictError, NotFoundError, WeftError
+from weft.model.errors import ConflictError, WeftError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.siteplan import SitePlan, SiteStep
@@ -300,11 +300,10 @@ class Operator:
             return told
         ids, steps = self.ids(), self.steps
         for _ in range(25):
-            try:
-                done = self.house.service.site_resources(self.house.operator).done
-            except NotFoundError:
+            owner = self.owner()
+            if owner is None or owner.state is PodState.RELEASED:
                 return f"{told}: nothing is described"
-            if done:
+            if self.house.service.site_resources(self.house.operator).done:
                 break
             self.visits(1)
         else:
