@@ -116,14 +116,14 @@ def test_a_whole_debian_is_set_up_by_its_cloud_init(lab: Lab, people: People, ke
     mine = ordered(tenant, key, "whole", 1, storage=STORAGE, **more)
     door, [address] = Door(lab_ovs(lab.layout), key), list(mine.addresses.values())
     with door.into(mine):
-        told = door.awaited(address, "cloud-init status --wait --long; cat /etc/told", BOOT)
+        told = door.awaited(address, "cloud-init status --wait --long; cat /etc/told", debian.BOOT)
         assert "status: done" in told and "DataSourceConfigDrive" in told and told.endswith("told")
         log = "cat /var/log/weft-storage.log"
-        told = door.awaited(address, f"timeout 120 sh -c '{MOUNTED}'; findmnt -rn /data; {log}", BOOT)
+        told = door.awaited(address, f"timeout 120 sh -c '{MOUNTED}'; findmnt -rn /data; {log}", debian.BOOT)
         assert "/data 10.79.0.2:" in told and "vers=4.2" in told, told
-        door.awaited(address, "echo from the guest | tee /data/text > /home/weft/text; sync", BOOT)
-        assert "/home/weft 10.79.0.2:/home" in door.awaited(address, "findmnt -rn /home/weft", BOOT)
-        told = door.awaited(address, "ip -o -4 address show", BOOT)
+        door.awaited(address, "echo from the guest | tee /data/text > /home/weft/text; sync", debian.BOOT)
+        assert "/home/weft 10.79.0.2:/home" in door.awaited(address, "findmnt -rn /home/weft", debian.BOOT)
+        told = door.awaited(address, "ip -o -4 address show", debian.BOOT)
         assert _storage_address(lab, tenant, "whole") in told, told
     nas = folder(lab.layout)
     texts = (nas / "home" / "text", *(nas / "exports").glob("*/text"))
@@ -178,8 +178,6 @@ def test_a_share_is_mounted_through_the_switched_vlan_and_no_more_after_the_rele
 
 NEIGHBOUR = "10.79.0.253"
 """On the storage network; no port has it."""
-BOOT = 420
-"""Seconds for a whole Debian without hardware virtualization, on a busy machine."""
 STORAGE = "[{share: data, size: 1GiB, mount: /data}, {export: home, mount: /home/weft}]"
 MOUNTED = "until findmnt -t noautofs /data; do sleep 1; done"
 
