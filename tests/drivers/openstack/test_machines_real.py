@@ -76,6 +76,12 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
             each.close()
 
 
+@pytest.fixture(scope="module")
+def enrolled(rig: Rig) -> None:
+    """Pods can have its machine, whichever tests have run before."""
+    assert rig.enroll().state == "available"
+
+
 def test_a_machine_is_enrolled_only_as_far_as_it_is_what_the_site_says(rig: Rig) -> None:
     """From a wrong GUID, corrected in the site, to a machine that pods can have; once more changes nothing."""
     assert rig.enroll(dry=True).differences == ("Ironic doesn't have it",)
@@ -101,6 +107,7 @@ def test_a_machine_is_enrolled_only_as_far_as_it_is_what_the_site_says(rig: Rig)
     assert ids["00:02:c9:50:00:01"] == "ff:00:00:00:00:00:02:00:00:02:c9:00:00:02:c9:03:00:50:00:01"
 
 
+@pytest.mark.usefixtures("enrolled")
 def test_from_taking_it_to_the_record_of_its_cleaning(rig: Rig) -> None:
     taken = rig.take()
     assert rig.take() == taken
@@ -118,6 +125,7 @@ def test_from_taking_it_to_the_record_of_its_cleaning(rig: Rig) -> None:
     assert "deploy.erase_devices, deploy.verify_erased; disks erased" in proof.reason
 
 
+@pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_a_cleaning_that_fails_keeps_the_machine_until_one_has_ended_well(rig: Rig) -> None:
     taken = rig.take()
@@ -138,6 +146,7 @@ def test_a_cleaning_that_fails_keeps_the_machine_until_one_has_ended_well(rig: R
     assert rig.see(taken).status is Status.ABSENT
 
 
+@pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_a_bios_that_a_tenant_has_changed_keeps_the_machine_until_it_is_as_the_site_has_it(rig: Rig) -> None:
     """Ironic reads it from the BMC at the end of the cleaning, which itself changes no setting."""
@@ -160,6 +169,7 @@ def test_a_bios_that_a_tenant_has_changed_keeps_the_machine_until_it_is_as_the_s
     assert "firmware of bios and 3 BIOS settings as the site lists them" in proof
 
 
+@pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
 def test_a_skipped_cleaning_is_none_and_flashed_firmware_is_found_by_the_next(rig: Rig) -> None:
     """Ironic reads versions from the BMC at the end of each cleaning, and remembers those of the enrolment."""
