@@ -160,7 +160,7 @@ def test_what_customers_may_depends_on_their_domain(
         (customer.folder / "train.yaml").read_text().replace("count: 1", "count: 2")
     )
     changed = guest.weft("pod", "apply", "-f", "train.yaml")
-    assert changed.code == 2 and "may not do pods:create" in changed.err, changed.err
+    assert changed.code == 2 and "may not do pods:change" in changed.err, changed.err
     assert partner.weft("pod", "show", "train").code != 0
     own = people("team-a")
     alone = own.order("alone", 1, "--wait", more=ALONE)
