@@ -75,7 +75,7 @@ def destroy_site(request: Annotated[Request, may("site:destroy")], verbs: Backen
 def abandon_site(
     request: Annotated[Request, may("site:destroy")], verbs: Backend, body: SmallBody
 ) -> Response:
-    """End a removal that can't finish; its receipt is never clean."""
+    """End a removal that can't finish; its receipt is clean only if it did finish after all."""
     return answer(verbs.abandon_site(request, document(AbandonRequest, body).reason), 202)
 
 

@@ -95,7 +95,7 @@ class SiteResourceVerbs(Desk):
             return self._resources(*self._applied())
 
     def abandon_site(self, request: Request, reason: str) -> SiteResources:
-        """End a removal as it is: its receipt is never clean."""
+        """End a removal as it is: its receipt is clean only if it came to its end all the same."""
         with self._logged(request, "site abandon", reason[:255]):
             self._policy.check("site:destroy", request.caller)
             owner, _ = self._applied()

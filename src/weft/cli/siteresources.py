@@ -44,7 +44,10 @@ def add_site_commands(commands: Subparsers) -> None:
     )
     _waiting(destroy, "until everything is confirmed gone")
     abandon = leaf(
-        commands, "abandon", _abandon, "end a removal that can't finish; its receipt is never clean"
+        commands,
+        "abandon",
+        _abandon,
+        "end a removal that can't finish; its receipt is clean only if it did finish after all",
     )
     abandon.add_argument("--reason", required=True, metavar="TEXT", help="why; appears in the receipt")
     leaf(commands, "receipt", _receipt, "show the signed receipt of what was last destroyed")
