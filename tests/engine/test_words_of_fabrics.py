@@ -46,6 +46,7 @@ def found() -> list[tuple[str, str]]:
 
 KINDS: Mapping[str, frozenset[str]] = {
     # The site's own networks, their ports, its flavors, and its security groups that others may have ports in.
+    "adoption.py": frozenset({"PORT", "SECURITY_GROUP"}),
     "auditsite.py": frozenset({"PORT"}),
     "othersports.py": frozenset({"NETWORK", "PORT", "SUBNET"}),
     "siteplan.py": frozenset({"FLAVOR", "SECURITY_GROUP"}),
