@@ -1,0 +1,260 @@
+"""What others made in a site's clouds: left alone, adopted, in the way, and in the place of what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.engine.sitehouse import KEYS, SiteHouse
+from weft.engine.database import Database
+from weft.model.errors import ConflictError
+from weft.model.mark import Mark
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.model.site import Interface
+from weft.planning.site.plantext import site_plan_text
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[SiteHouse]:
+    house = SiteHouse(database, database_url)
+    yield house
+    house.close()
+
+
+@pytest.mark.parametrize("project", ["service", "team-b"])
+def test_what_others_made_is_left_alone(house: SiteHouse, project: str) -> None:
+    """Another's network has the VLAN: told with what to do, and nothing is changed."""
+    network = house.others_network(project)
+    was = dict(network.fields)
+    (conflict,) = house.plan().conflicts
+    assert conflict.key == "network/gateways" and network.id in conflict.what and "VLAN 13" in conflict.what
+    assert conflict.adoptable is (project == "service")
+    with pytest.raises(ConflictError, match="1 thing in the way"):
+        house.ask()
+    assert house.cloud.things() == [network] and network.fields == was
+
+
+def test_it_is_adopted_by_vlan_cidr_and_mac(house: SiteHouse) -> None:
+    """What is adopted keeps its id, gets the mark and what the site says, and goes with the rest."""
+    network = house.others_network(mtu=1400)
+    pool = ("10.201.0.50", "10.201.0.60")
+    subnet = house.cloud.add(
+        Kind.SUBNET, "s", "service", None, network=network.id, cidr="10.201.0.0/24", pool=pool
+    )
+    here = {"network": network.id, "subnet": subnet.id, "vnic_type": "normal", "host": ""}
+    port = house.cloud.add(
+        Kind.PORT, "p", "service", None, mac="02:00:00:00:00:01", address="10.201.0.11", **here
+    )
+    plan = house.plan(adopt=True)
+    assert [s.key for s in plan.steps if s.action == "adopt"] == [
+        "network/gateways",
+        "subnet/gateways/bmc",
+        "port/m1/bmc",
+    ]
+    assert "mtu: 1400 → 1500" in site_plan_text(plan) and network.id in site_plan_text(plan)
+    assert "name: by-hand → gateways" in site_plan_text(plan)
+    house.applied(adopt=True)
+    there = house.mine()
+    assert there.keys() == KEYS
+    assert (there["network/gateways"], there["port/m1/bmc"]) == (network, port)
+    assert network.name == "gateways", "pods find it by its name"
+    assert network.fields["mtu"] == 1500 and subnet.fields["pool"] == ("10.201.0.200", "10.201.0.254")
+    house.destroyed()
+    assert house.cloud.things() == []
+
+
+def test_what_cannot_be_made_as_described_is_not_adopted(house: SiteHouse) -> None:
+    """A port with the MAC address and another address; a network with the name and another VLAN."""
+    network = house.others_network()
+    port = house.cloud.add(
+        Kind.PORT, "p", "service", None, network=network.id, mac="02:00:00:00:00:01", address="10.201.0.77"
+    )
+    house.cloud.add(Kind.NETWORK, "storage", "service", None, physical_network="physnet-d", segment=77)
+    plan = house.plan(adopt=True)
+    said = {c.key: c.what for c in plan.conflicts}
+    assert said.keys() == {"port/m1/bmc", "network/storage"}
+    assert (
+        port.id in said["port/m1/bmc"]
+        and "its address is 10.201.0.77, not 10.201.0.11" in said["port/m1/bmc"]
+    )
+    with pytest.raises(ConflictError, match="2 things in the way"):
+        house.ask(adopt=True)
+
+
+def test_what_is_a_pods_is_never_adopted(house: SiteHouse) -> None:
+    """A pod's network has the VLAN by mistake: it stays the pod's, in whatever project it is."""
+    pod = house.ready()
+    network = next(t for t in house.cloud.things(Kind.NETWORK) if t.mark)
+    network.fields |= {"physical_network": "physnet-9g", "segment": 13}
+    network.project_id = "service"
+    (conflict,) = house.plan(adopt=True).conflicts
+    assert f"pod {pod.id}" in conflict.what and not conflict.adoptable
+
+
+def test_what_is_adopted_may_vanish_before(house: SiteHouse) -> None:
+    house.others_network()
+    house.ask(adopt=True)
+    house.cloud.lose(house.cloud.things(Kind.NETWORK)[0])
+    house.settle()
+    assert house.mine().keys() == KEYS
+
+
+def test_a_network_that_somebody_made_meanwhile_is_told(house: SiteHouse) -> None:
+    """Between plan and creation: the reason names it, and it goes on once it is gone."""
+    house.ask()
+    network = house.others_network()
+    owner = house.visit(house.site_owner())
+    assert owner.state is not PodState.READY and "VLAN 13" in owner.reason
+    house.cloud.lose(network)
+    house.settle()
+
+
+def test_what_somebody_made_meanwhile_can_be_adopted_then(house: SiteHouse) -> None:
+    """Its row is there already, and was refused."""
+    house.ask()
+    network = house.others_network()
+    owner = house.visit(house.site_owner())
+    assert "VLAN 13" in owner.reason
+    assert "adopt network/gateways" in house.steps(adopt=True)
+    house.applied(adopt=True)
+    assert house.mine()["network/gateways"] == network
+
+
+@pytest.mark.parametrize("key", ["security_group/lab/storage", "router/storage"])
+def test_what_takes_the_place_of_what_was_lost_is_adopted(house: SiteHouse, key: str) -> None:
+    """Of its kind there may be two with one name: weft's own is gone, and no other one is made beside it."""
+    house.applied()
+    lost = house.mine()[key]
+    house.cloud.lose(lost)
+    other = house.cloud.add(lost.kind, lost.name, "service", None, **lost.fields)
+    assert f"adopt {key}" in house.steps(adopt=True)
+    house.applied(adopt=True)
+    assert house.mine()[key] is other and house.cloud.things(lost.kind).count(other) == 1
+    assert len([t for t in house.cloud.things(lost.kind) if t.name == lost.name]) == 1
+    house.cloud.lose(other)
+    house.visits(3)
+    assert house.mine()[key].id not in (lost.id, other.id), "weft makes one, and stays with it"
+    now = house.mine()[key]
+    house.visits(3)
+    assert house.mine()[key] is now and house.plan().nothing
+
+
+def test_what_came_back_before_the_visit_is_not_given_up(house: SiteHouse) -> None:
+    """Another process may have made it anew since the plan."""
+    house.applied()
+    key = "security_group/lab/storage"
+    lost = house.mine()[key]
+    house.cloud.lose(lost)
+    other = house.cloud.add(lost.kind, lost.name, "service", None, **lost.fields)
+    house.ask(adopt=True)
+    house.cloud.bring_back(lost)
+    house.settle()
+    assert house.mine()[key] is lost and other.mark is None
+
+
+def test_an_end_that_others_hold_up_can_be_taken_back(house: SiteHouse) -> None:
+    """The list is as it was again: nothing more of it goes, what has gone comes, and all else goes on."""
+    house.applied()
+    before, described = house.mine(), house.site
+    house.change(storage={"vlan": 14})
+    house.ask()
+    port = house.cloud.add(
+        Kind.PORT, "x", "team-a", None, network=before["network/storage"].id, address="10.212.0.101"
+    )
+    owner = house.visits(3)
+    assert "still in use by port x" in owner.reason
+    house.activate(described)
+    assert not [s for s in house.plan().steps if s.key == "network/storage"]
+    house.applied()
+    there = house.mine()
+    assert there["network/storage"] is before["network/storage"]
+    assert there.keys() == KEYS and port in house.cloud.things() and house.plan().nothing
+
+
+def test_what_others_hold_up_holds_up_nothing_else(house: SiteHouse) -> None:
+    house.applied()
+    network = house.mine()["network/storage"]
+    house.change(storage={"vlan": 14})
+    house.ask()
+    port = house.cloud.add(Kind.PORT, "x", "team-a", None, network=network.id, address="10.212.0.101")
+    house.visits(3)
+    house.cloud.lose(house.mine()["port/m1/gw"])
+    house.change(gateways={"mtu": 9000})
+    house.ask()
+    owner = house.visits(3)
+    assert "still in use by port x" in owner.reason
+    held_up = house.steps()
+    assert held_up[0] == "recreate network/storage" and "create subnet/storage/storage" in held_up
+    assert "port/m1/gw" in house.mine() and house.mine()["network/gateways"].fields["mtu"] == 9000
+    house.cloud.lose(port)
+    house.settle()
+    assert house.mine()["network/storage"].fields["segment"] == 14
+
+
+def test_what_others_hold_up_holds_up_no_first_apply_either(house: SiteHouse) -> None:
+    """Which was never done when the list was another."""
+    house.ask()
+    house.others_network()
+    owner = house.visits(2)
+    assert "VLAN 13" in owner.reason and "network/storage" in house.mine()
+    house.end("storage", None)
+    house.change(gateways={"vlan": 14})
+    house.ask()
+    here = {"network": house.mine()["network/storage"].id, "address": "10.212.0.101"}
+    port = house.cloud.add(Kind.PORT, "x", "team-a", None, **here)
+    owner = house.visits(4)
+    assert owner.state is not PodState.READY and "still in use by port x" in owner.reason, owner.reason
+    assert house.mine()["network/gateways"].fields["segment"] == 14 and "port/m1/gw" in house.mine()
+    house.cloud.lose(port)
+    house.settle()
+    assert "network/storage" not in house.mine()
+
+
+def test_what_is_on_a_network_that_goes_is_not_adopted(house: SiteHouse) -> None:
+    """It would hold the network up, which is made again in another VLAN."""
+    house.applied()
+    house.cloud.lose(house.mine()["port/nas1/eth0"])
+    fields = {
+        "network": house.mine()["network/storage"].id,
+        "subnet": house.mine()["subnet/storage/storage"].id,
+    }
+    port = house.cloud.add(
+        Kind.PORT, "nas", "service", None, mac="02:00:00:00:00:03", address="10.212.0.5", host="", **fields
+    )
+    house.change(storage={"vlan": 14})
+    plan = house.plan(adopt=True)
+    assert not [s for s in plan.steps if s.action == "adopt"]
+    assert [c.what for c in plan.conflicts if f"port nas ({port.id})" in c.what]
+
+
+def test_a_mark_that_a_tenant_copies_hides_nothing(house: SiteHouse) -> None:
+    """Whoever sees the shared network sees the mark of its owner."""
+    owner = house.applied()
+    network = house.mine()["network/storage"]
+    mark = Mark("lab", owner.owner, "port/nas2/eth0")
+    port = house.cloud.add(Kind.PORT, "x", "team-b", mark, network=network.id, address="10.212.0.9", mac="")
+    filer = {"device": "pdu9", "name": "eth0", "network": "storage", "mac": "02:00:00:00:00:09"}
+    row = Interface.model_validate({**filer, "address": "10.212.0.9"})
+    house.activate(house.site.model_copy(update={"interfaces": (*house.site.interfaces, row)}))
+    (conflict,) = house.plan(adopt=True).conflicts
+    assert conflict.id == port.id and not conflict.adoptable
+    with pytest.raises(ConflictError, match="in the way"):
+        house.ask(adopt=True)
+
+
+def test_what_is_named_otherwise_is_not_adopted_from_itself(house: SiteHouse) -> None:
+    """The old one goes, and a new one comes, with everything on it."""
+    house.applied()
+    old = house.mine()["network/gateways"]
+    networks = {("gates" if n == "gateways" else n): net for n, net in house.site.networks.items()}
+    rows = tuple(
+        i.model_copy(update={"network": "gates"}) if i.network == "gateways" else i
+        for i in house.site.interfaces
+    )
+    house.activate(house.site.model_copy(update={"networks": networks, "interfaces": rows}))
+    plan = house.plan(adopt=True)
+    assert not [s for s in plan.steps if s.action == "adopt"] and plan.conflicts == ()
+    house.applied(adopt=True)
+    assert house.mine()["network/gates"].id != old.id and old not in house.cloud.things()
