@@ -24,18 +24,12 @@ class PartsShape(GpuShape):
 
     name = "parts"
     units = "servers"
-    changeable = frozenset(
-        {
-            "nodes.count",
-            "access.ssh_from",
-            "access.floating_ip",
-            "network.router",
-            "storage",
-            "lease.end",
-            "lease.duration",
-        }
-    )
-
+    changeable = GpuShape.changeable - {
+        "nodes.spare",
+        "locality.required",
+        "locality.preferred",
+        "locality.preferences",
+    }
     fixed: Mapping[str, str] = dict.fromkeys(
         ("nodes.spare", "locality"), f"servers on shared nodes don't move; {AGAIN}"
     )

@@ -96,22 +96,27 @@ def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[Pl
         return list(placement.nodes), list(placement.spares)  # already requested and done
     for name in remove:
         if name not in known:
-            raise InputError("remove", name, f"nodes of the pod: {first_names(sorted(known), 40)}")
+            raise not_in_pod(name, known)
     nodes = [n for n in placement.nodes if n.node not in named]
     spares = [n for n in placement.spares if n.node not in named]
     if len(nodes) < order.nodes.count <= len(placement.nodes) or (
         len(nodes) < len(placement.nodes) and order.nodes.count > len(placement.nodes)
     ):
-        most = max(0, len(placement.nodes) - order.nodes.count)
-        allowed = (
-            f"{some(most, 'node')}, since nodes.count goes from {len(placement.nodes)} to {order.nodes.count}"
-        )
-        raise InputError("remove", ", ".join(remove), allowed)
+        raise too_many(remove, "node", "nodes.count", len(placement.nodes), order.nodes.count)
     if len(spares) < len(placement.spares) and len(spares) < order.nodes.spare:
-        most = max(0, len(placement.spares) - order.nodes.spare)
-        allowed = f"{some(most, 'spare')}, since nodes.spare goes from {len(placement.spares)} to {order.nodes.spare}"
-        raise InputError("remove", ", ".join(remove), allowed)
+        raise too_many(remove, "spare", "nodes.spare", len(placement.spares), order.nodes.spare)
     return nodes, spares
+
+
+def not_in_pod(name: str, nodes: Collection[str]) -> InputError:
+    """Of what is to be removed, and isn't the pod's."""
+    return InputError("remove", name, f"nodes of the pod: {first_names(sorted(nodes), 40)}")
+
+
+def too_many(remove: Collection[str], what: str, field: str, before: int, after: int) -> InputError:
+    """More are named than the order asks to go."""
+    allowed = f"{some(max(0, before - after), what)}, since {field} goes from {before} to {after}"
+    return InputError("remove", ", ".join(remove), allowed)
 
 
 def _check_slices(

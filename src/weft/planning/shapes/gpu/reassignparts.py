@@ -26,7 +26,7 @@ from weft.planning.fabric.topology import Topology
 from weft.planning.place.placement import place
 from weft.planning.place.room import Room
 from weft.planning.place.shares import choose, most_shares
-from weft.planning.shapes.gpu.reassign import numbered
+from weft.planning.shapes.gpu.reassign import not_in_pod, numbered, too_many
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.shape import Assignment, Resolved
 from weft.planning.words import first_names, some
@@ -99,10 +99,9 @@ def _without(plan: Plan, there: Servers, count: int, remove: Collection[str]) ->
     if not most and not named:
         return there  # already requested and done
     if unknown:
-        raise InputError("remove", unknown[0], f"nodes of the pod: {first_names(sorted(_on(there)), 40)}")
+        raise not_in_pod(unknown[0], _on(there))
     if len(named) > most:
-        allowed = f"{some(most, 'server')}, since nodes.count goes from {len(there)} to {count}"
-        raise InputError("remove", ", ".join(remove), allowed)
+        raise too_many(remove, "server", "nodes.count", len(there), count)
     return {s: n for s, n in there.items() if s not in named}
 
 
