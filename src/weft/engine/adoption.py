@@ -3,7 +3,8 @@ use it since that was planned. From then on it bears weft's mark, and is weft's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 
 from weft.engine.othersports import in_groups, listed
 from weft.engine.records import ResourceRecord
@@ -31,16 +32,21 @@ def not_to_change(
     """Keys of what is to be changed, and must not be, and why.
 
     Args:
-        differing: what is there and differs.
+        differing: what is there and differs, all of it in one place.
         adopted: key -> id of what was to be adopted, whether that has been done or not.
         records: of the whole owner.
     """
+
+    @cache
+    def known() -> Collection[str]:
+        return _own_ports(world, scope, differing[0].resource.where, records)
+
     for record in differing:
         fields = {d.field: d.observed for d in record.differences}
         if fields.get("mark") != UNMARKED or adopted.get(record.key) != record.outside_id:
             continue
         try:
-            why = _used(world, scope, record, records)
+            why = _used(world, record, known)
         except WeftError as error:
             yield record.key, error
             continue
@@ -50,15 +56,18 @@ def not_to_change(
             yield record.key, PermanentError(f"adopt {_named(resource)}", resource.where, why, then)
 
 
-def _used(world: World, scope: Scope, record: ResourceRecord, records: Collection[ResourceRecord]) -> str:
-    """By whom, in a way that the change would end; empty: by nobody."""
+def _used(world: World, record: ResourceRecord, known: Callable[[], Collection[str]]) -> str:
+    """By whom, in a way that the change would end; empty: by nobody.
+
+    Args:
+        known: looks for ports of weft's own, which is needed for security groups only.
+    """
     resource = record.resource
     if record.kind is Kind.SECURITY_GROUP:
         ruled = [d.field for d in record.differences if d.field not in _NO_RULES]
         if not ruled:
             return ""
-        known = _own_ports(world, scope, resource.where, records)
-        ports = in_groups(world, {str(record.outside_id): resource.name}, resource.where, known)
+        ports = in_groups(world, {str(record.outside_id): resource.name}, resource.where, known())
         return ruled_by(ruled, ports) if ports else ""
     if record.kind is Kind.PORT and record.facts.get("device_id"):
         return f"it is a port of {record.facts['device_id']} by now"

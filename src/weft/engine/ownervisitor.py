@@ -163,22 +163,20 @@ class OwnerVisitor(Visitor[Held]):
     ) -> dict[str, str]:
         """Key of a row that there is -> id of what it is now: what couldn't be made before, because that was there, or
         is gone, and that came to be in its place. What was adopted once, and is gone itself, is not."""
-
-        def is_there(row: ResourceRecord, id_: str | None) -> bool:
-            driver = held.world.driver(row.resource.where)
-            seen = driver.find(held.owner.scope, [row.resource], {row.key: str(id_)})
-            return seen_of(seen, [row])[row.key].id == id_
-
-        return {
-            key: there
+        others = [
+            row
             for key, there in adopted.items()
             if (row := rows.get(key)) is not None
             and row.wanted
             and row.outside_id != there
             and row.state is not RowState.DELETING
-            and (row.state in _TO_BE_MADE or not is_there(row, row.outside_id))
-            and (there not in {f.id for f in row.former} or is_there(row, there))
-        }
+        ]
+        made = {r.key: r.outside_id for r in others if r.state not in _TO_BE_MADE and r.outside_id}
+        stay = _there(held, others, made)
+        replaced = [r for r in others if r.key not in stay]
+        again = {r.key: adopted[r.key] for r in replaced if adopted[r.key] in {f.id for f in r.former}}
+        back = _there(held, replaced, again)
+        return {r.key: adopted[r.key] for r in replaced if r.key not in again or r.key in back}
 
     def _write(self, held: Held, news: Follow, wanted: Wanted, taken: Mapping[str, str]) -> None:
         """Args: taken: key of a row that there is -> id of what it is now."""
@@ -256,6 +254,18 @@ class OwnerVisitor(Visitor[Held]):
         held.explain(str(error), Cause.PERSON_NEEDED)
         held.alarm(f"{held.state}: {error}")
         return Look(self._settings.delay(failures), failures)
+
+
+def _there(held: Held, rows: Sequence[ResourceRecord], ids: Mapping[str, str]) -> set[str]:
+    """Keys of those that are there by these ids; rows without one aren't looked for. One look in each place."""
+    found: set[str] = set()
+    for where in sorted({r.resource.where for r in rows if r.key in ids}):
+        batch = [r for r in rows if r.key in ids and r.resource.where == where]
+        mine = {r.key: ids[r.key] for r in batch}
+        wanted = [r.resource for r in batch]
+        seen = seen_of(held.world.driver(where).find(held.owner.scope, wanted, mine), batch)
+        found |= {key for key, id_ in mine.items() if seen[key].id == id_}
+    return found
 
 
 def _on_fabric(record: ResourceRecord) -> bool:
