@@ -292,7 +292,7 @@ class Operator:
             thing.undeletable = False
 
     def settle(self, adopt: bool | None = None) -> str:
-        """An apply that succeeds; then nothing differs any more, what wasn't to be made anew is the same thing still,
+        """An apply that succeeds; then nothing differs any more, what wasn't to be replaced is still the same thing,
         and what was to be adopted was."""
         self.mended()
         told = self.apply(adopt)

@@ -128,7 +128,7 @@ class Comparison:
                     continue
                 # A failed pod may lack resources; those that exist still belong to it.
                 made = [r for r in records if r.outside_id] if owner.state is PodState.FAILED else records
-                verdict = verify(owner, made, self._world, pool, only=_made(owner, records))
+                verdict = verify(owner, made, self._world, pool, only=_expected(owner, records))
                 for plane, number in verdict.looked_at.items():
                     self._found.checked[plane] = self._found.checked.get(plane, 0) + number
                 if verdict.problems and self._has_moved_on(owner):
@@ -330,7 +330,7 @@ def is_repaired(owner: OwnerRecord) -> bool:
     return owner.state is not PodState.FAILED
 
 
-def _made(owner: OwnerRecord, records: Sequence[ResourceRecord]) -> set[str]:
+def _expected(owner: OwnerRecord, records: Sequence[ResourceRecord]) -> set[str]:
     """Keys of what should be there: of what a change brings that is under way, what was seen to have come."""
     ready = owner.ready_generation
     return {r.key for r in records if r.generation <= ready or r.state is RowState.SETTLED or not ready}

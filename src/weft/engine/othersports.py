@@ -60,15 +60,15 @@ def seen_on(
     Raises `UnknownError`, also if none of `known` is listed.
     """
     found = world.clouds[where].ports_on(networks)
-    _believed(found, known, "ports on the site's networks", where)
+    _believed(found, known, "ports", "on the site's networks", where)
     return found
 
 
-def _believed(found: Sequence[Other], known: Collection[str], what: str, where: str) -> None:
+def _believed(found: Sequence[Other], known: Collection[str], what: str, on: str, where: str) -> None:
     """Raise `UnknownError` for a listing without any of these."""
     if known and not {one.id for one in found}.intersection(known):
-        said = f"{len(found)} {what.partition(' ')[0]}, and none of the {len(known)} of weft's own"
-        raise UnknownError(f"list {what}", where, said, "ask again")
+        said = f"{len(found)} {what}, and none of the {len(known)} of weft's own"
+        raise UnknownError(f"list {what} {on}", where, said, "ask again")
 
 
 def others_on(world: World, where: str, networks: Collection[str], own: Own) -> dict[str, list[Other]]:
@@ -84,7 +84,7 @@ def _seen(
 ) -> tuple[Sequence[NamedPort], Sequence[NamedSubnet]]:
     """Everybody's."""
     ports, subnets = seen_on(world, where, networks, own.ports), world.clouds[where].subnets_on(networks)
-    _believed(subnets, own.subnets, "subnets on the site's networks", where)
+    _believed(subnets, own.subnets, "subnets", "on the site's networks", where)
     return ports, subnets
 
 
@@ -108,7 +108,7 @@ def in_groups(world: World, groups: Mapping[str, str], where: str, known: Collec
     if not groups:
         return []
     found = world.clouds[where].ports_in(groups, known)
-    _believed(found, known, "ports in the site's security groups", where)
+    _believed(found, known, "ports", "in the site's security groups", where)
     return [
         f"{port} in security group {groups[group]}"
         for port in found

@@ -1462,7 +1462,7 @@ VALUES (%(owner_id)s, %(key)s, %(kind)s, %(position)s, %(document)s, %(generatio
 -- It is there already, made by somebody else: it is looked for by its id, and its mark is one of the differences.
 UPDATE resource SET outside_id = %(outside_id)s, state = 'creating',
     former = CASE WHEN outside_id IS NULL THEN former
-        ELSE former || jsonb_build_array(jsonb_build_object('id', outside_id, 'facts', facts)) END
+        ELSE former || jsonb_build_object('id', outside_id, 'facts', facts) END
 WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: change_resource

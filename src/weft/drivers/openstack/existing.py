@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from ipaddress import IPv4Network
 
 from weft.drivers.openstack.images import images_named
-from weft.drivers.openstack.networks import IDS_IN_A_URL, shared_projects
+from weft.drivers.openstack.networks import EVERYBODY, IDS_IN_A_URL, shared_projects
 from weft.drivers.openstack.neutron import default_group
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
@@ -25,8 +25,6 @@ Found = dict[str, list[Existing]]
 ALWAYS = ("id", "name", "description", "project_id")
 _WHOSE = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
 PORT = (*_WHOSE, "dns_name", "fixed_ips", "security_groups")
-EVERYBODY = "*"
-"""Whom a thing is shared with that is shared with all projects; the site's own never are."""
 
 
 class OpenStackExisting:

@@ -19,7 +19,9 @@ FRESH = 15.0
 """Seconds that a listing of segments is cached: a number taken since then is detected at creation."""
 IDS_IN_A_URL = 80
 EXTERNAL = " (external)"
-EVERYBODYS = f"*{EXTERNAL}"
+EVERYBODY = "*"
+"""Whom a thing is shared with that is shared with all projects; the site's own never are."""
+EVERYBODYS = f"{EVERYBODY}{EXTERNAL}"
 """Whom Neutron itself shares a network with that is made with `router:external`."""
 _THE_CLOUDS = "network:"
 """Ports of the cloud's own agents (DHCP, metadata) come and go with the network."""
