@@ -358,3 +358,33 @@ def test_a_port_that_has_no_name_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputErrors) as refused:
             on_switches(tmp_path, change)
         assert told in str(refused.value)
+
+
+def test_infiniband_adapters_of_a_list_need_no_mac_address(hardware: HardwareList) -> None:
+    """Their GUIDs make them, on the site's only fabric of InfiniBand."""
+    row = hardware.rows["gpu1"]
+    for column in ("mlx5_0_mac", "mlx5_0_fabric"):
+        del row[column]
+    hardware.columns.remove("mlx5_0_mac")
+    hardware.write()
+    site = hardware.imported().site
+    assert [(h.name, h.fabric, h.mac) for h in site.node_by_name["gpu1"].hcas] == [("mlx5_0", "ib0", None)]
+
+
+def test_columns_of_full_host_names_lose_their_domain(hardware: HardwareList) -> None:
+    """A column that is called FQDN has names with their domain; a dns_name has none."""
+    del hardware.rows["pdu1"]["eth0_dns_name"]
+    hardware.columns.remove("eth0_dns_name")
+    hardware.spoil("pdu1", **{"eth0 FQDN": "power1.dc.example"})
+    hardware.write()
+    names = {i.device: i.host_name for i in hardware.imported().site.interfaces}
+    assert names["pdu1"] == "power1"
+
+
+def test_a_bond_of_a_list_keeps_its_links(hardware: HardwareList, tmp_path: Path) -> None:
+    hardware.spoil("nas1", eth0_bond_macs="00A0.9800.0002", eth0_bond_ports="tor1/Ethernet32/1")
+    hardware.write()
+    hardware.imported(tmp_path / "out")
+    rows = (tmp_path / "out" / "interfaces.csv").read_text().splitlines()
+    (row,) = [r for r in rows if r.startswith("nas1")]
+    assert row.endswith(",tor1,Ethernet31/1,100,00:a0:98:00:00:02,tor1/Ethernet32/1")

@@ -172,9 +172,6 @@ def test_what_is_wrong_in_netbox_is_told_with_its_object(
         ("pdu1", ["iDRAC", "IPMI"], "'IPMI' is not allowed: a name that differs from 'iDRAC'"),
         ("pdu1", ["管理"], "name of an interface of pdu1: '管理' is not allowed: a name with Latin "
          "letters or digits"),
-        ("mgmt1", ["Ethernet 1/0/1"], "name of an interface of mgmt1: 'Ethernet 1/0/1' is not allowed: a port's name "
-         "without spaces and brackets"),
-        ("mgmt1", ["Eth[1-4]"], "'Eth[1-4]' is not allowed: a port's name without spaces"),
     ],
 )  # fmt: skip
 def test_an_interface_that_would_be_lost(

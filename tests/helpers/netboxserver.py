@@ -45,6 +45,7 @@ class Inventory:
                     "slug": role,
                 },
                 "site": {"id": 1, "url": "http://netbox/api/dcim/sites/1/", "name": site, "slug": site},
+                "status": {"value": "active", "label": "Active"},
                 "rack": {"id": 1, "url": "http://netbox/api/dcim/racks/1/", "name": rack} if rack else None,
                 "custom_fields": custom,
             }
@@ -54,15 +55,18 @@ class Inventory:
     def interface(
         self, device: int, name: str, mac: str | None = None, address: str | None = None, **more: Any
     ) -> int:
-        """Args: address: with a prefix length; dns_name, vlan, to (device, interface): of it."""
+        """Args: address: with a prefix length; dns_name, vlan, to (device, interface), lag (id): of it."""
         number = len(self.interfaces) + 100
         owner = next(d for d in self.devices if d["id"] == device)
         vlan, to = more.pop("vlan", None), more.pop("to", None)
         dns_name = more.pop("dns_name", "")
+        far = next((d["id"] for d in self.devices if to and d["name"] == to[0]), 998)
+        if "lag" in more:
+            more["lag"] = {"id": more["lag"], "url": f"http://netbox/api/dcim/interfaces/{more['lag']}/"}
         short = {"id": device, "url": owner["url"], "name": owner["name"]}
         peer = {"id": 999, "url": "http://netbox/api/dcim/interfaces/999/", "name": to[1]} if to else None
         if to and peer:
-            peer["device"] = {"id": 998, "url": "http://netbox/api/dcim/devices/998/", "name": to[0]}
+            peer["device"] = {"id": far, "url": f"http://netbox/api/dcim/devices/{far}/", "name": to[0]}
         self.interfaces.append(
             {
                 "id": number,
@@ -78,6 +82,13 @@ class Inventory:
                 else None,
                 "connected_endpoints": [peer] if peer else None,
                 "connected_endpoints_type": "dcim.interface" if peer else None,
+                "connected_endpoints_reachable": True if peer else None,
+                "cable": {"id": number, "url": f"http://netbox/api/dcim/cables/{number}/"} if peer else None,
+                "lag": None,
+                "parent": None,
+                "bridge": None,
+                "wwn": None,
+                "custom_fields": {},
                 **more,
             }
         )
@@ -92,6 +103,8 @@ class Inventory:
                 "id": number,
                 "url": f"http://netbox/api/ipam/ip-addresses/{number}/",
                 "address": address,
+                "status": {"value": "active", "label": "Active"},
+                "role": None,
                 "dns_name": dns_name,
                 "assigned_object_type": "dcim.interface",
                 "assigned_object_id": interface,

@@ -13,8 +13,12 @@ from weft.planning.hardware.kinds import IPU_MACHINE, KINDS, kind_of
 from weft.planning.hardware.where import address_of
 
 
-def of_netbox(url: str, site: str | None) -> list[Record]:
-    """Every device of a NetBox, of a site of it by its slug. The token is in NETBOX_TOKEN.
+def of_netbox(url: str, site: str | None, statuses: Sequence[str], left_out: list[str]) -> list[Record]:
+    """Every device of a NetBox that is there, of a site of it by its slug. The token is in NETBOX_TOKEN.
+
+    Args:
+        statuses: of devices and addresses that are taken besides those in use.
+        left_out: is given what is left out, a sentence each.
 
     Raises `InputError`, `OutsideError`.
     """
@@ -27,7 +31,10 @@ def of_netbox(url: str, site: str | None) -> list[Record]:
         from weft.drivers.netbox import NetBox
     except ImportError:
         raise InputError("--netbox", url, "only with weft[inventories], which isn't installed") from None
-    return NetBox(url, token).records(site)
+    box = NetBox(url, token)
+    records = box.records(site, statuses)
+    left_out += box.left_out
+    return records
 
 
 MOST_KINDS = 10

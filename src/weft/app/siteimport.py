@@ -17,8 +17,9 @@ from weft.app.sitefile import assemble, load_site, read_site_file, read_text
 from weft.app.yamltext import Positions, read_yaml, without_nulls
 from weft.generate.sitecsv import table_csv
 from weft.model.errors import InputError, InputErrors
+from weft.model.fabrictypes import FabricKind
 from weft.model.hardware import Record
-from weft.model.site import IpuPod, Site, SiteNetwork
+from weft.model.site import Fabric, IpuPod, Site, SiteNetwork
 from weft.model.sitefile import TABLES
 from weft.planning.hardware.tables import Around, Tables, columns_in, tables_of
 
@@ -135,9 +136,24 @@ def _around(data: Mapping[str, Any], where: Positions) -> Around:
         assemble(dict(data), where, links_needed=False)
         raise
     if "racks" not in data:
-        return Around(networks, pods)
+        return Around(networks, pods, infiniband=_infiniband(data))
     named = (r.get("name") for r in data["racks"] if isinstance(r, dict))
-    return Around(networks, pods, frozenset(n for n in named if isinstance(n, str)))
+    return Around(networks, pods, frozenset(n for n in named if isinstance(n, str)), _infiniband(data))
+
+
+def _infiniband(data: Mapping[str, Any]) -> str | None:
+    """The site's only fabric of InfiniBand; what is wrong with fabrics is told elsewhere."""
+    found = data.get("fabrics")
+    rows = found.items() if isinstance(found, dict) else ()
+    names: list[str] = []
+    for name, one in rows:
+        try:
+            fabric = Fabric.model_validate(one)
+        except ValidationError:
+            continue
+        if fabric.type is FabricKind.INFINIBAND:
+            names.append(name)
+    return names[0] if len(names) == 1 else None
 
 
 def _merge(data: dict[str, Any], where: Positions, tables: Tables, records: Sequence[Record]) -> None:

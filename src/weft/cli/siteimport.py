@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from weft.model.hardware import Record
 
 MOST_NAMES = 5
+MOST_LEFT_OUT = 50
+"""Lines of what an import left out."""
 
 
 def add_site_commands(subparsers: Subparsers) -> None:
@@ -23,6 +25,14 @@ def add_site_commands(subparsers: Subparsers) -> None:
         "--netbox", metavar="URL", help="also read the devices of this NetBox; its token is in NETBOX_TOKEN"
     )
     command.add_argument("--netbox-site", metavar="SLUG", help="only those of this site of NetBox")
+    command.add_argument(
+        "--status",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="also take devices and addresses of this status of NetBox, such as planned; repeatable. Default: devices "
+        "that are active or staged, and addresses in use",
+    )
     command.add_argument(
         "--inspection",
         metavar="JSON",
@@ -70,7 +80,12 @@ def add_site_commands(subparsers: Subparsers) -> None:
 def _import(args: argparse.Namespace) -> int:
     from weft.app.siteimport import import_site, write_import
 
-    records, errors = _records(args)
+    left_out: list[str] = []
+    records, errors = _records(args, left_out)
+    for line in left_out[:MOST_LEFT_OUT] if not args.json else ():
+        say(f"left out: {line}")
+    if len(left_out) > MOST_LEFT_OUT and not args.json:
+        say(f"left out: {len(left_out) - MOST_LEFT_OUT} more (--json names all)")
     imported = import_site(args.site, records, errors)
     written = write_import(imported, args.site, args.output) if args.output else []
     if args.json:
@@ -80,6 +95,7 @@ def _import(args: argparse.Namespace) -> int:
                 "rows": dict(imported.rows),
                 "addresses_given": [{"interface": i, "address": a} for i, a in imported.given],
                 "adapters_without_cable": imported.uncabled,
+                "left_out": left_out,
                 "files": written,
             }
         )
@@ -88,7 +104,7 @@ def _import(args: argparse.Namespace) -> int:
     return 0
 
 
-def _records(args: argparse.Namespace) -> tuple[list[Record], list[InputError]]:
+def _records(args: argparse.Namespace, left_out: list[str]) -> tuple[list[Record], list[InputError]]:
     from weft.app.hardwarelists import read_inspections, read_lists
     from weft.app.inventories import of_bmcs, of_netbox, redfish, with_kinds
     from weft.model.errors import InputError
@@ -99,10 +115,12 @@ def _records(args: argparse.Namespace) -> tuple[list[Record], list[InputError]]:
         raise InputError("LIST", None, "a list of hardware, or --netbox")
     if args.netbox_site is not None and args.netbox is None:
         raise InputError("--netbox-site", args.netbox_site, "only with --netbox")
+    if args.status and args.netbox is None:
+        raise InputError("--status", args.status[0], "only with --netbox")
     errors: list[InputError] = []
     records = read_lists(args.lists, columns, errors)
     if args.netbox is not None:
-        records += of_netbox(args.netbox, args.netbox_site)
+        records += of_netbox(args.netbox, args.netbox_site, args.status, left_out)
     if args.redfish_ca is not None and not args.redfish:
         raise InputError("--redfish-ca", args.redfish_ca, "only with --redfish")
     ask = redfish(args.redfish_ca) if args.redfish else None

@@ -1,12 +1,12 @@
 """Hardware as NetBox has it: devices, interfaces, addresses and cables, read only.
 
 Source: NetBox's REST API from 3.3 on (devices, interfaces with `connected_endpoints`, ip-addresses), by pynetbox.
+What is made of its answers: `weft.drivers.netboxrecords`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,10 +14,9 @@ import pynetbox
 import requests
 from requests.adapters import HTTPAdapter
 
+from weft.drivers.netboxrecords import ADDRESS_STATUSES, DEVICE_STATUSES, Devices, value_of
 from weft.model.errors import InputError, PermanentError, TemporaryError
-from weft.model.hardware import Cell, Record
-from weft.planning.hardware.columns import PLAIN, canonical, interface_called
-from weft.planning.hardware.kinds import kind_of
+from weft.model.hardware import Record
 
 Json = Mapping[str, Any]
 
@@ -31,10 +30,6 @@ _DEVICES_AT_ONCE = 50
 """Ids in one query: URLs have a length."""
 _ODD_SHAPE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 """What an answer of another shape ends in; the last: nested too deeply."""
-_LOGICAL = frozenset({"virtual", "bridge", "lag"})
-"""Types of interfaces that no cable is plugged into."""
-_CUSTOM = PLAIN - {"name", "kind", "rack"}
-"""Columns that custom fields may fill: for the others NetBox has fields of its own."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -83,9 +78,13 @@ class NetBox:
     Args:
         url: `https://netbox.example.com`, with a path if it has one.
         token: of a user that may view devices, interfaces and addresses.
+
+    Attributes:
+        left_out: what the last `records` left out of what NetBox has, and why, a sentence each.
     """
 
     def __init__(self, url: str, token: str) -> None:
+        self.left_out: list[str] = []
         try:
             parts, origin = urlsplit(url), _origin(url)
         except ValueError:
@@ -102,22 +101,33 @@ class NetBox:
         self._api = pynetbox.api(url, token=token)
         self._api.http_session = session
 
-    def records(self, site: str | None = None) -> list[Record]:
-        """Every device, of a site if one is given by its slug. Raises `OutsideError`."""
+    def records(self, site: str | None = None, statuses: Collection[str] = ()) -> list[Record]:
+        """Every device that is there, of a site if one is given by its slug. Raises `OutsideError`.
+
+        Args:
+            statuses: of devices and addresses that are taken besides those that are in use.
+        """
+        self.left_out = []
         try:
-            return list(self._records({"site": site} if site else {}))
+            return list(self._records({"site": site} if site else {}, frozenset(statuses)))
         except (pynetbox.ContentError, *_ODD_SHAPE):
             then = "check that the URL is that of NetBox 3.3 or newer"
             raise PermanentError("list hardware", self._name, "not an answer of NetBox's API", then) from None
 
-    def _records(self, chosen: Mapping[str, str]) -> Iterator[Record]:
+    def _records(self, chosen: Mapping[str, str], more: frozenset[str]) -> Iterator[Record]:
         dcim, ipam = self._api.dcim, self._api.ipam
         devices = self._list("devices", dcim.devices, chosen)
         if not devices:
             then = "check --netbox-site, and what the token may view"
             raise PermanentError("list devices", self._name, "it shows none", then)
-        for start in range(0, len(devices), _DEVICES_AT_ONCE):
-            some = devices[start : start + _DEVICES_AT_ONCE]
+        made = Devices(DEVICE_STATUSES | more, ADDRESS_STATUSES | more, self.left_out)
+        taken = made.chosen(devices)
+        if not taken:
+            seen = ", ".join(sorted({str(value_of(d, "status")) for d in devices}))
+            answer = f"it shows none with status {' or '.join(sorted(DEVICE_STATUSES | more))}, but {seen}"
+            raise PermanentError("list devices", self._name, answer, "name the status in --status")
+        for start in range(0, len(taken), _DEVICES_AT_ONCE):
+            some = taken[start : start + _DEVICES_AT_ONCE]
             ids = {"device_id": [d["id"] for d in some]}
             interfaces: dict[int, list[Json]] = {}
             for one in self._list("interfaces", dcim.interfaces, ids):
@@ -127,7 +137,7 @@ class NetBox:
                 if one["assigned_object_type"] == "dcim.interface":
                     addresses.setdefault(one["assigned_object_id"], []).append(one)
             for device in some:
-                yield _record(device, interfaces.get(device["id"], ()), addresses)
+                yield made.record(device, interfaces.get(device["id"], ()), addresses)
 
     def _list(self, what: str, endpoint: Any, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
         """All of them as plain data; fewer than NetBox counts are none."""
@@ -161,74 +171,3 @@ class NetBox:
         if count is not None and read != count:
             raise TemporaryError(f"list {what}", self._name, f"{read} of the {count} it counts", "try again")
         return found
-
-
-def _record(device: Json, interfaces: Sequence[Json], addresses: Mapping[int, Sequence[Json]]) -> Record:
-    place = f"NetBox device {device['id']}"
-    cells = {c: Cell(text, column, place) for c, text, column in _of_device(device)}
-    is_switch = kind_of(cells["kind"].text if "kind" in cells else "") == "switch"
-    ports: list[str] = []
-    names: dict[str, str] = {}
-    for one in interfaces:
-        its, where = addresses.get(one["id"], ()), f"NetBox interface {one['id']}"
-        field, written = f"name of an interface of {device.get('name')}", str(one["name"])
-        if is_switch and not its and not one.get("mgmt_only") and _type(one) not in _LOGICAL:
-            if re.search(r"[\s\[\]]", written):
-                raise InputError(field, written, "a port's name without spaces and brackets", where)
-            ports.append(written)
-        elif its or one.get("untagged_vlan"):
-            try:
-                name = interface_called(written, names)
-            except ValueError as error:
-                raise InputError(field, written, str(error), where) from None
-            cells |= {c: Cell(text, column, where) for c, text, column in _of_interface(name, one, its)}
-    if ports:
-        cells["ports"] = Cell(" ".join(ports), "interfaces", place)
-    return Record(place, cells)
-
-
-def _of_device(device: Json) -> Iterator[tuple[str, str, str]]:
-    """Column, text, and NetBox's name of the field."""
-    if device.get("name"):
-        yield "name", str(device["name"]), "name"
-    # Its name until NetBox 3.6 was device_role.
-    role = device.get("role") or device.get("device_role")
-    if role:
-        yield "kind", str(role["slug"]), "role"
-    if device.get("rack"):
-        yield "rack", str(device["rack"]["name"]), "rack"
-    for name, value in (device.get("custom_fields") or {}).items():
-        column = canonical(name)
-        if column in _CUSTOM and isinstance(value, str | int | float) and value != "":
-            if value is False:
-                continue  # a box that isn't ticked says nothing; one that is says not what
-            if value is True:
-                where = f"NetBox device {device['id']}"
-                raise InputError(f"custom_fields.{name}", value, "text or a number", where)
-            yield column, str(value), f"custom_fields.{name}"
-
-
-def _of_interface(name: str, one: Json, addresses: Sequence[Json]) -> Iterator[tuple[str, str, str]]:
-    if one.get("mac_address"):
-        yield f"{name}_mac", str(one["mac_address"]), f"{one['name']}.mac_address"
-    ipv4 = [a for a in addresses if ":" not in str(a["address"])]
-    if ipv4:
-        # Several on one interface aren't one address: told as what is written, where the site is checked.
-        text = " ".join(str(a["address"]).partition("/")[0] for a in ipv4)
-        yield f"{name}_address", text, f"{one['name']}.address"
-        host_name = str(ipv4[0].get("dns_name") or "").partition(".")[0]
-        if host_name:
-            yield f"{name}_dns_name", host_name, f"{one['name']}.dns_name"
-    if one.get("untagged_vlan"):
-        yield f"{name}_vlan", str(one["untagged_vlan"]["vid"]), f"{one['name']}.untagged_vlan"
-    if one.get("speed"):
-        yield f"{name}_rate_gbps", f"{int(one['speed']) / 1e6:g}", f"{one['name']}.speed"
-    ends = one.get("connected_endpoints") or ()
-    if len(ends) == 1 and one.get("connected_endpoints_type") == "dcim.interface":
-        yield f"{name}_switch", str(ends[0]["device"]["name"]), f"{one['name']}.connected_endpoints"
-        yield f"{name}_port", str(ends[0]["name"]), f"{one['name']}.connected_endpoints"
-
-
-def _type(one: Json) -> str:
-    kind = one.get("type")
-    return str(kind.get("value")) if isinstance(kind, Mapping) else str(kind)

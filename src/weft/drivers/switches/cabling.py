@@ -44,7 +44,7 @@ class Cabling:
             return cls(names, hosts)
         links = tuple((k.a, k.b, k.peer) for k in switching.links)
         bundles = {end: b.ports for b in switching.bundles for end in b.ports}
-        cabled = [(i.switch, i.port) for i in site.interfaces]
+        cabled: list[tuple[str | None, str | None]] = [end for i in site.interfaces for end in i.ends]
         cabled += [(m.bmc_switch, m.bmc_port) for m in site.ipu_machines]
         cabled += [(m.gw_switch, m.gw_port) for m in site.ipu_machines]
         others = frozenset(f"{switch}/{port}" for switch, port in cabled if port and switch in names)

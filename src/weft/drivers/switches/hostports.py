@@ -61,6 +61,7 @@ def _open(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
 
 def _misplaced(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
     """Whoever shares a VLAN with a BMC can take the machine over."""
+    shared = _vlans_at(seen.site)
     for one in _fixed(seen.site):
         if switch_of(one.end) != switch:
             continue
@@ -69,9 +70,21 @@ def _misplaced(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
             continue
         if seen.ends[one.end].tagged == EVERY:
             continue  # told already
-        if others := sorted(seen.ends[one.end].numbers - {one.vlan}):
+        if others := sorted(seen.ends[one.end].numbers - {one.vlan} - shared.get(one.end, set())):
             listed = ", ".join(map(str, others[:5])) + (" …" if len(others) > 5 else "")
             yield f"port {one.end} of {one.of} is in VLAN {listed}; {one.network} has {one.vlan}"
+
+
+def _vlans_at(site: Site) -> dict[str, set[int]]:
+    """VLANs of the networks whose interfaces are at a port: a BMC may share its host's."""
+    found: dict[str, set[int]] = {}
+    for one in site.interfaces:
+        network = site.networks.get(one.network)
+        if network is None or network.vlan is None:
+            continue
+        for switch, port in one.ends:
+            found.setdefault(f"{switch}/{port}", set()).add(network.vlan)
+    return found
 
 
 class _Fixed(NamedTuple):
@@ -92,11 +105,12 @@ def _fixed(site: Site) -> Iterator[_Fixed]:
     """Of interfaces of hardware, and of BMCs and gateways of IPU-Machines."""
     for one in site.interfaces:
         network = site.networks.get(one.network)
-        if one.switch is None or one.port is None or network is None or network.vlan is None:
+        if network is None or network.vlan is None:
             continue
         if {s.role for s in network.subnets.values()} & FIXED:
-            end = f"{one.switch}/{one.port}"
-            yield _Fixed(end, f"{one.device}'s {one.name}", f"network {one.network}", network.vlan)
+            for switch, port in one.ends:
+                of = f"{one.device}'s {one.name}"
+                yield _Fixed(f"{switch}/{port}", of, f"network {one.network}", network.vlan)
     for machine in site.ipu_machines:
         pod = site.ipu_pods[machine.ipu_pod]
         if machine.bmc_switch and machine.bmc_port:

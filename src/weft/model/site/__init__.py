@@ -14,8 +14,9 @@ from weft.model.site.clouds import (
     PciAffinity,
 )
 from weft.model.site.deployment import Deployment, DeploymentRole, Function, LdapDomain, PciDevice, cpus_of
-from weft.model.site.devices import DNS_NAMES, Device, Interface, port_names
+from weft.model.site.devices import PORT_NAME, Device, Interface, plain_port, port_names
 from weft.model.site.fabrics import Fabric, FabricAgent, FabricManager
+from weft.model.site.hostnames import DNS_NAMES, host_label, is_dns_name
 from weft.model.site.hosts import BOOTABLE, MOST_VFS, Accelerator, Hca, Node
 from weft.model.site.ipus import (
     ADMIN_PORT,
@@ -51,6 +52,7 @@ __all__ = [
     "METRICS_PORT",
     "MOST_VFS",
     "NODE_EXPORTER_PORT",
+    "PORT_NAME",
     "PRIVILEGED",
     "SYSLOG_PORT",
     "USER_PORT",
@@ -104,5 +106,8 @@ __all__ = [
     "Traffic",
     "Unit",
     "cpus_of",
+    "host_label",
+    "is_dns_name",
+    "plain_port",
     "port_names",
 ]

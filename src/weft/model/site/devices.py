@@ -6,11 +6,13 @@ import re
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from weft.model.base import Document
 from weft.model.ids import Mac, Name
+from weft.model.site.hostnames import DnsName, host_label
 from weft.model.site.ipus import PORT, Address
+from weft.model.site.switching import SwitchPort
 
 MOST_PORTS = 1024
 """Ports of one switch at most; chassis switches have fewer."""
@@ -18,6 +20,8 @@ _PATTERN = re.compile(
     r"(?P<before>[!-Z\\^-~]{0,40})(?:\[(?P<first>[0-9]{1,4})-(?P<last>[0-9]{1,4})(?::(?P<step>[0-9]{1,2}))?\]"
     r"(?P<after>[!-Z\\^-~]{0,40}))?"
 )
+PORT_NAME = re.compile(r"[!-Z\\^-~]{1,40}")
+"""The name of one port of a switch as weft writes it."""
 PORT_PATTERN = "port names such as Ethernet[1-48], swp[1-32]s0 or Ethernet[0-124:4] (each fourth number)"
 
 
@@ -47,6 +51,11 @@ def port_names(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def plain_port(name: str) -> str:
+    """A port's name as weft writes it, without blanks: management switches call theirs `Port 1`."""
+    return "".join(name.split())
+
+
 def _split(value: object) -> object:
     """A cell of a CSV file is a single string."""
     return tuple(value.split()) if isinstance(value, str) else value
@@ -58,14 +67,8 @@ def _expandable(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 PortPatterns = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_expandable)]
-
-DnsName = Annotated[
-    str,
-    StringConstraints(to_lower=True, max_length=63, pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$"),
-]
-"""One label of a host name (RFC 1123). Neutron adds the cloud's `dns_domain`, and refuses underscores."""
-
-DNS_NAMES = "letters, digits and '-', starting and ending with a letter or digit, at most 63 characters"
+Macs = Annotated[tuple[Mac, ...], BeforeValidator(_split), Field(max_length=16)]
+SwitchPorts = Annotated[tuple[SwitchPort, ...], BeforeValidator(_split), Field(max_length=16)]
 
 
 class Device(Document):
@@ -103,7 +106,8 @@ class Interface(Document):
     address: Address = Field(description="IPv4 address, in a subnet of the network and outside of its pool.")
     dns_name: DnsName | None = Field(
         default=None,
-        description="Host name in the cloud's DNS, without the domain. Default: `<device>-<name>`.",
+        description="Host name in the cloud's DNS, without the domain. Default: `<device>-<name>`, with dashes for "
+        "other characters.",
     )
     switch: Name | None = Field(default=None, description="Switch that it is cabled to.")
     port: str | None = Field(
@@ -115,7 +119,24 @@ class Interface(Document):
         default=None, gt=0, le=10_000, description="Line rate that it needs in Gb/s."
     )
 
+    bond_macs: Macs = Field(
+        default=(),
+        description="Of a bond: MAC addresses of its links that aren't its own; separated by spaces.",
+    )
+    bond_ports: SwitchPorts = Field(
+        default=(),
+        description="Of a bond: where its further links are cabled to besides `switch` and `port`, as switch/port with "
+        "the vendor's port name; separated by spaces.",
+    )
+
     @property
     def host_name(self) -> str:
         """Its name in DNS, as given or made of device and interface."""
-        return self.dns_name or f"{self.device}-{self.name}".lower()
+        return self.dns_name or host_label(self.device, self.name)
+
+    @property
+    def ends(self) -> tuple[tuple[str, str], ...]:
+        """Switch and port of every link of it that is cabled."""
+        first = ((self.switch, self.port),) if self.switch is not None and self.port is not None else ()
+        others = (end.partition("/") for end in self.bond_ports)
+        return (*first, *((switch, port) for switch, _, port in others))

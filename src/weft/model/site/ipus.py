@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 from weft.model.base import Document
 from weft.model.ids import Mac, Name
 from weft.model.ranges import Range
+from weft.model.site.hostnames import host_label
 
 IPUS_PER_MACHINE = 4
 """An IPU-M2000 and a Bow-2000 have four IPUs (data sheets)."""
@@ -97,7 +98,7 @@ class IpuMachine(Document):
 
     def host_name(self, interface: str) -> str:
         """Of one of `LEGS`, as the reference design has it."""
-        return f"{self.name}-{interface}".lower()
+        return host_label(self.name, interface)
 
 
 class IpuDataNetwork(Document):

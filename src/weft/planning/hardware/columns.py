@@ -15,7 +15,7 @@ from weft.model.sitefile import csv_columns
 
 ATTRIBUTES = (
     "mac", "address", "dns_name", "network", "vlan", "switch", "port", "rate_gbps",
-    "fabric", "guid", "port_guid", "pci",
+    "fabric", "guid", "port_guid", "pci", "bond_macs", "bond_ports",
 )  # fmt: skip
 """What a list may say of an interface. Those with a `fabric` are adapters on that fabric."""
 
@@ -50,7 +50,7 @@ def columns_of(
     """
     found: dict[str, str | None] = {}
     guessed = {h: given[h] if h in given else canonical(h) for h in header}
-    interfaces = {c[: -len("_mac")] for c in guessed.values() if c.endswith("_mac")}
+    interfaces = interfaces_of(list(guessed.values()))
     taken: dict[str, str] = {}
     for written, name in guessed.items():
         if not written:
@@ -79,6 +79,11 @@ def canonical(written: str) -> str:
     return text
 
 
+def is_full_name(written: str) -> bool:
+    """Whether a column of host names, as it is written, is one of names with their domain."""
+    return re.sub(r"[^a-z0-9]+", "_", written.strip().lower()).endswith(("_fqdn", "_hostname"))
+
+
 def interface_called(written: str, others: dict[str, str]) -> str:
     """Name of an interface, as inventories have it (`Ethernet1/1`, `iDRAC`), as columns do.
 
@@ -105,15 +110,20 @@ def split(column: str, interfaces: frozenset[str] | set[str]) -> tuple[str, str]
 
 
 def interfaces_of(columns: Sequence[str] | Mapping[str, object]) -> frozenset[str]:
-    """Interfaces that a list has, by their MAC addresses' columns."""
-    return frozenset(c[: -len("_mac")] for c in columns if c.endswith("_mac") and len(c) > len("_mac"))
+    """Interfaces that a list has, by their columns of MAC addresses, or of port GUIDs: InfiniBand has no others."""
+    return frozenset(
+        c[: -len(ending)]
+        for c in columns
+        for ending in ("_mac", "_port_guid")
+        if c.endswith(ending) and c != ending
+    )
 
 
-def _of_interface(name: str, interfaces: set[str]) -> bool:
+def _of_interface(name: str, interfaces: frozenset[str]) -> bool:
     return name not in PLAIN and split(name, interfaces) is not None
 
 
-def _unknown(name: str, interfaces: set[str]) -> str:
+def _unknown(name: str, interfaces: frozenset[str]) -> str:
     known = sorted(PLAIN | {f"{i}_{a}" for i in interfaces for a in ATTRIBUTES})
     for attribute in sorted(ATTRIBUTES, key=len, reverse=True):
         interface = name.removesuffix(f"_{attribute}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from weft.model.hardware import Record
-from weft.model.site import IpuPod, SiteNetwork, port_names
+from weft.model.site import IpuPod, SiteNetwork, host_label, port_names
 from weft.planning.hardware.network import Wrong
 from weft.planning.hardware.where import Block, leg_of, vlans_of
 
@@ -39,11 +39,11 @@ class Legs:
             texts: attribute -> text.
             pod: None: an unknown one, which is told elsewhere.
         """
-        for attribute in ("fabric", "guid", "port_guid", "pci", "network"):
+        for attribute in ("fabric", "guid", "port_guid", "pci", "network", "bond_macs", "bond_ports"):
             if attribute in texts:
                 allowed = f"none: the {leg} of an IPU-Machine is on its IPU-POD's network"
                 self._wrong(record, f"{leg}_{attribute}", texts[attribute], allowed)
-        implied = f"{name}-{leg}".lower()
+        implied = host_label(name, leg)
         if texts.get("dns_name", implied).lower() != implied:
             allowed = f"{implied}: names of an IPU-Machine's interfaces are made of its own"
             self._wrong(record, f"{leg}_dns_name", texts["dns_name"], allowed)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from weft.model.errors import InputError
 from weft.model.hardware import Record
 from weft.model.ids import NAMES
-from weft.model.site import IpuPod, SiteNetwork, port_names
+from weft.model.site import IpuPod, SiteNetwork, plain_port, port_names
 from weft.model.sitefile import csv_columns
-from weft.planning.hardware.columns import ATTRIBUTES, PLAIN, interfaces_of
+from weft.planning.hardware.columns import ATTRIBUTES, PLAIN, interfaces_of, is_full_name
 from weft.planning.hardware.kinds import FABRIC_SWITCH, IPU_MACHINE, KINDS, HardwareKind, kind_of
 from weft.planning.hardware.legs import LEGS, Legs
 from weft.planning.hardware.network import Finder
@@ -32,11 +32,13 @@ class Around:
 
     Attributes:
         racks: that it lists; None: those of the list are taken.
+        infiniband: its fabric of InfiniBand, if it has one of them.
     """
 
     networks: Mapping[str, SiteNetwork] = field(default_factory=dict)
     ipu_pods: Mapping[str, IpuPod] = field(default_factory=dict)
     racks: frozenset[str] | None = None
+    infiniband: str | None = None
 
 
 @dataclass(slots=True)
@@ -169,11 +171,15 @@ class _Reader:
     ) -> None:
         cells = {a: c for a in ATTRIBUTES if (c := record.cells.get(f"{interface}_{a}"))}
         texts = {a: c.text for a, c in cells.items()}
+        if "dns_name" in cells and is_full_name(cells["dns_name"].column):
+            texts["dns_name"] = texts["dns_name"].partition(".")[0]
         if kind is IPU_MACHINE and interface in LEGS:
             pod = self._around.ipu_pods.get(row.get("ipu_pod", (None, ""))[0] or "")
             row |= self._legs.columns(record, name, interface, _normal(texts), pod)
             return
-        if "mac" not in cells:
+        if "fabric" not in texts and self._around.infiniband is not None and _is_infiniband(texts):
+            texts["fabric"] = self._around.infiniband
+        if "mac" not in cells and not _is_infiniband(texts):
             what = ", ".join(sorted(cells))
             allowed = f"MAC address of {name}'s interface {interface}, of which the row says: {what}"
             self._wrong(record, f"{interface}_mac", None, allowed)
@@ -204,6 +210,10 @@ class _Reader:
             allowed = f"none: only hosts have adapters on a fabric, and {name} isn't one"
             self._wrong(record, f"{interface}_fabric", texts["fabric"], allowed)
             return
+        for attribute in ("bond_macs", "bond_ports"):
+            if attribute in texts:
+                allowed = "none: bonds of adapters on a fabric are in the site file (bond_pci, bundles)"
+                self._wrong(record, f"{interface}_{attribute}", texts[attribute], allowed)
         for attribute in ("address", "dns_name", "network", "vlan"):
             if attribute in texts:
                 allowed = (
@@ -252,7 +262,18 @@ class _Reader:
             "name": (interface, f"{interface}_mac"),
         }
         values["network"] = (network, columns.get("network", f"{interface}_network"))
-        for attribute in ("mac", "address", "dns_name", "switch", "port", "rate_gbps"):
+        for attribute in (
+            "mac",
+            "address",
+            "dns_name",
+            "switch",
+            "port",
+            "rate_gbps",
+            "bond_macs",
+            "bond_ports",
+        ):
+            if attribute.startswith("bond_") and attribute not in texts:
+                continue
             values[attribute] = (texts.get(attribute), columns.get(attribute, f"{interface}_{attribute}"))
         self._tables.add("interfaces", number, values)
 
@@ -272,9 +293,18 @@ def _normal(texts: Mapping[str, str]) -> dict[str, str]:
     found = dict(texts)
     if "mac" in found:
         found["mac"] = plain_mac(found["mac"])
+    if "bond_macs" in found:
+        found["bond_macs"] = " ".join(map(plain_mac, found["bond_macs"].split()))
     if (address := address_of(found.get("address"))) is not None:
         found["address"] = str(address)
+    if "port" in found:
+        found["port"] = plain_port(found["port"])
     return found
+
+
+def _is_infiniband(texts: Mapping[str, str]) -> bool:
+    """An adapter that has GUIDs, and no MAC address."""
+    return "mac" not in texts and bool({"guid", "port_guid"} & texts.keys())
 
 
 def plain_mac(text: str) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
-from weft.model.site import DNS_NAMES, LEGS, Device, Interface, IpuMachine, Site, SiteNetwork, port_names
+from weft.model.site import (
+    DNS_NAMES,
+    LEGS,
+    Device,
+    Interface,
+    IpuMachine,
+    Site,
+    SiteNetwork,
+    is_dns_name,
+    port_names,
+)
 from weft.planning.site.seen import Seen, WrongValue, casefold, known
 
 Path = tuple[str | int, ...]
-_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 RNIC_GBPS = 100.0
 """An IPU-Machine's RNIC is a port of 100 Gigabit Ethernet."""
 _NO_MACHINE = "a MAC address of one machine: this one is {}"
@@ -90,6 +98,11 @@ def _macs(site: Site) -> Iterator[WrongValue]:
         path: Path = ("interfaces", i, "mac")
         yield from seen.check(one.mac, f"{one.device}/{one.name}", path)
         yield from _unicast(one.mac, path)
+        for j, mac in enumerate(one.bond_macs):
+            inner: Path = ("interfaces", i, "bond_macs", j)
+            if mac != one.mac:
+                yield from seen.check(mac, f"{one.device}/{one.name}", inner)
+            yield from _unicast(mac, inner)
 
 
 def _unicast(mac: str, path: Path) -> Iterator[WrongValue]:
@@ -162,15 +175,44 @@ def _host_names(site: Site) -> Iterator[WrongValue]:
         path: Path = ("interfaces", i, "dns_name")
         names = seen.setdefault(network.cloud, Seen("a host name"))
         yield from names.check(one.host_name, f"{one.device}/{one.name}", path)
-        if not _LABEL.fullmatch(one.host_name):
+        if not is_dns_name(one.host_name):
             yield path, one.host_name, f"a dns_name of {DNS_NAMES}: device and interface don't make one"
+
+
+class _Plugs(Seen):
+    """Switch ports that are taken. A BMC may share that of its own host's interface (NC-SI), except on machines that
+    tenants get: who has root there reaches the BMCs' VLAN by its tag."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__("a switch port")
+        self._device: dict[str, str] = {}
+        self._bmcs: set[str] = set()
+        self._machines = {n.name for n in site.nodes if n.machine is not None}
+        for one in site.interfaces:
+            owner, network = f"{one.device}/{one.name}", site.networks.get(one.network)
+            self._device[owner] = one.device
+            subnets = network.subnets.values() if network is not None else ()
+            if any(s.role == "bmc" and one.address in s.addresses for s in subnets):
+                self._bmcs.add(owner)
+
+    def check(self, value: object, owner: str, path: Path) -> Iterator[WrongValue]:
+        other = self.first.get(value, owner)
+        device = self._device.get(owner)
+        shares = other != owner and device is not None and device == self._device.get(other)
+        if not shares or (owner in self._bmcs) == (other in self._bmcs):
+            yield from super().check(value, owner, path)
+        elif device in self._machines:
+            allowed = f"a port of its own: it shares that of {other}, and {device}'s tenants would reach BMCs over it"
+            yield path, value, allowed
+        else:
+            self.first[value] = f"{other} with {owner}"
 
 
 def _ports(site: Site) -> Iterator[WrongValue]:
     """Each switch port exists, has one cable, and carries what is asked of it."""
     devices = {d.name: d for d in site.devices if d.kind == "switch"}
     switches = {s.name: s.ports for s in site.switches}
-    used = Seen("a switch port")
+    used = _Plugs(site)
     for node in site.nodes:
         for hca in node.hcas:
             if hca.switch_port is not None:
@@ -198,6 +240,10 @@ def _ports(site: Site) -> Iterator[WrongValue]:
             continue
         owner = f"{one.device}/{one.name}"
         yield from _plugged(one.switch, one.port, owner, where, devices, switches, used)
+        for j, end in enumerate(one.bond_ports):
+            switch, _, port = end.partition("/")
+            here: Path = ("interfaces", i, "bond_ports", j)
+            yield from _plugged(switch, port, owner, (here, here), devices, switches, used)
         if one.switch in devices:
             yield from _carries(devices[one.switch], one, site.networks.get(one.network), ("interfaces", i))
 

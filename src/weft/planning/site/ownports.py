@@ -105,8 +105,17 @@ class _Ports:
 
     def _interfaces(self) -> Iterator[WrongValue]:
         for i, one in enumerate(self._site.interfaces):
-            where: Path = ("interfaces", i, "port")
-            yield from self._port(one.network, one.switch, one.port, f"{one.device}/{one.name}", where)
+            owner, network = f"{one.device}/{one.name}", self._site.networks.get(one.network)
+            if network is not None and network.fabric == self._fabric and one.bond_ports:
+                allowed = (
+                    "none: weft sets this port's VLAN on its switch, so `port` is the switch's aggregation"
+                )
+                yield ("interfaces", i, "bond_ports"), " ".join(one.bond_ports), allowed
+                continue
+            for j, (switch, port) in enumerate(one.ends):
+                first = one.port is not None and not j
+                where: Path = ("interfaces", i, "port") if first else ("interfaces", i, "bond_ports")
+                yield from self._port(one.network, switch, port, owner, where)
 
     def _machines(self) -> Iterator[WrongValue]:
         for i, machine in enumerate(self._site.ipu_machines):
