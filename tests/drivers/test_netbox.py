@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_a_url_may_name_the_port_that_is_its_schemes(
         ]
         page = {"count": 3, "next": following if len(asked) < 3 else None, "results": results}
         listing = page if "/devices/" in request.url else {"count": 0, "next": None, "results": []}
-        found._content = json.dumps(listing).encode()
+        found.raw = BytesIO(json.dumps(listing).encode())
         return found
 
     monkeypatch.setattr("requests.adapters.HTTPAdapter.send", answer)
@@ -124,7 +125,7 @@ def test_a_chain_of_pages_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
         found = requests.Response()
         found.status_code, found.url = 200, request.url
         following = f"https://netbox.example.com/api/dcim/devices/?offset={len(asked)}"
-        found._content = json.dumps({"count": 3, "next": following, "results": []}).encode()
+        found.raw = BytesIO(json.dumps({"count": 3, "next": following, "results": []}).encode())
         return found
 
     monkeypatch.setattr("requests.adapters.HTTPAdapter.send", answer)
@@ -179,6 +180,7 @@ def test_an_interface_that_would_be_lost(
 ) -> None:
     """Names that are equal, empty, or several where columns are made of them: its device and object are named."""
     number = next(d["id"] for d in inventory.devices if d["name"] == device)
+    last = 0
     for n, name in enumerate(names):
         address = f"10.3.0.{50 + n}/24" if device == "pdu1" else None
         last = inventory.interface(number, name, f"02:00:00:00:00:{n:02x}", address)

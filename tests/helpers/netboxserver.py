@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -124,7 +124,7 @@ class Inventory:
 
 
 @contextmanager
-def serving(inventory: Inventory) -> Iterator[str]:
+def serving(inventory: Inventory) -> Generator[str]:
     """Its URL while it runs."""
 
     class Handler(BaseHTTPRequestHandler):
