@@ -10,6 +10,7 @@ from weft.engine.occupancy import held_nodes
 from weft.engine.records import Change, PodRecord, ResourceRecord
 from weft.engine.world import World
 from weft.model.site import Site
+from weft.model.specs import ServerSpec
 from weft.ports.occupants import Ended, Ending, OnHost
 
 Result = Literal["clean", "not clean", "unknown"]
@@ -30,11 +31,18 @@ class HostReading:
 
 @dataclass(frozen=True, slots=True)
 class GuestReading:
-    """What Nova's record of actions, or Ironic's of the machine, says about the end of one server."""
+    """What Nova's record of actions, or Ironic's of the machine, says about the end of one server.
+
+    Attributes:
+        hosts: where it may still run, by Nova's names.
+        stays: nothing removed it, as far as is known; what is only unknown, such as a removal without an end, isn't it.
+    """
 
     record: ResourceRecord
     result: Result
     seen: str
+    hosts: tuple[str, ...] = ()
+    stays: bool = False
 
 
 def read_guests(
@@ -52,7 +60,12 @@ def read_guests(
             yield GuestReading(record, "clean", record.facts[ENDED])
     unproved = [r for r in gone if ENDED not in r.facts]
     for record, ending in read_endings(pod.project_id, unproved, world):
-        yield GuestReading(record, _result(ending, record), _said(ending))
+        result = _result(ending, record)
+        if result == "clean":
+            yield GuestReading(record, result, _said(ending))
+        else:
+            stays = ending.how in (Ended.NOT_DESTROYED, Ended.LEFT_BEHIND)
+            yield GuestReading(record, result, _said(ending), ending.hosts, stays)
 
 
 def proofs(project_id: str, records: Sequence[ResourceRecord], world: World) -> Mapping[str, str]:
@@ -90,8 +103,14 @@ def read_endings(
         if record.outside_id:
             groups.setdefault((record.resource.where, owner), {})[record.outside_id] = record
     for (cloud, project), mine in sorted(groups.items(), key=lambda g: g[0]):
-        for server, ending in world.clouds[cloud].endings(project, mine).items():
+        whole = [server for server, one in mine.items() if _has_machine(one)]
+        for server, ending in world.clouds[cloud].endings(project, mine, whole).items():
             yield mine[server], ending
+
+
+def _has_machine(record: ResourceRecord) -> bool:
+    spec = record.resource.spec
+    return isinstance(spec, ServerSpec) and spec.bare_metal
 
 
 def read_hosts(
@@ -100,12 +119,16 @@ def read_hosts(
     world: World,
     site: Site,
     holding: Collection[str],
+    maybe: Mapping[str, str],
 ) -> Iterator[HostReading]:
     """Occupants of the nodes that the pod still holds, according to Nova and Placement.
 
     On shared nodes only its own servers must be gone: of those that were asked for and never seen, perhaps after one
     that has ended, whatever has their names. They have no record that could be read, either: if nova-compute is down,
     Nova may have forgotten one.
+
+    Args:
+        maybe: Nova host -> what says that a guest of the pod may run there, though no listing shows it.
     """
     servers = [r for r in records if r.kind.row.on_host]
     own = {one.outside_id for r in servers for one in (*r.predecessors, r) if one.outside_id}
@@ -122,8 +145,10 @@ def read_hosts(
         left = [o for o in one.occupants if not shares or o.id in own or o.name in names]
         if left:
             yield HostReading(node.name, "not clean", f"there is {', '.join(o.text() for o in left)}")
-        elif one.unknown or (one.down and node.name in hosts):
-            yield HostReading(node.name, "unknown", one.unknown or f"a server may be on it: {one.down}")
+        elif one.unknown or node.nova_host in maybe:
+            yield HostReading(node.name, "unknown", one.unknown or maybe[node.nova_host])
+        elif one.down and node.name in hosts:
+            yield HostReading(node.name, "unknown", f"a server may be on it: {one.down}")
         else:
             yield HostReading(node.name, "clean", _nothing(one, node.nova_host, shares))
 
@@ -155,7 +180,7 @@ def _result(ending: Ending, record: ResourceRecord) -> Result:
     hostless = record.facts.get("host", "not shown") is None
     if ending.how is Ended.NO_RECORD and hostless:
         return "clean"  # it was deleted before Nova's scheduler had handed it to a cell, and never seen on a host
-    if ending.how in (Ended.UNKNOWN, Ended.NO_RECORD):
+    if ending.how in (Ended.UNKNOWN, Ended.NO_RECORD, Ended.LEFT_BEHIND):
         return "unknown"
     # A failed build, or shelving, removed it from its host before Nova deleted it.
     off = hostless and record.facts.get("status") in ("ERROR", "SHELVED_OFFLOADED")

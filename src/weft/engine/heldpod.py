@@ -50,8 +50,10 @@ class HeldPod(Held):
                 bind_functions(tx, self.pod.id, bound)
         super().note(changes, events)
 
-    def quarantine(self, nodes: dict[str, str]) -> None:
+    def quarantine(self, nodes: Mapping[str, str]) -> None:
         """Keep nodes back: node -> reason."""
+        if not nodes:
+            return
         with self.write() as tx:
             for node, reason in sorted(nodes.items()):  # others that share them take them in the same order
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from weft.engine.departure import ENDED, ended
 from weft.engine.fence import LATE
 from weft.engine.heldpod import HeldPod
+from weft.engine.readback import ReadBack
 from weft.engine.records import Change, ResourceRecord, RowState
-from weft.engine.release import ReadBack
 from weft.engine.settings import LoopSettings
 from weft.engine.waits import Wait
 from weft.engine.walker import Walker

@@ -16,9 +16,10 @@ from weft.engine.documents import written
 from weft.engine.fence import LATE
 from weft.engine.held import Held
 from weft.engine.heldnotes import News
+from weft.engine.readback import ReadBack
 from weft.engine.receiptmaking import make_receipt
 from weft.engine.records import ResourceRecord, RowState
-from weft.engine.release import ReadBack, Reader
+from weft.engine.release import Reader
 from weft.engine.seen import seen_of
 from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import Look, Tools, Visitor, news_of, not_ready, seen_again

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.readback import OVER, ReadBack
 from weft.engine.records import PodRecord
-from weft.engine.release import OVER, ReadBack
 from weft.model.receipt import Abandoned, Receipt, ReceiptItem
 
 CLEAN = ("clean", "kept")
@@ -17,7 +17,7 @@ def make_receipt(
     read: ReadBack,
     given_back: tuple[tuple[str, ...], tuple[ReceiptItem, ...]] = ((), ()),
     abandoned: Abandoned | None = None,
-    quarantined: Sequence[str] = (),
+    quarantined: Collection[str] = (),
 ) -> Receipt:
     """What will be signed.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from weft.engine.departure import read_guests, read_hosts
 from weft.engine.membership import all_members
+from weft.engine.occupancy import whole_nodes
 from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.readback import OVER, ReadBack
 from weft.engine.records import PodRecord, ResourceRecord, StaleNumber
 from weft.engine.seen import as_left, kept_item, seen_of
 from weft.engine.world import World
@@ -19,49 +21,8 @@ from weft.model.kinds import Kind
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Status
 from weft.model.site import Site
-from weft.model.spaces import SEGMENT
 from weft.model.specs import SegmentSpec
 from weft.ports.clock import Clock
-
-OVER = ("clean", "accepted", "kept")
-"""Results that hold nothing back."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadBack:
-    """What was read.
-
-    Attributes:
-        items: one a thing or place, clean or not.
-        unclean: node -> why it can't be given back.
-        at: when it was read through; the database's time.
-        again: keys of resources that were seen, whatever their rows say: they are to be taken away again.
-        stale: numbers that nobody may be given yet, though the pod's segment is gone from where it counts now.
-        of_fabric: those of the items that fabrics' drivers have proved.
-        of_nodes: node -> those of the items that aren't read again once it was given back.
-        ended: id of a server -> what proves that nothing of it runs any more.
-    """
-
-    items: tuple[ReceiptItem, ...]
-    unclean: dict[str, str]
-    at: datetime
-    again: frozenset[str] = frozenset()
-    stale: tuple[StaleNumber, ...] = ()
-    of_fabric: tuple[ReceiptItem, ...] = ()
-    of_nodes: Mapping[str, tuple[ReceiptItem, ...]] = field(
-        default_factory=dict[str, tuple[ReceiptItem, ...]]
-    )
-    ended: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def over(self) -> bool:
-        """Nothing is left, as far as can be read."""
-        return all(i.result in OVER for i in self.items)
-
-    def reason(self) -> str:
-        bad = [f"{i.plane} {i.subject}: {i.seen}" for i in self.items if i.result not in OVER]
-        more = f" (and {len(bad) - 3} more)" if len(bad) > 3 else ""
-        return "; ".join(bad[:3]) + more
 
 
 class Reader:
@@ -97,6 +58,8 @@ class Reader:
         self._of_fabric: list[ReceiptItem] = []
         self._of_nodes: dict[str, tuple[ReceiptItem, ...]] = {}
         self._ended: dict[str, str] = {}
+        self._elsewhere: dict[str, str] = {}
+        self._stays = False
 
     def _now(self) -> datetime:
         """The database's time when the reading began, and what has passed since."""
@@ -110,7 +73,14 @@ class Reader:
         for record in segments:
             self._former_ports(record, nodes)
         again = frozenset(self._again)
-        return ReadBack(tuple(self._items), self._unclean, self._now(), again, ended=self._ended)
+        return ReadBack(
+            tuple(self._items),
+            self._unclean,
+            self._now(),
+            again,
+            ended=self._ended,
+            elsewhere=self._elsewhere,
+        )
 
     def _former_ports(self, record: ResourceRecord, nodes: Collection[str]) -> None:
         """Ports of these nodes that were in a segment which goes on: what the fabric's driver sees there now."""
@@ -193,6 +163,8 @@ class Reader:
             tuple(self._stale),
             tuple(self._of_fabric),
             self._of_nodes,
+            elsewhere=self._elsewhere,
+            stays=self._stays,
         )
 
     def read_segments(self, keys: Collection[str]) -> ReadBack:
@@ -223,14 +195,21 @@ class Reader:
         return lent and self._pod is not None and bool(node) and node not in self._holding
 
     def _on_nodes(self, pod: PodRecord) -> None:
-        """What is left on the nodes that a pod held."""
+        """What is left on the nodes that a pod held, and on others that its servers came to."""
+        maybe: dict[str, str] = {}
         for guest in read_guests(pod, self._records, self._world, self._holding):
             kept = () if guest.result == "clean" else _nodes(guest.record, pod)
             item = self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
             self._of_node(guest.record.resource.node, item)
             if guest.result == "clean" and guest.record.outside_id:
                 self._ended[guest.record.outside_id] = guest.seen
-        for host in read_hosts(pod, self._records, self._world, self._site, self._holding):
+            self._stays = self._stays or guest.stays
+            for host in guest.hosts:
+                maybe.setdefault(host, f"{_subject(guest.record)} may run on it: {guest.seen}")
+        for node in whole_nodes(self._site, pod.plan.cloud) if maybe else ():
+            if node.nova_host in maybe and node.name not in self._holding:
+                self._elsewhere[node.name] = maybe[node.nova_host]
+        for host in read_hosts(pod, self._records, self._world, self._site, self._holding, maybe):
             kept = () if host.result == "clean" else (host.node,)
             self._of_node(host.node, self._item("host", host.node, host.result, host.seen, kept))
 
@@ -284,12 +263,14 @@ class Reader:
             self._stale.append(StaleNumber(name, manager, segment.number, why, segment.text))
 
     def _kept_for(self, item: EvidenceItem) -> tuple[str, ...]:
-        """Nodes that can't be given back for what isn't clean: the port's own, or where it may be anybody's all."""
+        """Nodes that can't be given back for what isn't clean: the port's own, or where it may be anybody's all.
+
+        All are those that the pod holds, also those that it is leaving; spares weren't in it unless they are named.
+        """
         if item.nodes and not item.whole:
             return item.nodes
-        if self._pod is None:
-            return ()
-        return (*self._pod.nodes, *(n for n in item.nodes if n in self._pod.spares))
+        spares = frozenset(self._pod.spares if self._pod else ()) - {*item.nodes}
+        return tuple(sorted(self._holding - spares))
 
     def _item(
         self,
@@ -313,21 +294,6 @@ class Reader:
         for node in nodes:
             self._unclean.setdefault(node, f"{plane} {subject}: {seen}")
         return item
-
-
-def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
-    """Spaces and numbers of those that may still be in use outside: not to be given to anybody.
-
-    A fabric's number is a network's too, and everything else is the cloud's: what isn't seen gone there keeps them, but
-    for data, which is on no network (what lets a server in to it is a kind of its own): its tenant can keep it
-    from being deleted for ever.
-    """
-    fabric = any(i.result not in OVER for i in read.of_fabric)
-    beside = {"database", *(str(kind) for kind in Kind if kind.row.data)}
-    cloud = any(
-        i.result not in OVER and i.plane not in beside and i not in read.of_fabric for i in read.items
-    )
-    return frozenset((s, n) for s, n in numbers if cloud or (fabric and s.startswith(SEGMENT)))
 
 
 def _subject(record: ResourceRecord) -> str:

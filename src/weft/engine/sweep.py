@@ -23,8 +23,9 @@ from weft.engine.owners import Claim, Owners
 from weft.engine.ownerstore import read_owner, released_owners, released_owners_with_numbers
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
+from weft.engine.readback import unfree
 from weft.engine.records import PodRecord, ResourceRecord, RowState
-from weft.engine.release import Reader, unfree
+from weft.engine.release import Reader
 from weft.engine.seen import seen_of
 from weft.engine.store import Store
 from weft.engine.strangers import Members

@@ -66,9 +66,11 @@ class Ended(StrEnum):
     NEVER_RAN = "never ran"
     """It never was on a nova-compute."""
     DESTROYED = "destroyed"
-    """The last action of a nova-compute was to remove it from its host, successfully."""
+    """Each nova-compute that ever had it has removed it from its host since, successfully."""
     NOT_DESTROYED = "not destroyed"
     """A nova-compute had it and never removed it: Nova only deleted it from its database. It may still run."""
+    LEFT_BEHIND = "left behind"
+    """It was moved off a host whose nova-compute never removed it, as by an evacuation: it may still run there."""
     NO_RECORD = "no record"
     """Nova has no record: it never reached a cell, or its record was archived."""
     UNKNOWN = "unknown"
@@ -83,12 +85,14 @@ class Ending:
         text: what was read, as a sentence without its subject.
         at: when it was taken off its host.
         by: whose record it is.
+        hosts: where it may still run: names of Nova's hosts, or `hostId`s of hosts that Nova doesn't list.
     """
 
     how: Ended
     text: str
     at: datetime | None = None
     by: Literal["Nova", "Ironic"] = "Nova"
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +147,13 @@ class Occupants(Protocol):
         """
         ...
 
-    def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
+    def endings(
+        self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
+    ) -> Mapping[str, Ending]:
         """Each of these ids of deleted servers -> how they ended; never raises either.
 
         Args:
             project_id: project of the servers; empty: the service user's own.
+            whole: those that had a bare-metal machine.
         """
         ...

@@ -87,6 +87,8 @@ class FakeCloud(FakeServers, FakeStorage):
     def _observed(
         self, scope: Scope, resource: Resource, thing: Thing, ids: Mapping[str, str], now: float
     ) -> Observed:
+        if thing.kind is Kind.SERVER:
+            self._note_host(thing)
         if scope.leaving and resource.spec.stays and thing.mark is None and thing.gone_at is None:
             told = f"it stays in project {thing.project_id}"
             return Observed(thing.id, Status.KEPT, told, name=thing.name)
@@ -309,7 +311,9 @@ class FakeCloud(FakeServers, FakeStorage):
         self._call("changes", None)
         return {machine: SeenMachine(use=use) for machine, use in self.offers.busy.items()}
 
-    def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
+    def endings(
+        self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
+    ) -> Mapping[str, Ending]:
         try:
             self._call("endings", None)
         except OutsideError as error:

@@ -112,6 +112,8 @@ class Thing:
         hosted: of a server that broke: it did so on its host, which has it still; else its build failed.
         stuck: why it doesn't settle, or empty.
         hidden: of a server: it was soft-deleted, no listing shows it, and its host has it still.
+        had_by: of a server: the host that had it last.
+        left_on: of a server: hosts that it was moved off while their nova-compute was down, so that it runs on there.
     """
 
     kind: AnyKind
@@ -130,6 +132,8 @@ class Thing:
     undeletable: bool = False
     hidden: bool = False
     created: datetime | None = None
+    had_by: str = ""
+    left_on: set[str] = field(default_factory=set[str])
 
     def observed(self, mark: Mark, wanted: Mapping[str, object], now: float) -> Observed:
         """As `find` shows it; `wanted` has ids for keys."""

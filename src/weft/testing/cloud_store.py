@@ -201,13 +201,29 @@ class CloudStore:
         for one in list(self._things.values()):
             if one.kind is Kind.VOLUME_ATTACHMENT and one.fields.get("server") == thing.id:
                 one.gone_at = self.clock.monotonic()  # a server that is gone has no volumes
-        host = host_of(thing)
-        if not host:
+        self._note_host(thing)
+        host, left = host_of(thing), tuple(sorted(thing.left_on))
+        if host and self._is_down(host):
+            said = f"deleted while {host} was down"
+            self._endings[thing.id] = Ending(Ended.NOT_DESTROYED, said, hosts=tuple(sorted({host, *left})))
+        elif left:
+            said = f"{', '.join(left)} never removed it"
+            self._endings[thing.id] = Ending(Ended.LEFT_BEHIND, said, hosts=left)
+        elif not host:
             self._endings[thing.id] = Ending(Ended.NEVER_RAN, "it never had a host")
-        elif not self.offers.hosts.get(host, "down").startswith("down"):
-            self._endings[thing.id] = Ending(Ended.DESTROYED, "destroyed by its host", self.clock.now())
         else:
-            self._endings[thing.id] = Ending(Ended.NOT_DESTROYED, f"deleted while {host} was down")
+            self._endings[thing.id] = Ending(Ended.DESTROYED, "destroyed by its host", self.clock.now())
+
+    def _note_host(self, server: Thing) -> None:
+        """Record which hosts had a server, as Nova's record of actions does by its events' hosts."""
+        host, before = host_of(server), server.had_by
+        if host and before and host != before and self._is_down(before):
+            server.left_on.add(before)
+        server.left_on.discard(host)
+        server.had_by = host or before
+
+    def _is_down(self, host: str) -> bool:
+        return self.offers.hosts.get(host, "down").startswith("down")
 
     def _each(
         self, verb: str, wanted: Sequence[Resource], one: Callable[[Resource], Outcome]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha224
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -42,6 +43,9 @@ class TinyCloud:
         narrow: tokens of these projects are shown things of their own project alone.
         children: resource provider -> those of its devices.
         missing_for: tokens of these projects are told 404 of anything they ask for by its id.
+        actions: server -> Nova's record of its actions, the oldest first; see `act`.
+        shows_hosts: Nova shows the names of events' hosts, as to its administrators, and not only their hashes.
+        page: Nova lists at most so many actions at once.
         asked: method and path of each request.
         scopes: kind of scope of each token that was asked for.
     """
@@ -54,12 +58,57 @@ class TinyCloud:
     narrow: set[str] = field(default_factory=set[str])
     missing_for: set[str] = field(default_factory=set[str])
     children: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    actions: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    shows_hosts: bool = False
+    page: int = 1000
+
+    def act(self, server: str, action: str, *events: tuple[str, str, str], project: str = PROJECT) -> None:
+        """Something that was done with a server, after all before it.
+
+        Args:
+            events: name without its prefix, host and result; without a result it never ended.
+            project: of whoever asked for it: `hostId` is of this project and the host.
+        """
+        record = self.actions.setdefault(server, [])
+        at = f"2026-11-23T01:{len(record) // 60:02}:{len(record) % 60:02}"
+        rows = [
+            {
+                "event": f"compute_{name}",
+                "start_time": f"{at}.{n:06}",
+                "finish_time": f"{at}.{n:06}" if result else None,
+                "result": result or None,
+                "hostId": sha224((project + host).encode()).hexdigest(),
+                **({"host": host} if self.shows_hosts else {}),
+            }
+            for n, (name, host, result) in enumerate(events)
+        ]
+        of = {"action": action, "request_id": f"req-{server}-{len(record)}", "project_id": project}
+        record.append({**of, "instance_uuid": server, "start_time": f"{at}.000000", "events": rows})
+
+    def _acted(self, path: str, query: dict[str, list[str]]) -> Reply:
+        """Nova's record, the newest first, events too; kept for deleted servers."""
+        _, _, _, server, _, *request = path.split("/")
+        record = self.actions.get(server, [])[::-1]
+        if not record:
+            return self.absent("compute", server)
+        if request:
+            one = next(a for a in record if a["request_id"] == request[0])
+            return Reply(200, {"instanceAction": {**one, "events": one["events"][::-1]}})
+        ids = [a["request_id"] for a in record]
+        first = ids.index(query["marker"][0]) + 1 if "marker" in query else 0
+        most = min(self.page, int(query["limit"][0]))
+        rows = [{k: v for k, v in a.items() if k != "events"} for a in record[first : first + most]]
+        links = (
+            [{"rel": "next", "href": f"{path}?marker={rows[-1]['request_id']}"}] if len(rows) == most else []
+        )
+        return Reply(200, {"instanceActions": rows, **({"links": links} if links else {})})
 
     def reset(self) -> None:
         """A group `default`, a compute service, and no lies."""
         self.lies, self.asked, self.scopes = [], [], []
         self.served, self.narrow, self.missing_for = set(), set(), set()
-        self.children = {}
+        self.children, self.actions = {}, {}
+        self.shows_hosts, self.page = False, 1000
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
         service = {"host": "gpu01", "binary": "nova-compute", "state": "up"}
         self.things = {"security_groups": [group], "services": [service]}
@@ -86,6 +135,8 @@ class TinyCloud:
             return Reply(200, {"resource_providers": [{"uuid": i} for i in tree]})
         if path == "/v3/auth/projects":
             return Reply(200, {"projects": [{"id": p, "name": p} for p in sorted({PROJECT, *self.served})]})
+        if "/os-instance-actions" in path:
+            return self._acted(path, query)
         _, service, collection, *rest = path.split("/")
         rows = self.things.get(collection.replace("-", "_").removeprefix("os_"), [])
         if seer in self.narrow and method == "GET":
@@ -109,7 +160,7 @@ class TinyCloud:
 
 
 @contextmanager
-def tiny_cloud(made: type[TinyCloud] = TinyCloud) -> Iterator[tuple[TinyCloud, str]]:
+def tiny_cloud(made: type[TinyCloud] = TinyCloud) -> Generator[tuple[TinyCloud, str]]:
     """A cloud, and the text of a clouds.yaml for it."""
     cloud = made()
     cloud.reset()

@@ -1,9 +1,8 @@
 """What is on Nova's hosts, according to Nova and Placement, and how servers ended.
 
 Sources: Nova's api-ref "List Hypervisors Details" (`with_servers`: all projects and, unlike the listing of servers,
-including soft-deleted ones; hosts whose cell doesn't answer are omitted), "Servers - run an action: Instance
-Actions" (kept for deleted servers too, microversion 2.21; with events for the owner from 2.51), Placement's "List
-resource providers" (`in_tree`) and "List resource provider allocations".
+including soft-deleted ones; hosts whose cell doesn't answer are omitted), Placement's "List resource providers"
+(`in_tree`) and "List resource provider allocations"; of how servers ended see `weft.drivers.openstack.endings`.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from contextlib import suppress
 
 from weft.drivers.openstack.changeable import unsettled_boot
+from weft.drivers.openstack.endings import ending
 from weft.drivers.openstack.instances import instance_of
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION, place_of
 from weft.drivers.openstack.metalfacts import how_it_ended, on_machine, on_machines
@@ -29,19 +29,11 @@ FRESH = 30.0
 """Seconds that a listing of all hosts is fresh. Nova takes about 9 ms per host for it."""
 STALE = 300.0
 """Seconds after which it is no longer used while a new one is read."""
-MOST_ACTIONS = 50
-"""Number of actions read per server, newest first."""
 FRESH_TREE = 300.0
 """Seconds for which the resource providers of a host are known: they change when its devices do."""
 _PLACEMENT = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
 UNREADABLE = (OutsideError, KeyError, TypeError, ValueError, AttributeError)
 """No answer, or one that Nova or Placement would not give."""
-_OFF_ITS_HOST = frozenset(
-    {"compute_terminate_instance", "compute_shelve_instance", "compute_shelve_offload_instance"}
-)
-"""Events of nova-compute after which it runs nothing of the server; any other means that it had it."""
-_TOLD = "compute_power_update"
-"""What Ironic tells nova-compute of a machine's power, also after its server was terminated: nothing was done."""
 
 
 class OpenStackOccupants:
@@ -96,7 +88,9 @@ class OpenStackOccupants:
             return {host: OnHost(unknown=_sentence(error), busy=busy) for host, busy in uses}
         return dict(zip(wanted, self._asking.map(self._on_host, wanted), strict=True))
 
-    def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
+    def endings(
+        self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
+    ) -> Mapping[str, Ending]:
         project = self._sessions.project(project_id) if project_id else self._sessions.own()
         wanted = sorted(set(servers))
 
@@ -104,7 +98,7 @@ class OpenStackOccupants:
             try:
                 if "@" in server:
                     return how_it_ended(self._sessions.own(), server)
-                return _ending(project, server)
+                return ending(project, project_id, server, server in whole, self._known_hosts)
             except UNREADABLE as error:
                 return Ending(Ended.UNKNOWN, _sentence(error))
 
@@ -146,6 +140,13 @@ class OpenStackOccupants:
         for row in self._hypervisors(with_servers=False):
             ids.setdefault(place_of(row), []).append(row["id"])
         self._ids = {host: tuple(own) for host, own in ids.items()}
+
+    def _known_hosts(self, afresh: bool) -> Collection[str]:
+        """Names of hosts, of bare metal of machines; with those that Nova lists now if `afresh`, if it answers."""
+        if afresh:
+            with suppress(*UNREADABLE):
+                self._list_ids()
+        return self._ids.keys()
 
     def _hypervisors(self, with_servers: bool) -> list[Json]:
         asked = "list what is on the hosts" if with_servers else "list hypervisors"
@@ -258,36 +259,6 @@ def _servers(row: Json, consumers: Collection[str] = ()) -> list[Occupant]:
 
 def _down(row: Json) -> str:
     return "" if row.get("state") == "up" else f"nova-compute is {row.get('state')}"
-
-
-def _ending(project: Project, server: str) -> Ending:
-    path = f"/servers/{server}/os-instance-actions"
-    asked = f"read how server {server} ended"
-    answer = project.compute.ask(asked, "GET", path, params={"limit": MOST_ACTIONS}, ok=(404,))
-    if answer.status == 404:
-        how = Ended.NO_RECORD if answer.proves_absent(server) else Ended.UNKNOWN
-        return Ending(how, f"Nova has no record of its actions: {answer.sentence()}")
-    actions = project.compute.rows(asked, answer, "instanceActions")
-    for action in sorted(actions, key=lambda a: str(a["start_time"]), reverse=True):
-        told = project.compute.item(asked, f"{path}/{action['request_id']}", "instanceAction")
-        names = ((e, str(e["event"])) for e in told["events"])
-        events: list[Json] = [e for e, name in names if name.startswith("compute_") and name != _TOLD]
-        if events:
-            return _judged(max(events, key=lambda e: (str(e["start_time"]), str(e.get("finish_time")))))
-    if len(actions) >= MOST_ACTIONS:
-        return Ending(Ended.UNKNOWN, f"its last {MOST_ACTIONS} actions in Nova name no nova-compute")
-    return Ending(Ended.NEVER_RAN, "Nova's record names no nova-compute that ever had it")
-
-
-def _judged(event: Json) -> Ending:
-    name, result, at = str(event["event"]), event.get("result"), event.get("finish_time")
-    if at is None:
-        return Ending(Ended.UNKNOWN, f"{name} hasn't ended yet")
-    if name in _OFF_ITS_HOST and result == "Success":
-        moment = datetime.fromisoformat(str(at)).replace(tzinfo=UTC)
-        return Ending(Ended.DESTROYED, f"{name}: Success at {at}", moment)
-    last = f"the last that a nova-compute did with it was {name} ({result}, {at})"
-    return Ending(Ended.NOT_DESTROYED, f"{last}: Nova deleted it without its nova-compute, so it may run on")
 
 
 def _sentence(error: Exception) -> str:

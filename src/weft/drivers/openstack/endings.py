@@ -1,0 +1,228 @@
+"""How a server ended, by what each nova-compute that ever had it did with it, as Nova's record of its actions says.
+
+Sources: Nova's api-ref "Servers - run an action: Instance Actions" (kept for deleted servers too, microversion 2.21;
+pages from 2.58; events with `hostId`, and for administrators `host`, from 2.62), and its `nova/compute/manager.py`, for
+what each event means. `hostId` is sha224 of the project of the *action*, which for an operator's evacuation is the
+operator's, and the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha224
+
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
+from weft.model.errors import UnknownError
+from weft.ports.occupants import Ended, Ending
+
+PAGE = 1000
+"""Actions asked for at once."""
+MOST_PAGES = 20
+MOST_READ = 200
+"""Actions whose events are read, per server."""
+NEWEST = 50
+"""Of the newest actions all are read; of older ones those that may concern other hosts."""
+_STAYS = frozenset(
+    {
+        *("stop", "start", "reboot", "pause", "unpause", "suspend", "resume", "rescue", "unrescue", "lock"),
+        *(
+            "unlock",
+            "changePassword",
+            "trigger_crash_dump",
+            "extend_volume",
+            "attach_interface",
+            "attach_volume",
+        ),
+        *("detach_interface", "detach_volume", "attach_share", "detach_share", "swap_volume", "createBackup"),
+        *("createImage", "resetState"),
+    }
+)
+"""Actions that concern only the host which has the server anyway: a tenant can have as many of these as it likes."""
+_REMOVES = frozenset(
+    {
+        "compute_terminate_instance",
+        "compute_shelve_instance",
+        "compute_shelve_offload_instance",
+        "compute_rollback_live_migration_at_destination",
+        "compute_revert_snapshot_based_resize_at_dest",
+        "compute_confirm_snapshot_based_resize_at_source",
+    }
+)
+"""Events after which their host runs nothing of the server, and has no disk of it that it would start again."""
+_TERMINATES, _CONFIRMS, _REVERTS = (
+    "compute_terminate_instance",
+    "compute_confirm_resize",
+    "compute_revert_resize",
+)
+"""A resize is confirmed where the server came from, and reverted where it went; both may be one host."""
+_ASKS = frozenset(
+    {
+        "compute_prep_resize",
+        "compute_prep_snapshot_based_resize_at_dest",
+        "compute_check_can_live_migrate_destination",
+        # What Ironic tells nova-compute of a machine's power, also after its server was terminated.
+        "compute_power_update",
+    }
+)
+"""Events that put nothing on their host; any other means that it had the server."""
+_LEAVES = frozenset({"compute_resize_instance", "compute_live_migration"})
+"""Events of the host that a server is moved from."""
+_ARRIVES = "compute_post_live_migration_at_destination"
+"""Requested by the host it came from, once the guest was gone there: `compute_live_migration` ends when it begins."""
+
+
+def ending(
+    project: Project, project_id: str, server: str, whole: bool, hosts: Callable[[bool], Collection[str]]
+) -> Ending:
+    """How a server ended. Raises `UnknownError`, and what an answer in another shape raises.
+
+    Args:
+        project: whose token is used.
+        project_id: whose server it is; empty: not known.
+        whole: it was a machine's own: whichever nova-compute removed it did so through Ironic.
+        hosts: names of Nova's hosts, for what the record only has hashes of; with True read afresh.
+    """
+    asked, path = f"read how server {server} ended", f"/servers/{server}/os-instance-actions"
+    actions = _actions(project, asked, path, server)
+    if isinstance(actions, Ending):
+        return actions
+    read = [a for n, a in enumerate(actions) if n < NEWEST or a.get("action") not in _STAYS]
+    if len(read) > MOST_READ:
+        said = (
+            f"Nova's record has {len(read)} actions that may have moved it, and at most {MOST_READ} are read"
+        )
+        return Ending(Ended.UNKNOWN, said)
+    shown = [project.compute.item(asked, f"{path}/{a['request_id']}", "instanceAction") for a in read]
+    # Both are the newest first, and times may be of whole seconds.
+    events = [
+        (str(one.get("project_id") or project_id), e)
+        for one in reversed(shown)
+        for e in reversed(one["events"])
+    ]
+    events = [
+        (of, e) for of, e in events if str(e["event"]).startswith("compute_") and e["event"] not in _ASKS
+    ]
+    if not events:
+        return Ending(Ended.NEVER_RAN, "Nova's record names no nova-compute that ever had it")
+    events.sort(key=lambda one: str(one[1]["start_time"]))
+    if whole:
+        return judged(("", e) for _, e in events)
+    told = _Names(hosts)
+    found = judged([(told.host(*one), one[1]) for one in events])
+    if found.how is Ended.DESTROYED or not told.unresolved or not told.more():
+        return found
+    return judged([(told.host(*one), one[1]) for one in events])
+
+
+def _actions(project: Project, asked: str, path: str, server: str) -> list[Json] | Ending:
+    """All actions of a server, the newest first; or that Nova has no record of it."""
+    actions: list[Json] = []
+    params: dict[str, str | int] = {"limit": PAGE}
+    for _ in range(MOST_PAGES):
+        answer = project.compute.ask(asked, "GET", path, params=params, ok=(404,))
+        if answer.status == 404:
+            how = Ended.NO_RECORD if answer.proves_absent(server) and not actions else Ended.UNKNOWN
+            return Ending(how, f"Nova has no record of its actions: {answer.sentence()}")
+        page = project.compute.rows(asked, answer, "instanceActions")
+        actions += page
+        links = project.compute.rows(asked, answer, "links") if "links" in answer.body else []
+        if not any(link.get("rel") == "next" for link in links):
+            return actions
+        if not page:
+            raise UnknownError(asked, "Nova", "a page without actions, and another one after it")
+        params = {"limit": PAGE, "marker": str(page[-1]["request_id"])}
+    return Ending(Ended.UNKNOWN, f"Nova's record of it has more than {len(actions)} actions")
+
+
+@dataclass(slots=True)
+class _Names:
+    """Names of hosts that events have as hashes."""
+
+    hosts: Callable[[bool], Collection[str]]
+    known: frozenset[str] | None = None
+    unresolved: bool = False
+    _of: dict[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+
+    def host(self, project_id: str, event: Json) -> str:
+        """Name of an event's host; its hash if none is known with it; empty if the event has neither."""
+        if event.get("host"):
+            return str(event["host"])
+        hashed = str(event.get("hostId") or "")
+        if self.known is None:
+            self.known = frozenset(self.hosts(False))
+        if project_id not in self._of:
+            self._of[project_id] = {host_id(project_id, name): name for name in self.known}
+        name = self._of[project_id].get(hashed)
+        self.unresolved = self.unresolved or bool(hashed and name is None)
+        return name or hashed
+
+    def more(self) -> bool:
+        """Read the names afresh; whether there are others than before."""
+        before, self.known = self.known, frozenset(self.hosts(True))
+        self._of = {}
+        return self.known != before
+
+
+def host_id(project_id: str, host: str) -> str:
+    """`hostId` of an event (`nova.utils.generate_hostid`)."""
+    return sha224((project_id + host).encode()).hexdigest()
+
+
+def judged(events: Iterable[tuple[str, Json]]) -> Ending:
+    """How a server ended by what was done with it, the oldest first, each with its host.
+
+    It has ended when every host that had it has removed it since. What a host did is undone by no other: an evacuated
+    guest may run on where it was, since its nova-compute wasn't asked.
+    """
+    left: dict[str, Json] = {}
+    over: dict[str, Json] = {}
+    source = target = newest = ""
+    for host, event in events:
+        name = str(event["event"])
+        if event.get("finish_time") is None or event.get("result") != "Success":
+            left[host] = event
+        elif name in _REMOVES or (name == _REVERTS and host != source):
+            left.pop(host, None)
+            over[host] = event
+        elif name == _CONFIRMS:
+            # Once the server was deleted Nova does nothing there any more, and calls that a success.
+            if host != source or host == target or any(e["event"] == _TERMINATES for e in over.values()):
+                continue
+            left.pop(host, None)
+            over[host] = event
+        else:
+            left[host] = event
+        newest = host
+        if name == _ARRIVES and source != host and source in left:
+            over[source] = left.pop(source)
+        source = host if name in _LEAVES else source
+        target = host if name == "compute_finish_resize" else target
+    return _found(left, over, newest)
+
+
+def _found(left: Mapping[str, Json], over: Mapping[str, Json], newest: str) -> Ending:
+    hosts = tuple(sorted(host for host in left if host))
+    for host, event in sorted(left.items()):
+        if event.get("finish_time") is None:
+            return Ending(Ended.UNKNOWN, f"{event['event']} hasn't ended yet{_on(host)}", hosts=hosts)
+    if set(left) == {newest}:
+        event = left[newest]
+        did = f"{event['event']} ({event.get('result')}, {event['finish_time']})"
+        said = f"the last that a nova-compute did with it was {did}: Nova deleted it without its nova-compute"
+        return Ending(Ended.NOT_DESTROYED, f"{said}, so it may run on", hosts=hosts)
+    if left:
+        host, event = next((h, e) for h, e in sorted(left.items()) if h != newest)
+        did = f"{event['event']} ({event.get('result')}, {event['finish_time']})"
+        said = f"{did} is the last that host {host or '(not named)'} did with it, and it never removed it"
+        return Ending(Ended.LEFT_BEHIND, f"{said}, so it may run on there", hosts=hosts)
+    last = max(over.values(), key=lambda e: str(e["finish_time"]))
+    moment = datetime.fromisoformat(str(last["finish_time"])).replace(tzinfo=UTC)
+    each = f", and each of the {len(over)} hosts that had it removed it" if len(over) > 1 else ""
+    return Ending(Ended.DESTROYED, f"{last['event']}: Success at {last['finish_time']}{each}", moment)
+
+
+def _on(host: str) -> str:
+    return f" on {host}" if host else ""

@@ -1,0 +1,195 @@
+"""How deleted servers ended, read from what Nova's record says of each nova-compute that ever had them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
+from weft.drivers.openstack import Sessions
+from weft.drivers.openstack.endings import MOST_READ
+from weft.drivers.openstack.occupants import OpenStackOccupants
+from weft.ports.occupants import Ended, Ending
+
+SERVER = "5f0c4a4e-0000-4000-8000-000000000001"
+ADMIN = "ad" * 16
+Step = tuple[str, tuple[tuple[str, str, str], ...], str]
+"""Action, its events (name, host, result), and the project that asked for it."""
+
+
+def step(action: str, *events: tuple[str, str, str], project: str = PROJECT) -> Step:
+    return action, events, project
+
+
+BUILT = step("create", ("_do_build_and_run_instance", "a", "Success"))
+EVACUATED = step("evacuate", ("rebuild_instance", "b", "Success"), project=ADMIN)
+ENDED_ON_A = step("delete", ("terminate_instance", "a", "Success"))
+ENDED_ON_B = step("delete", ("terminate_instance", "b", "Success"))
+RESIZED = step(
+    "migrate",
+    ("prep_resize", "b", "Success"),
+    ("resize_instance", "a", "Success"),
+    ("finish_resize", "b", "Success"),
+    project=ADMIN,
+)
+CONFIRMED = step("confirmResize", ("confirm_resize", "a", "Success"))
+REVERTED = step("revertResize", ("revert_resize", "b", "Success"), ("finish_revert_resize", "a", "Success"))
+RESIZED_IN_PLACE = step(
+    "resize",
+    ("prep_resize", "a", "Success"),
+    ("resize_instance", "a", "Success"),
+    ("finish_resize", "a", "Success"),
+)
+MOVING = (
+    ("check_can_live_migrate_destination", "b", "Success"),
+    ("check_can_live_migrate_source", "a", "Success"),
+    ("pre_live_migration", "b", "Success"),
+    ("live_migration", "a", "Success"),
+)
+ARRIVED = ("post_live_migration_at_destination", "b", "Success")
+ROLLED_BACK = ("rollback_live_migration_at_destination", "b", "Success")
+SHELVED = step("shelve", ("shelve_instance", "a", "Success"), ("shelve_offload_instance", "a", "Success"))
+
+
+@dataclass(frozen=True)
+class Rig:
+    cloud: TinyCloud
+    facts: OpenStackOccupants
+
+    def ending(self, *steps: Step, whole: bool = False) -> Ending:
+        for action, events, project in steps:
+            self.cloud.act(SERVER, action, *events, project=project)
+        return self.facts.endings(PROJECT, [SERVER], [SERVER] if whole else ())[SERVER]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TinyCloud, Sessions]]:
+    with tiny_cloud() as (cloud, text):
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        yield cloud, sessions
+        sessions.close()
+
+
+@pytest.fixture(params=["hashes", "names"])
+def rig(made: tuple[TinyCloud, Sessions], request: pytest.FixtureRequest) -> Rig:
+    """Hosts as Nova shows them to the server's owner, and to administrators."""
+    cloud, sessions = made
+    cloud.reset()
+    cloud.shows_hosts = request.param == "names"
+    cloud.things["hypervisors"] = [
+        {"id": f"id-{h}", "hypervisor_type": "QEMU", "service": {"host": h}, "state": "up"}
+        for h in ("a", "b", "c")
+    ]
+    return Rig(cloud, OpenStackOccupants(sessions))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (BUILT, ENDED_ON_A),
+        (BUILT, RESIZED, CONFIRMED, ENDED_ON_B),
+        (BUILT, RESIZED, REVERTED, ENDED_ON_A),
+        (BUILT, RESIZED_IN_PLACE, CONFIRMED, ENDED_ON_A),
+        (BUILT, step("live-migration", *MOVING, ARRIVED, project=ADMIN), ENDED_ON_B),
+        (BUILT, step("live-migration", *MOVING, ROLLED_BACK, project=ADMIN), ENDED_ON_A),
+        (BUILT, SHELVED, step("unshelve", ("unshelve_instance", "b", "Success")), ENDED_ON_B),
+        (
+            BUILT,
+            EVACUATED,
+            step("migrate", ("finish_resize", "a", "Success"), project=ADMIN),
+            ENDED_ON_B,
+            ENDED_ON_A,
+        ),
+    ],
+)
+def test_a_server_ended_when_each_host_that_had_it_has_removed_it(rig: Rig, steps: tuple[Step, ...]) -> None:
+    """Whichever way it went from one to the other, and whoever asked for that."""
+    found = rig.ending(*steps)
+    assert (found.how, found.hosts) == (Ended.DESTROYED, ()), found
+    assert found.at is not None
+
+
+@pytest.mark.parametrize(
+    ("steps", "hosts"),
+    [
+        ((BUILT, EVACUATED, ENDED_ON_B), ("a",)),
+        ((BUILT, EVACUATED, step("shelve", ("shelve_offload_instance", "b", "Success"))), ("a",)),
+        ((BUILT, RESIZED, ENDED_ON_B), ("a",)),
+        ((BUILT, RESIZED, ENDED_ON_B, CONFIRMED), ("a",)),
+        ((BUILT, RESIZED, step("confirmResize", ("confirm_resize", "a", "Error")), ENDED_ON_B), ("a",)),
+        ((BUILT, step("live-migration", *MOVING, project=ADMIN), ENDED_ON_A), ("b",)),
+        ((BUILT, step("live-migration", *MOVING, project=ADMIN), ENDED_ON_B), ("a",)),
+        (
+            (BUILT, EVACUATED, step("evacuate", ("rebuild_instance", "c", "Success"), project=ADMIN)),
+            ("a", "b", "c"),
+        ),
+    ],
+)
+def test_a_host_that_never_removed_a_server_may_run_it_still(
+    rig: Rig, steps: tuple[Step, ...], hosts: tuple[str, ...]
+) -> None:
+    """However successfully another one has removed it; a resize confirmed after the end is none that was cleaned up."""
+    found = rig.ending(*steps)
+    assert (found.how, found.hosts) == (Ended.LEFT_BEHIND, hosts), found
+
+
+def test_a_resize_within_a_host_removes_nothing_from_it(rig: Rig) -> None:
+    """Nova deleted it from its database afterwards, while the host was down."""
+    found = rig.ending(BUILT, RESIZED_IN_PLACE, CONFIRMED, step("delete"))
+    assert (found.how, found.hosts) == (Ended.NOT_DESTROYED, ("a",))
+
+
+def test_a_removal_that_has_not_ended_is_unknown(rig: Rig) -> None:
+    """Of a nova-compute that was killed over it: nobody ends that event any more."""
+    found = rig.ending(BUILT, step("delete", ("terminate_instance", "a", "")))
+    assert (found.how, found.hosts) == (Ended.UNKNOWN, ("a",))
+    assert "hasn't ended yet on a" in found.text
+
+
+def test_a_host_that_nova_lists_no_more_is_named_by_its_hash(rig: Rig) -> None:
+    """It never counts as another one's, which did remove it."""
+    rig.cloud.things["hypervisors"] = [
+        r for r in rig.cloud.things["hypervisors"] if r["service"]["host"] == "b"
+    ]
+    found = rig.ending(BUILT, EVACUATED, ENDED_ON_B)
+    assert found.how is Ended.LEFT_BEHIND
+    assert found.hosts == ("a",) if rig.cloud.shows_hosts else len(found.hosts[0]) == 56
+
+
+def test_a_machine_is_removed_by_any_nova_compute(rig: Rig) -> None:
+    """Ironic has the machine; which nova-compute speaks for it changes."""
+    assert rig.ending(BUILT, ENDED_ON_B, whole=True).how is Ended.DESTROYED
+
+
+def test_every_page_of_a_record_is_read(rig: Rig) -> None:
+    """A tenant that restarts its server a thousand times hides no evacuation, and spoils no proof."""
+    rig.cloud.page = 50
+    reboots = [step("reboot", ("reboot_instance", "b", "Success"))] * 120
+    assert rig.ending(BUILT, EVACUATED, *reboots, ENDED_ON_B).how is Ended.LEFT_BEHIND
+    read = [a for a in rig.cloud.asked if f"os-instance-actions/req-{SERVER}" in a]
+    assert len(read) < 60
+    rig.cloud.actions.clear()
+    assert rig.ending(BUILT, *reboots, ENDED_ON_A).how is not Ended.DESTROYED
+    rig.cloud.actions.clear()
+    assert (
+        rig.ending(BUILT, *[step("reboot", ("reboot_instance", "a", "Success"))] * 120, ENDED_ON_A).how
+        is Ended.DESTROYED
+    )
+
+
+def test_a_record_too_long_to_be_read_is_unknown(rig: Rig) -> None:
+    """Not the part of it that was read."""
+    assert rig.ending(BUILT, *[EVACUATED] * MOST_READ, ENDED_ON_B).how is Ended.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "answer", [Reply(200, {}), Reply(200, {"instanceActions": [{}]}), Reply(503), Reply(404, "no")]
+)
+def test_a_record_that_cannot_be_read_is_unknown(rig: Rig, answer: Reply) -> None:
+    """Whatever a proxy says in Nova's place."""
+    rig.cloud.lies = [(f"GET /compute/servers/{SERVER}/os-instance-actions", answer)]
+    assert rig.ending(BUILT, ENDED_ON_A).how is Ended.UNKNOWN
