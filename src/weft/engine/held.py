@@ -11,6 +11,7 @@ from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
 from weft.engine.heldnotes import News, NotesHeld
 from weft.engine.notes import Notes
+from weft.engine.ownerrecord import Abandonment
 from weft.engine.world import World
 from weft.model.pod import Aspect, Cause, Phase
 from weft.model.receipt import ReceiptItem, SignedReceipt
@@ -54,6 +55,15 @@ class Held(NotesHeld):
         if generation > 1:
             self._notes.events.append(("change", f"generation {generation} is applied", None))
         self.owner = replace(self.owner, ready_generation=generation, changed_at=None, ready_at=self.at)
+
+    def abandon(self, reason: str) -> None:
+        """As an operator does (`Store.abandon`): its release doesn't come to an end within its limit."""
+        asked = Abandonment("weft", reason, self.at)
+        with self.write() as tx:
+            if tx.run("abandon_owner", id=self.owner.id, by=asked.by, why=reason, at=asked.at):
+                said = f"abandon requested by {asked.by}: {reason}"
+                self.say_in(tx, [("release", said, None)])
+        self.owner = replace(self.owner, abandoned=asked)
 
     def note_epoch(self, facts: Witnesses, cloud: str) -> None:
         """Before anything is made outside for the owner, the cloud knows that it was claimed."""

@@ -16,7 +16,7 @@ from weft.ports.resources import Scope
 
 @dataclass(frozen=True, slots=True)
 class Abandonment:
-    """An operator ends a release that doesn't come to an end."""
+    """A release that doesn't come to an end is ended as it is, by an operator, or by weft after its limit."""
 
     by: str
     reason: str
@@ -43,7 +43,7 @@ class OwnerRecord:
         since: since when it is in its state.
         late_until: until when something may still come to be that was asked for: by a worker that lost the owner, or
             couldn't write down what came of it, or of a driver that doesn't know (`OutsideError.lands`); None: nothing.
-        abandoned: that an operator asked to end its release as it is; None: nobody did.
+        abandoned: who asked to end its release as it is, weft itself after its limit; None: nobody did.
         swept_at: when the sweep last looked for each single thing of it.
         watched_at: of a pod: when it was last looked who is on its nodes.
         taken: a number of it is somebody else's: all that was made is taken away, and made again with another.

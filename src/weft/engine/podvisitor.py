@@ -12,9 +12,10 @@ from weft.engine.leaving import Left, let_go
 from weft.engine.membership import has_followers
 from weft.engine.ownerrecord import Taken
 from weft.engine.podbuilder import PodBuilder
+from weft.engine.readback import ReadBack
 from weft.engine.receiptmaking import make_receipt
 from weft.engine.records import ResourceRecord
-from weft.engine.release import ReadBack, Reader
+from weft.engine.release import Reader
 from weft.engine.renumber import renumber
 from weft.engine.seen import left_alone
 from weft.engine.verifier import Verdict, verify
@@ -77,7 +78,9 @@ class PodVisitor(PodBuilder):
         walker = Walker(held, held.world, self._settings, self._pool)
 
         def read(nodes: frozenset[str]) -> ReadBack:
-            return self._reader(held, nodes).read_nodes(nodes)
+            found = self._reader(held, nodes).read_nodes(nodes)
+            held.quarantine(found.elsewhere)
+            return found
 
         return let_go(held, walker, read, self._settings)
 
@@ -269,7 +272,9 @@ class PodVisitor(PodBuilder):
     # -- absent -------------------------------------------------------------------------------------------------
 
     def _read_back(self, held: HeldPod) -> ReadBack:
-        return self._reader(held, held.nodes()).read()
+        read = self._reader(held, held.nodes()).read()
+        held.quarantine(read.elsewhere)  # at once: nothing else keeps them from others
+        return read
 
     def _reader(self, held: HeldPod, holding: Collection[str]) -> Reader:
         former: dict[str, tuple[Membership, ...]] = {}
@@ -280,8 +285,14 @@ class PodVisitor(PodBuilder):
         return Reader(held.pod, records, held.world, held.site, self._clock, held.at, holding, former)
 
     def _receipt(self, held: HeldPod, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
-        quarantined = sorted(node for node, is_so in held.nodes().items() if is_so)
+        quarantined = {node for node, is_so in held.nodes().items() if is_so} | read.elsewhere.keys()
         return make_receipt(held.pod, read, held.given_back(), abandoned, quarantined)
+
+    def _end_in_time(self, held: HeldPod) -> None:
+        cleans = any(r.kind.row.cleaned and not r.is_nowhere for r in held.resources())
+        limit = self._settings.ends_cleaning if cleans else self._settings.ends
+        if held.pod.abandoned is None and (held.at - held.since).total_seconds() >= limit:
+            held.abandon(f"its release has lasted longer than {limit / 3600:g} h")  # its project reads this
 
     def _set_aside(self, held: HeldPod, read: ReadBack) -> None:
         mine = held.nodes()

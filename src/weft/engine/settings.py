@@ -39,6 +39,8 @@ class LoopSettings:
         server_attempts: how often a server is made before the pod is FAILED.
         limits: a state that lasts longer raises an alarm (event and metric); RELEASING's limit also decides when
             nodes that can't be read back clean are quarantined and the others given back.
+        ends, ends_cleaning: a pod's release that lasts longer ends as it is, with an unclean receipt; the second while
+            something is left that is cleaned before it goes, which erases disks.
         late: how long after its hold a lost worker's last request may still be under way; a release that comes after
             such a loss waits for so long before it reads back.
         fabric_age: how old the reading of a fabric may be that a READY pod is judged by; it is never from before the
@@ -65,6 +67,8 @@ class LoopSettings:
     last_delay: float = 60.0
     server_attempts: int = 3
     limits: dict[PodState, float] = field(default_factory=_limits)
+    ends: float = 3600.0
+    ends_cleaning: float = 86400.0
     fabric_age: float = 5.0
     pods_at_once: int = 8
     releases_at_once: int = 4

@@ -7,13 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Generic, TypeVar, cast
 
 from weft.engine.fence import LATE
 from weft.engine.held import Held
 from weft.engine.heldnotes import News
+from weft.engine.readback import ReadBack, unfree
 from weft.engine.records import Change, ResourceRecord, RowState
-from weft.engine.release import ReadBack, unfree
 from weft.engine.settings import LoopSettings
 from weft.engine.unreadable import UnreadableError
 from weft.engine.verifier import Verdict
@@ -123,9 +124,14 @@ class Visitor(ABC, Generic[H]):
             over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.CHANGING, Aspect.FAILED)
             clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
             held.become(clean, phase=Phase.RELEASING, without=over)
+        self._end_in_time(held)
         at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
         try:
             wait = Walker(held, held.world, self._settings, self._pool).tear_down(at_once)
+            if wait is not None and self._is_long(held):
+                raise TemporaryError(
+                    "take everything away", held.owner.site or "weft", f"not yet: {wait.reason}"
+                )
         except WeftError:
             if held.owner.abandoned is not None:
                 self._wait_for_late(held)
@@ -150,8 +156,17 @@ class Visitor(ABC, Generic[H]):
         held.released(self._sign(self._receipt(held, read)))
         return Look(0.0)
 
+    def _end_in_time(self, held: H) -> None:
+        """Abandon what lasts longer than its limit: whatever it waits for may never come."""
+
+    def _is_long(self, held: H) -> bool:
+        """Whether what is only on its way has been so for too long: the release goes on with what is left."""
+        asked = held.owner.abandoned
+        since = held.since + timedelta(seconds=self._settings.limits[PodState.RELEASING])
+        return (held.at - (asked.at if asked else since)).total_seconds() >= self._settings.patience_servers
+
     def _abandon(self, held: H, read: ReadBack) -> Look:
-        """End it as it is, as an operator asked: what wasn't seen clean is kept back, and the receipt says so."""
+        """End it as it is, as somebody asked: what wasn't seen clean is kept back, and the receipt says so."""
         asked = held.owner.abandoned
         assert asked is not None
         self._set_aside(held, read)

@@ -39,7 +39,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Phase, str]] = {
         Phase.RELEASING: "release requested, or lease ended",
     },
     Phase.RELEASING: {
-        Phase.RELEASED: "every plane read back clean and receipt signed, or abandoned by an operator",
+        Phase.RELEASED: "every plane read back clean and receipt signed, or abandoned (by an operator, at its limit)",
     },
     Phase.RELEASED: {},
 }

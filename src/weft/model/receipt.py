@@ -35,9 +35,11 @@ class ReceiptItem(Document):
 
 
 class Abandoned(Document):
-    """An operator ended a release that could not finish: whatever the items don't report as clean may still exist."""
+    """A release that could not finish was ended: whatever the items don't report as clean may still exist."""
 
-    by: str = Field(description="Name of the operator.")
+    by: str = Field(
+        description="Name of the operator; `weft` if the release had lasted longer than its limit."
+    )
     at: datetime = Field(description="When it was requested.")
     reason: str
     kept: tuple[str, ...] = Field(
@@ -107,7 +109,7 @@ class Receipt(Document):
     abandoned: Abandoned | None = Field(
         default=None,
         exclude_if=lambda abandoned: abandoned is None,
-        description="Set if an operator abandoned the release; omitted otherwise. Never with `clean`.",
+        description="Set if the release was ended before it had finished; omitted otherwise. Never with `clean`.",
     )
     late_until: datetime | None = Field(
         default=None,

@@ -1,0 +1,120 @@
+"""Every release ends within its limit: what is unknown is said and its nodes quarantined, everything else returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.house import QUICK, House
+from tests.engine.timehouse import look, make
+from weft.engine.records import PodRecord
+from weft.model.errors import NotYetError
+from weft.model.kinds import Kind
+from weft.model.pod import PodState
+from weft.model.receipt import Receipt
+from weft.ports.occupants import Ended, Ending
+from weft.testing.cloud import Fault
+
+
+def at_its_limit(house: House, pod: PodRecord, visits: int = 3) -> Receipt:
+    """Release it under settings by which its limit is over at once; the receipt."""
+    house.release(pod)
+    house.worker = house.new_worker("w2", replace(QUICK, ends=0.0, patience=0.0, patience_servers=0.0))
+    for _ in range(visits):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    after = look(house, pod)
+    assert after.state is PodState.RELEASED
+    assert after.reason == "abandoned by weft: its release has lasted longer than 0 h"
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and not signed.receipt.clean
+    assert signed.receipt.abandoned is not None and signed.receipt.abandoned.by == "weft"
+    return signed.receipt
+
+
+def test_a_removal_that_never_ends_costs_its_node_alone(house: House) -> None:
+    """A nova-compute was killed over it: its event has no end, and nothing will ever say more."""
+    pod = house.ready(make("killed", 3))
+    bad = pod.nodes[0]
+    server = house.cloud.thing(f"server/{bad}").id
+    house.cloud.meanwhile(
+        "endings",
+        lambda: house.cloud.ends(
+            server, Ending(Ended.UNKNOWN, "compute_terminate_instance hasn't ended yet")
+        ),
+    )
+    receipt = at_its_limit(house, pod)
+    capacity = house.store.capacity()
+    assert receipt.quarantined == (bad,)
+    assert set(capacity.quarantines) == {bad} and not capacity.holds
+    assert receipt.abandoned is not None and receipt.abandoned.kept == (), "nobody uses its numbers"
+    assert {(i.plane, i.result) for i in receipt.items if i.result != "clean"} == {("guest", "unknown")}
+
+
+def test_a_guest_that_was_never_removed_keeps_the_vlan_of_its_network(house: House) -> None:
+    """Where its host is cut off from Neutron, too, its port is in that VLAN still; the fabric was read."""
+    pod = house.ready(make("cut", 2))
+    house.cloud.offers.hosts[house.site.node_by_name[pod.nodes[0]].nova_host] = "down"
+    receipt = at_its_limit(house, pod)
+    assert receipt.quarantined == (pod.nodes[0],)
+    assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
+
+
+def dark(house: House) -> None:
+    for manager in house.fabric.managers:
+        manager.stop()
+
+
+def undeletable(kind: Kind) -> Callable[[House], None]:
+    return lambda house: void(house.cloud.plant(Fault.UNDELETABLE, kind=kind, times=None))
+
+
+def void(_: object) -> None:
+    pass
+
+
+def silent(house: House) -> None:
+    house.cloud.plant(Fault.UNREACHABLE, verb="find", times=None)
+
+
+def put_off(house: House) -> None:
+    """Something that only ever says that it isn't time yet."""
+
+    def delete(*_: object) -> None:
+        raise NotYetError("remove the segment", "ib0", "another change is under way", delay=0.0)
+
+    house.fabric.delete = delete  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize(
+    ("hinders", "nodes"),
+    [
+        (dark, True),
+        (silent, True),
+        (put_off, True),
+        (undeletable(Kind.SERVER), True),
+        (undeletable(Kind.NETWORK), False),
+        (undeletable(Kind.SECURITY_GROUP), False),
+    ],
+)
+def test_a_release_ends_whatever_it_waits_for(
+    house: House, hinders: Callable[[House], None], nodes: bool
+) -> None:
+    """A manager that stays dark, a cloud that stays silent, a deletion that hangs, a driver that puts it off."""
+    pod = house.ready(make("stuck", 2))
+    hinders(house)
+    receipt = at_its_limit(house, pod)
+    assert receipt.quarantined == (pod.nodes if nodes else ())
+    assert not house.store.capacity().holds
+
+
+def test_a_release_that_gets_on_is_not_ended_early(house: House) -> None:
+    """What is seen gone at its limit is a clean end."""
+    pod = house.ready(make("slow", 2))
+    house.release(pod)
+    house.worker = house.new_worker("w2", replace(QUICK, ends=0.0))
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean and signed.receipt.abandoned is None
