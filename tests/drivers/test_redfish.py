@@ -239,6 +239,114 @@ def test_an_interface_that_would_be_lost(bmc: Bmc, first: str, second: str, told
     assert told in str(caught.value)
 
 
+CHASSIS = "/redfish/v1/Chassis"
+
+
+def with_adapter(
+    bmc: Bmc, name: str, collection_of: str, *rows: dict[str, Any], systems: bool = False
+) -> None:
+    """An adapter with ports or functions; without the system's own list of interfaces unless it is asked for."""
+    path, tree = f"{CHASSIS}/1/NetworkAdapters/{name}", bmc.tree
+    tree["/redfish/v1"]["Chassis"] = {"@odata.id": CHASSIS}
+    tree[CHASSIS] = collection(CHASSIS, "1")
+    tree[f"{CHASSIS}/1"] = {"@odata.id": f"{CHASSIS}/1", "Id": "1", "Name": "x", "ChassisType": "RackMount",
+                            "NetworkAdapters": {"@odata.id": f"{CHASSIS}/1/NetworkAdapters"}}  # fmt: skip
+    adapters = tree.setdefault(f"{CHASSIS}/1/NetworkAdapters", collection(f"{CHASSIS}/1/NetworkAdapters"))
+    adapters["Members"].append({"@odata.id": path})
+    inside = f"{path}/{collection_of}"
+    tree[path] = {"@odata.id": path, "Id": name, "Name": name, collection_of: {"@odata.id": inside}}
+    tree[inside] = collection(inside, *map(str, range(1, len(rows) + 1)))
+    for n, row in enumerate(rows, 1):
+        tree[f"{inside}/{n}"] = {"@odata.id": f"{inside}/{n}", "Id": str(n), "Name": f"{n}", **row}
+    if not systems:
+        tree["/redfish/v1/Systems/1"].pop("EthernetInterfaces", None)
+
+
+def texts(record: Record) -> dict[str, str]:
+    return {column: cell.text for column, cell in record.cells.items() if not column.startswith("bmc_")}
+
+
+MACS = "02:00:00:00:0c:01", "02:00:00:00:0c:02"
+NODE, PORT = "0002:c903:0030:0100", "0002:c903:0030:0101"
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [
+        ("Ports", [{"Ethernet": {"AssociatedMACAddresses": [mac]}} for mac in MACS]),
+        ("NetworkDeviceFunctions", [{"Ethernet": {"MACAddress": "02:00:00:00:00:09", "PermanentMACAddress": mac}}
+                                    for mac in MACS]),
+        ("NetworkPorts", [{"AssociatedNetworkAddresses": [mac]} for mac in MACS]),
+    ],
+)  # fmt: skip
+def test_mac_addresses_of_adapters_are_read(bmc: Bmc, kind: str, rows: list[dict[str, Any]]) -> None:
+    """Where the system lists no interface; a port is called after its adapter, which stands for its first port."""
+    with_adapter(bmc, "NIC1", kind, *rows)
+    found = bmc.read()
+    assert texts(found) == {"nic1_mac": MACS[0], "nic1_1_mac": MACS[0], "nic1_2_mac": MACS[1]}
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("Ports", {"InfiniBand": {"AssociatedNodeGUIDs": [NODE], "AssociatedPortGUIDs": [PORT]}}),
+        ("NetworkDeviceFunctions", {"InfiniBand": {"NodeGUID": "0000:0000:0000:0000", "PermanentNodeGUID": NODE,
+                                                   "PermanentPortGUID": PORT}, "Ethernet": {"MACAddress": MACS[0]}}),
+    ],
+)  # fmt: skip
+def test_guids_of_infiniband_adapters_are_read(bmc: Bmc, kind: str, row: dict[str, Any]) -> None:
+    """They are those of the list's only adapter without any; of two they aren't."""
+    with_adapter(bmc, "NIC7", kind, row)
+    found = bmc.read()
+    assert texts(found) == {"nic7_guid": NODE, "nic7_port_guid": PORT}
+    given = {c: Cell(t, c, "list:2") for c, t in {"name": "gpu01", "mlx5_0_fabric": "ib"}.items()}
+    errors: list[InputError] = []
+    (one,) = completed([Record("list:2", given)], {"gpu01": found}, errors)
+    assert (one.text("mlx5_0_guid"), one.text("mlx5_0_port_guid"), errors) == (NODE, PORT, [])
+    given |= {"mlx5_1_fabric": Cell("ib", "mlx5_1_fabric", "list:2")}
+    (two,) = completed([Record("list:2", given)], {"gpu01": found}, errors)
+    assert two.text("mlx5_0_guid") is None
+    given["mlx5_1_port_guid"] = Cell("0x0002c90300300101", "mlx5_1_port_guid", "list:2")
+    (two,) = completed([Record("list:2", given)], {"gpu01": found}, errors)
+    assert (two.text("mlx5_0_guid"), two.text("mlx5_1_guid"), errors) == (None, NODE, [])
+
+
+def test_interfaces_of_the_system_come_first(bmc: Bmc) -> None:
+    """An adapter's port that the system lists is that interface; another one of its name is noted."""
+    rows = [{"Ethernet": {"AssociatedMACAddresses": [m]}} for m in ("2c:ea:7f:00:01:02", "02:00:00:00:0c:07")]
+    with_adapter(bmc, "NIC", "Ports", *rows, systems=True)
+    found = bmc.read()
+    assert texts(found) == {"nic_1_mac": "2C:EA:7F:00:01:02", "nic_2_mac": "2C:EA:7F:00:01:03"}
+    assert found.notes == (
+        f"Redfish at {HERE}: mac 02:00:00:00:0c:07 of NIC_2: the system has another interface of this name",
+    )
+
+
+def test_what_a_bmc_does_not_list_is_noted(bmc: Bmc) -> None:
+    """No interface at all, an adapter that isn't there, and one of another shape; what was read stays."""
+    del bmc.tree["/redfish/v1/Systems/1"]["EthernetInterfaces"]
+    assert bmc.read().notes == (f"Redfish at {HERE}: it lists no interface of its host",)
+    with_adapter(bmc, "NIC1", "Ports", {"Ethernet": {"AssociatedMACAddresses": [MACS[0]]}})
+    adapters = bmc.tree[f"{CHASSIS}/1/NetworkAdapters"]
+    adapters["Members"].append({"@odata.id": f"{CHASSIS}/1/NetworkAdapters/NIC2"})
+    found = bmc.read()
+    assert texts(found) == {"nic1_mac": MACS[0]}
+    assert found.notes == (f"Redfish at {HERE}: adapters of chassis 1: 1 of 2 aren't there",)
+    bmc.tree[f"{CHASSIS}/1/NetworkAdapters/NIC1/Ports"] = {"Members": "none"}
+    assert "ports of adapter NIC1: not as Redfish describes them" in bmc.read().notes[1]
+
+
+def test_a_mac_address_that_nothing_lists_is_noted(bmc: Bmc) -> None:
+    """The list's own may be wrong: what the BMC lists is called otherwise."""
+    with_adapter(bmc, "NIC1", "Ports", {"Ethernet": {"AssociatedMACAddresses": [MACS[0]]}})
+    given = {c: Cell(t, c, "list:2") for c, t in {"name": "gpu01", "eno1_mac": "02:00:00:00:0c:99"}.items()}
+    notes: list[str] = []
+    completed([Record("list:2", given)], {"gpu01": bmc.read()}, [], notes)
+    what = "gpu01's eno1 (02:00:00:00:0c:99) isn't among the interfaces that it lists"
+    assert notes == [f"Redfish at {HERE}: {what}"]
+
+
 def test_hosts_of_a_list_are_asked_and_compared(tmp_path: Path) -> None:
     """Filled where the list is silent, told where it says otherwise, and told where nobody answers."""
     hardware = HardwareList(tmp_path)

@@ -125,9 +125,9 @@ def _records(args: argparse.Namespace, left_out: list[str]) -> tuple[list[Record
         raise InputError("--redfish-ca", args.redfish_ca, "only with --redfish")
     ask = redfish(args.redfish_ca) if args.redfish else None
     records = with_kinds(records, kinds, errors)
-    records = completed(records, read_inspections(args.inspection, errors), errors)
+    records = completed(records, read_inspections(args.inspection, errors), errors, left_out)
     if ask is not None:
-        records = completed(records, of_bmcs(records, ask, errors), errors)
+        records = completed(records, of_bmcs(records, ask, errors), errors, left_out)
     return records, errors
 
 

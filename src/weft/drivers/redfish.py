@@ -12,6 +12,7 @@ import requests
 import sushy
 from sushy import auth, exceptions
 
+from weft.drivers.redfishadapters import adapter_ports, cells_of
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.hardware import Cell, Record
 from weft.planning.hardware.columns import interface_called
@@ -23,7 +24,8 @@ MOST = 256
 
 
 def discover(address: str, user: str, password: str, ca: str | bool = True, port: int = 443) -> Record:
-    """The BMC's own interface as `bmc`, and the host's interfaces by their ids.
+    """The BMC's own interface as `bmc`, and the host's interfaces by their ids: those of the system, and ports of
+    adapters that aren't among them. What can't be read of adapters is noted.
 
     Args:
         ca: PEM file of the authority that signed the BMC's certificate; True: the authorities of this host.
@@ -43,8 +45,9 @@ def discover(address: str, user: str, password: str, ca: str | bool = True, port
             server_side_retries=1,
             server_side_retries_delay=1,
         )
-        cells = {c: Cell(text, f"{c} (Redfish)", name) for c, text in _cells(root, address)}
-        return Record(name, cells)
+        notes: list[str] = []
+        cells = {c: Cell(text, f"{c} (Redfish)", name) for c, text in _cells(root, address, name, notes)}
+        return Record(name, cells, tuple(notes))
     except exceptions.AccessError:
         then = "check REDFISH_USER and REDFISH_PASSWORD"
         raise PermanentError("read interfaces", name, "it refuses the user", then) from None
@@ -63,8 +66,8 @@ def _odd(name: str, error: Exception) -> PermanentError:
     return PermanentError("read interfaces", name, answer, "check that it is a BMC with Redfish")
 
 
-def _cells(root: Any, address: str) -> Iterator[tuple[str, str]]:
-    """Column and text."""
+def _cells(root: Any, address: str, bmc: str, notes: list[str]) -> Iterator[tuple[str, str]]:
+    """Column and text. Args: notes: is given what isn't known."""
     yield "bmc_address", address
     for manager in root.get_manager_collection().get_members():
         for one in _members(manager):
@@ -83,6 +86,22 @@ def _cells(root: Any, address: str) -> Iterator[tuple[str, str]]:
             name = _called(str(one.identity), str(mac), names, macs, address)
             if name != "bmc":
                 yield f"{name}_mac", str(mac)
+    seen = adapter_ports(root)
+    notes += [f"{bmc}: {line}" for line in seen.unread]
+    given = dict(names)
+    for written, attribute, text in cells_of(seen.ports, {mac.lower(): name for name, mac in macs.items()}):
+        try:
+            name = interface_called(written, names)
+        except ValueError:
+            name = ""
+        if not name or name in given or name == "bmc":
+            notes.append(
+                f"{bmc}: {attribute} {text} of {written}: the system has another interface of this name"
+            )
+            continue
+        yield f"{name}_{attribute}", text
+    if not macs and not seen.ports:
+        notes.append(f"{bmc}: it lists no interface of its host")
 
 
 def _called(written: str, mac: str, names: dict[str, str], macs: dict[str, str], address: str) -> str:

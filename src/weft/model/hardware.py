@@ -28,10 +28,12 @@ class Record:
     Attributes:
         place: `file:line`, or where in an inventory.
         cells: column (`weft.planning.hardware.columns`) -> value; empty ones are left out.
+        notes: what its source doesn't say of it, a sentence each.
     """
 
     place: str
     cells: Mapping[str, Cell] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def text(self, column: str) -> str | None:
         """A cell's text; None if it is empty."""

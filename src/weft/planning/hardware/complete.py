@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.model.errors import InputError
 from weft.model.hardware import Cell, Record
-from weft.model.ids import format_guid
+from weft.model.ids import format_guid, parse_guid
 from weft.planning.hardware.columns import ATTRIBUTES, interface_called, interfaces_of
 from weft.planning.hardware.tables import plain_mac
 from weft.planning.hardware.where import address_of
@@ -54,23 +54,30 @@ def _cells(seen: Inventory, names: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def completed(
-    records: Sequence[Record], discovered: Mapping[str, Record], errors: list[InputError]
+    records: Sequence[Record],
+    discovered: Mapping[str, Record],
+    errors: list[InputError],
+    notes: list[str] | None = None,
 ) -> list[Record]:
     """The records with what was discovered of them; contradictions are added to `errors`.
 
     Args:
         discovered: name of the hardware -> what was found; interfaces that no list mentions are left out.
+        notes: is given what couldn't be compared, a sentence each.
     """
     known = {record.text("name") for record in records}
     for name, found in discovered.items():
         if name not in known:
             errors.append(InputError("name", name, "the name of a machine of the lists", found.place))
-    return [_complete(r, discovered.get(r.text("name") or ""), errors) for r in records]
+    said = notes if notes is not None else []
+    return [_complete(r, discovered.get(r.text("name") or ""), errors, said) for r in records]
 
 
-def _complete(record: Record, found: Record | None, errors: list[InputError]) -> Record:
+def _complete(record: Record, found: Record | None, errors: list[InputError], notes: list[str]) -> Record:
     if found is None:
         return record
+    notes += found.notes
+    notes += _unseen(record, found)
     cells = dict(record.cells)
     for column, cell in _renamed(record, found).items():
         mine = record.cells.get(column)
@@ -88,16 +95,7 @@ def _renamed(record: Record, found: Record) -> dict[str, Cell]:
 
     One that has a name of the list, but is another one of the list's by its MAC addresses, is left out.
     """
-    by_mac = {
-        _plain("mac", cell.text): column.removesuffix("_mac")
-        for column, cell in record.cells.items()
-        if column.endswith("_mac")
-    }
-    same = {
-        i: name
-        for i in interfaces_of(found.cells)
-        if (name := by_mac.get(_plain("mac", found.cells[f"{i}_mac"].text)))
-    }
+    same = _same(record, found)
     renamed: dict[str, Cell] = {}
     for column, cell in found.cells.items():
         parts = _parts(column)
@@ -108,6 +106,53 @@ def _renamed(record: Record, found: Record) -> dict[str, Cell]:
         elif parts[0] not in same.values():
             renamed[column] = cell
     return renamed
+
+
+def _same(record: Record, found: Record) -> dict[str, str]:
+    """Interface as it was found -> the list's, by MAC address or port GUID; or both are the only InfiniBand adapter of
+    which the other says nothing."""
+    known: dict[tuple[str, str], str] = {}
+    for column, cell in record.cells.items():
+        for attribute in ("mac", "port_guid"):
+            if column.endswith(f"_{attribute}"):
+                known[attribute, _plain(column, cell.text)] = column.removesuffix(f"_{attribute}")
+    same: dict[str, str] = {}
+    for one in sorted(interfaces_of(found.cells)):
+        for attribute in ("mac", "port_guid"):
+            cell = found.cells.get(f"{one}_{attribute}")
+            if cell and (name := known.get((attribute, _plain(f"_{attribute}", cell.text)))):
+                same[one] = name
+    theirs = {found.cells[f"{i}_port_guid"].text for i in _infiniband(found) - same.keys()}
+    mine = [
+        i
+        for i in _adapters(record)
+        if f"{i}_mac" not in record.cells and f"{i}_port_guid" not in record.cells
+    ]
+    if len(theirs) == 1 and len(mine) == 1:
+        same |= dict.fromkeys(_infiniband(found) - same.keys(), mine[0])
+    return same
+
+
+def _infiniband(found: Record) -> frozenset[str]:
+    return frozenset(i for i in interfaces_of(found.cells) if f"{i}_port_guid" in found.cells)
+
+
+def _adapters(record: Record) -> list[str]:
+    """The list's adapters on fabrics."""
+    return [c.removesuffix("_fabric") for c in record.cells if c.endswith("_fabric")]
+
+
+def _unseen(record: Record, found: Record) -> Iterator[str]:
+    """MAC addresses of the list that what was found says nothing of, if it says any: one may be wrong."""
+    seen = {
+        _plain("mac", cell.text) for c, cell in found.cells.items() if c.endswith("_mac") and c != "bmc_mac"
+    }
+    for column, cell in record.cells.items():
+        if not column.endswith("_mac") or column == "bmc_mac" or column in found.cells or not seen:
+            continue
+        if _plain("mac", cell.text) not in seen:
+            what = f"{record.text('name')}'s {column.removesuffix('_mac')} ({cell.text})"
+            yield f"{found.place}: {what} isn't among the interfaces that it lists"
 
 
 def _parts(column: str) -> tuple[str, str] | None:
@@ -130,4 +175,9 @@ def _plain(column: str, text: str) -> str:
         return plain_mac(text).lower()
     if column.endswith("_address"):
         return str(address_of(text) or text)
-    return text.lower() if column.endswith(("_pci", "_guid")) else text
+    if column.endswith("guid"):
+        try:
+            return format_guid(parse_guid(text))
+        except ValueError:
+            return text.lower()
+    return text.lower() if column.endswith("_pci") else text

@@ -1,0 +1,177 @@
+"""Ports of a host's network adapters as its BMC has them: what it doesn't list as interfaces of the system.
+
+Source: DMTF's Redfish: Chassis, NetworkAdapter, Port (`Ethernet`, `InfiniBand`), NetworkDeviceFunction, and
+NetworkPort, which Port replaced. sushy follows the links; of the documents, only these properties are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sushy import exceptions
+
+MOST = 256
+"""Adapters, and ports of one, that are read of one BMC."""
+_ODD = (exceptions.SushyError, AttributeError, KeyError, TypeError, ValueError)
+"""What a document of another shape ends in."""
+_NO_GUIDS = frozenset({"", "0", "0x0", "0000:0000:0000:0000", "0000000000000000"})
+
+
+@dataclass(slots=True)
+class AdapterPort:
+    """Attributes:
+    adapter, port: their ids.
+    ports: number of ports that the adapter has.
+    mac: None: it has none, as InfiniBand's.
+    """
+
+    adapter: str
+    port: str
+    ports: int = 1
+    mac: str | None = None
+    guid: str | None = None
+    port_guid: str | None = None
+
+
+@dataclass(slots=True)
+class AdapterPorts:
+    """Attributes:
+    unread: what of it couldn't be read, a sentence each.
+    """
+
+    ports: list[AdapterPort] = field(default_factory=list[AdapterPort])
+    unread: list[str] = field(default_factory=list[str])
+
+
+def adapter_ports(root: Any) -> AdapterPorts:
+    """Of all chassis. Raises what sushy raises if the BMC doesn't answer or refuses the user."""
+    found = AdapterPorts()
+    for chassis in _members(root, "get_chassis_collection", "its chassis", found):
+        for adapter in _members(
+            chassis, "network_adapters", f"adapters of chassis {chassis.identity}", found
+        ):
+            if len(found.ports) >= MOST:
+                found.unread.append(f"adapters: only the first {MOST} ports are read")
+                return found
+            found.ports += _of_adapter(adapter, found)
+    return found
+
+
+def _of_adapter(adapter: Any, found: AdapterPorts) -> list[AdapterPort]:
+    """From the first of its collections that says an address: ports, their functions, ports of the older schema."""
+    for name, read in (
+        ("ports", _port),
+        ("network_device_functions", _function),
+        ("network_ports", _old_port),
+    ):
+        rows = [_document(m) for m in _members(adapter, name, f"{name} of adapter {adapter.identity}", found)]
+        made = [(str(row.get("Id") or ""), read(row)) for row in rows]
+        good = [
+            AdapterPort(str(adapter.identity), port, len(made), *said) for port, said in made if any(said)
+        ]
+        if good:
+            return good
+    return []
+
+
+_Said = tuple[str | None, str | None, str | None]
+"""MAC address, node GUID and port GUID."""
+
+
+def _port(row: Mapping[str, Any]) -> _Said:
+    ethernet, infiniband = _mapping(row, "Ethernet"), _mapping(row, "InfiniBand")
+    return (
+        _first(ethernet.get("AssociatedMACAddresses")),
+        _guid(_first(infiniband.get("AssociatedNodeGUIDs"))),
+        _guid(_first(infiniband.get("AssociatedPortGUIDs"))),
+    )
+
+
+def _function(row: Mapping[str, Any]) -> _Said:
+    """What is burnt in is its own, as for interfaces."""
+    ethernet, infiniband = _mapping(row, "Ethernet"), _mapping(row, "InfiniBand")
+    mac = ethernet.get("PermanentMACAddress") or ethernet.get("MACAddress")
+    node = infiniband.get("PermanentNodeGUID") or infiniband.get("NodeGUID")
+    port = infiniband.get("PermanentPortGUID") or infiniband.get("PortGUID")
+    return str(mac) if mac and not port else None, _guid(node), _guid(port)
+
+
+def _old_port(row: Mapping[str, Any]) -> _Said:
+    address = _first(row.get("AssociatedNetworkAddresses"))
+    if str(row.get("ActiveLinkTechnology")) == "InfiniBand":
+        return None, None, _guid(address)
+    return address, None, None
+
+
+def _members(owner: Any, name: str, what: str, found: AdapterPorts) -> Sequence[Any]:
+    """Those of a collection, which is optional; one that is there and can't be read is noted."""
+    try:
+        collection: Any = getattr(owner, name)
+        if callable(collection):
+            collection = collection()
+    except exceptions.MissingAttributeError:
+        return ()
+    except _ODD as error:
+        return _unread(error, what, found)
+    try:
+        listed = len(collection.members_identities)
+        if listed > MOST:
+            found.unread.append(f"{what}: more than {MOST}")
+            return ()
+        members = list(collection.get_members())
+    except _ODD as error:
+        return _unread(error, what, found)
+    if len(members) != listed:
+        found.unread.append(
+            f"{what}: {listed - len(members)} of {listed} aren't there"
+        )  # sushy passes them over
+    return members
+
+
+def _unread(error: Exception, what: str, found: AdapterPorts) -> Sequence[Any]:
+    """Raises what says that the BMC doesn't answer, or refuses the user."""
+    if isinstance(error, exceptions.AccessError | exceptions.ConnectionError):
+        raise error
+    found.unread.append(f"{what}: not as Redfish describes them")
+    return ()
+
+
+def _document(member: Any) -> Mapping[str, Any]:
+    return member.json if isinstance(member.json, Mapping) else {}
+
+
+def _mapping(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = row.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _first(values: Any) -> str | None:
+    return str(values[0]) if isinstance(values, list) and values and values[0] else None
+
+
+def _guid(text: Any) -> str | None:
+    return None if text is None or str(text).lower() in _NO_GUIDS else str(text)
+
+
+def cells_of(ports: Sequence[AdapterPort], known: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Name of an interface, attribute and text, of ports that aren't known by their MAC addresses.
+
+    A port is called after its adapter and itself, and after its adapter alone if it is the first one.
+
+    Args:
+        known: MAC address in lower case -> name of the interface that has it.
+    """
+    first: set[str] = set()
+    for one in ports:
+        names = [f"{one.adapter}_{one.port}"] if one.ports > 1 else []
+        if one.adapter not in first:
+            names.append(one.adapter)
+        first.add(one.adapter)
+        if one.mac and one.mac.lower() in known:
+            continue
+        for name in names:
+            for attribute in ("mac", "guid", "port_guid"):
+                if text := getattr(one, attribute):
+                    yield name, attribute, text
