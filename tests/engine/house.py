@@ -17,6 +17,7 @@ from weft.engine.clock import DatabaseClock, SystemClock
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.fence import HOLD_SECONDS
+from weft.engine.gate import Gate
 from weft.engine.ledger import FabricLedger
 from weft.engine.listener import Listener
 from weft.engine.pulse import Pulse
@@ -94,6 +95,7 @@ class House:
         self.keeper = WorldKeeper(self.store, lambda site: self.world)
         self.listener = Listener(url)
         self.pulse = Pulse()
+        self.gate = Gate(database, lambda: (self.keeper.site().name, self.world.clouds))
         self.service = self.new_service()
         self.loop = loop
         self.wants: dict[OwnerKind, Want[Any]] = {}
@@ -121,6 +123,12 @@ class House:
         own = database or self.database
         dispatcher = Dispatcher(Store(own), self.keeper.world)
         return Worker(own, self.listener, reconciler, loop, dispatcher, name, pulse)
+
+    def restart(self) -> None:
+        """weft is started again on its database, as after a restore."""
+        self.database.forget()
+        self.database.gate.forget()
+        self.worker, self.service = self.new_worker("w2"), self.new_service()
 
     def request(self, project: str = "team-a", role: str = "member") -> Request:
         token = self.cloud.add_user(f"{project}-{role}", project=project, roles=(role,))

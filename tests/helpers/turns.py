@@ -17,6 +17,7 @@ import psycopg
 from psycopg_pool import ConnectionPool
 
 from weft.engine.database import Database
+from weft.engine.ungated import Ungated
 
 TEMPLATE, EMPTYING = "template_weft", "emptying"
 _LARGE = 256 << 10
@@ -74,7 +75,7 @@ class Turns:
     def _remains(self, database: Database, before: set[threading.Thread]) -> str:
         """Why another test must not have this database, or nothing."""
         database.wait_until_told()
-        database.clock = None
+        database.clock, database.gate = None, Ungated()
         database.forget()  # rows are taken away behind its back
         pool = database._pool  # pyright: ignore[reportPrivateUsage]
         if pool.closed or not _all_back(pool):

@@ -137,7 +137,7 @@ def repair(request: Annotated[Request, may("audit:repair")], verbs: Backend, bod
 
 @router.post("/audit/accept", response_model=AuditReport)
 def accept(request: Annotated[Request, may("audit:repair")], verbs: Backend) -> Response:
-    """Audit without changes, and allow placement again after the database was restored or recreated."""
+    """Audit without changes, and allow placement and changes again after the database was restored or recreated."""
     return answer(verbs.accept_database(request))
 
 

@@ -35,6 +35,13 @@ class StoreCollector(Collector):
         counts = self._counts()
         up.add_metric([], 1 if counts else 0)
         yield up
+        stopped = GaugeMetricFamily(
+            "weft_changes_stopped",
+            "Whether nothing is changed outside: the database was restored and isn't accepted, or a cloud's note of it "
+            "can't be read.",
+        )
+        stopped.add_metric([], int(self._store.database.gate.is_stopped()))
+        yield stopped
         if counts is None:
             return
         yield from _pods(counts)

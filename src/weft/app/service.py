@@ -32,7 +32,11 @@ class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs
         # An unreachable fabric stops its own orders; it must not make the service unavailable to all others.
         some = not fabrics or any(said.startswith("ok") for said in fabrics.values())
         ready = some and all(said == "ok" for said in checks.values())
-        return Health(ready=ready, checks=checks | {f"fabric {n}": said for n, said in fabrics.items()})
+        # Nor must this: an operator accepts the database by this service.
+        more = {"changes outside": self._store.database.gate.says()}
+        return Health(
+            ready=ready, checks=checks | {f"fabric {n}": said for n, said in fabrics.items()} | more
+        )
 
 
 def _fabric(fabric: FabricDriver) -> str:

@@ -37,7 +37,7 @@ class SiteVerbs(Desk):
             return self._auditor().repair("all" if "all" in unknown_pods else frozenset(unknown_pods))
 
     def accept_database(self, request: Request) -> AuditReport:
-        """Audit everything, then allow placement again after the database was restored."""
+        """Audit everything, then allow placement and changes again after the database was restored."""
         with self._logged(request, "audit accept", "the database"):
             self._policy.check("audit:repair", request.caller)
             report = self._auditor().check()

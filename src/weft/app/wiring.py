@@ -24,6 +24,7 @@ from weft.engine.clock import DatabaseClock
 from weft.engine.database import Database, embedded
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.fabrickeeper import FabricKeeper
+from weft.engine.gate import Gate, GateKeeper
 from weft.engine.ledger import FabricLedger
 from weft.engine.listener import Listener
 from weft.engine.machinekeeper import MachineKeeper
@@ -182,6 +183,8 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
             ),
         )
         _first_site(settings, store)
+        gate = GateKeeper(Gate(database, lambda: (keeper.site().name, keeper.world().clouds)), pulse)
+        gate.start()
         fabrics = FabricKeeper(database, keeper.world, pulse)
         clock, sweeps = DatabaseClock(database), SweepSettings(every=settings.sweep_every)
         sweeper = Sweeper(store, keeper.world, keeper.site, clock, sweeps, pulse)
@@ -207,6 +210,7 @@ def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
                 boots.stop()
                 machines.stop()
                 tenants.stop()
+            gate.stop()
             keeper.close()
     finally:
         listener.close()

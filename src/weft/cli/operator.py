@@ -73,7 +73,7 @@ def _add_audit(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--accept",
         action="store_true",
-        help="after the database was restored or recreated: allow placement again, whatever is found",
+        help="after the database was restored or recreated: allow placement and changes again, whatever is found",
     )
     parser = leaf(
         subparsers,

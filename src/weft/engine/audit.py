@@ -41,11 +41,18 @@ class Auditor(Comparison):
     def repair(self, confirmed: Confirmed = ()) -> AuditReport:
         """Check, repair what is weft's, check again, and report for each finding whether the repair was confirmed.
 
+        Only a check, while the gate is closed (`weft.engine.gate`).
+
         Args:
             confirmed: owners unknown to the database that the operator has confirmed as ended.
         """
         outside = self._look()
-        before = self._compare(outside, confirmed).findings
+        report = self._compare(outside, confirmed)
+        if (closed := self._store.database.gate.closed()) is not None:
+            return report.model_copy(
+                update={"findings": tuple(after_repair(f, False, str(closed)) for f in report.findings)}
+            )
+        before = report.findings
         taken = TakeBack(self._store, self._world, self._clock, outside.began_at, confirmed, self._pause)
         why = self._clear_networks(confirmed)
         taken.remove(s for s in self._strays if s.thing.id not in self._held)
@@ -82,6 +89,7 @@ class Auditor(Comparison):
         return self._compare(self._look(), confirmed)
 
     def _look(self) -> Outside:
+        self._store.database.gate.look()
         return look_outside(self._world, self._site.name, self._clock)
 
     def _wait_repaired(self, ids: set[UUID]) -> None:

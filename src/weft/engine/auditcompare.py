@@ -59,6 +59,8 @@ class Comparison:
     def _compare(self, outside: Outside, confirmed: Confirmed) -> AuditReport:
         self._found, self._strays, self._intruders = Findings(), [], {}
         self._sick = set()
+        if (closed := self._store.database.gate.closed()) is not None:
+            self._found.add("unknown", "database", self._site.name, "weft's database", str(closed))
         self._read_live(outside)
         self._check_live()
         for owner, records in self._live.values():

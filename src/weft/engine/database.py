@@ -22,6 +22,7 @@ from weft.engine.listener import EVENT, WORK, Said, joined
 from weft.engine.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
 from weft.engine.sql import migrations, queries
 from weft.engine.teller import Teller
+from weft.engine.ungated import Gated, Ungated
 from weft.model.errors import PermanentError
 
 log = logging.getLogger(__name__)
@@ -124,6 +125,8 @@ class Database:
     Attributes:
         clock: replaces PostgreSQL's time; only tests set it.
         monotonic: this process's own clock, in seconds; only tests set another.
+        gate: whether what this database says may change anything outside.
+        losses: how often a connection was lost, or led to another server than the one before (a failover).
     """
 
     def __init__(self, url: str, connections: int = 16) -> None:
@@ -132,6 +135,9 @@ class Database:
         self.monotonic: Callable[[], float] = time.monotonic
         self._kept: dict[Any, Any] = {}
         self._placing = threading.Lock()
+        self.gate: Gated = Ungated()
+        self.losses = 0
+        self._server: tuple[Any, ...] | None = None
         settings = connecting(url)
         try:
             psycopg.connect(url, **settings).close()  # the pool would retry silently
@@ -143,6 +149,7 @@ class Database:
                 # There are few statements, and each costs more to plan than to run.
                 kwargs={**settings, "row_factory": dict_row, "autocommit": True, "prepare_threshold": 1},
                 connection_class=psycopg.Connection[DictRow],
+                configure=self._connected,
                 open=True,
                 timeout=10,
             )
@@ -224,9 +231,20 @@ class Database:
                     raise
                 finally:
                     if connection.closed:  # what was true of that server need not be true of the next one
+                        self.losses += 1
                         self.forget()
         except (psycopg.Error, PoolTimeout, PoolClosed) as error:
             raise outside_error(self.url, error) from error
+
+    def _connected(self, connection: psycopg.Connection[DictRow]) -> None:
+        """Before anything is asked on a new connection: whether it leads to another server than the last one."""
+        row = connection.execute(_statement("server")).fetchone()
+        assert row is not None
+        server = tuple(row.values())
+        if self._server not in (None, server):
+            self.losses += 1
+            self.forget()
+        self._server = server
 
     def forget(self) -> None:
         """Throw away what is kept between transactions; one that is under way keeps for itself alone."""

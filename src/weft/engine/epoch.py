@@ -1,71 +1,104 @@
-"""Whether this database knows all claims: one that was restored from a dump doesn't.
+"""Whether this database knows everything that weft has done: one that was restored from a dump, or a standby that was
+promoted without the last transactions, doesn't.
 
-Claims of nodes are counted. Before anything is created for one, the count is noted in the cloud, which a restore of the
-database doesn't revert. A database that is behind the note, or has a different life, places nothing until an operator
-has reviewed and accepted the audit.
+Claims, requested releases and quarantines are counted. The count is noted in the cloud, which a restore of the database
+doesn't revert: of a claim and of a release before anything is changed outside for it. Each note has a name of its own,
+which the database writes down before: one that doesn't have the name, or is behind the number, changes nothing outside
+until an operator has reviewed and accepted the audit (`weft.engine.gate`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.engine.database import Database, Row
+from weft.engine.database import Database
 from weft.model.errors import ConflictError
 from weft.ports.witness import Witness, Witnesses
 
 RESTORED = (
-    "weft's database is not the one that placed the last pods (it was restored from a dump, or is new): nothing is "
-    "placed until an operator has reviewed and accepted the findings of `weft audit` (weft audit --accept)"
+    "weft's database is not the one that placed or released the last pods (it was restored from a dump, is a standby "
+    "that lacks transactions, or is new): nothing is placed, changed or released until an operator has reviewed and "
+    "accepted the findings of `weft audit` (weft audit --accept)"
 )
+
+
+def is_behind(database: Database, note: Witness | None, cloud: str, afresh: bool = True) -> bool:
+    """Whether the cloud remembers more than the database has.
+
+    Args:
+        note: what the cloud remembers, read before this.
+        afresh: False: its name may have been seen in the database before, by this process on the same server.
+    """
+    if note is None:
+        return False
+    with database.statement() as tx:
+        key = ("mark", cloud, note.life)
+        if afresh or key not in tx.kept:
+            if tx.row("knows_mark", cloud=cloud, mark=note.life) is None:
+                return True
+            tx.kept[key] = True
+    return afresh and counts(database).get(cloud, 0) < note.number
 
 
 def check_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
     """Raise `ConflictError` if the database doesn't know all claims; `UnknownError` if that can't be determined."""
-    note = facts.witness(site)  # first: the note is always behind the count
-    row = _epoch(database, cloud)
-    if note is not None and (row is None or row["life"] != note.life or row["number"] < note.number):
+    _check(database, facts.witness(site), cloud)
+
+
+def _check(database: Database, note: Witness | None, cloud: str, afresh: bool = True) -> None:
+    if is_behind(database, note, cloud, afresh):
+        database.gate.forget()
         raise ConflictError(RESTORED)
 
 
 def note_epoch(
-    database: Database, facts: Witnesses, site: str, cloud: str, claims: Witness | None = None
-) -> None:
-    """Note the database's count. Raises like `check_epoch`, and what a change may raise.
+    database: Database, facts: Witnesses, site: str, cloud: str, claims: int | None = None
+) -> Witness | None:
+    """Note the database's count; what the cloud remembers now. Raises like `check_epoch`, and what a change may raise.
 
     Args:
-        claims: a count that was read since the claim that is to be known; if the note says the same, it is known.
+        claims: a count that was read since the claim that is to be known; if the note says as much, it is known.
     """
     note = facts.witness(site)
-    if claims is not None and note == claims:
-        return
-    row = _epoch(database, cloud)
-    if row is None:
-        return  # claims from before they were counted
-    if note is not None and (row["life"] != note.life or row["number"] < note.number):
-        raise ConflictError(RESTORED)
-    if note is None or note.number < row["number"]:
-        facts.testify(site, Witness(row["life"], row["number"]))
+    known = note is not None and claims is not None and note.number >= claims
+    _check(database, note, cloud, afresh=not known)
+    if known:
+        return note
+    count = counts(database).get(cloud)
+    if count is None or (note is not None and note.number >= count):
+        return note  # None: claims from before they were counted
+    return _write(database, facts, site, cloud, note)
+
+
+def _write(database: Database, facts: Witnesses, site: str, cloud: str, note: Witness | None) -> Witness:
+    with database.statement() as tx:
+        row = tx.row("new_mark", cloud=cloud, noted=note.number if note else 0)
+    assert row is not None, "something was counted there"
+    new = Witness(row["mark"], row["number"])
+    facts.testify(site, new)
+    return new
 
 
 def accept_database(database: Database, clouds: Mapping[str, Witnesses], site: str) -> None:
     """An operator has accepted: from now on this database's count is valid, and what waits is looked at again."""
     for cloud, facts in sorted(clouds.items()):
         _accept(database, facts, site, cloud)
+    database.gate.forget()
     with database.transaction() as tx:
         tx.run("touch_queue", at=tx.now())
+        tx.run("touch_owners")
 
 
 def _accept(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
     note = facts.witness(site)
-    row = _epoch(database, cloud)
-    if note is None or (row and row["life"] == note.life and row["number"] >= note.number):
+    if note is None or not is_behind(database, note, cloud):
         return
     with database.transaction() as tx:
-        new = tx.row("new_epoch", cloud=cloud, number=note.number + 1)
-    assert new is not None
-    facts.testify(site, Witness(new["life"], new["number"]))
+        tx.row("new_epoch", cloud=cloud, number=note.number + 1, at=tx.now())
+    _write(database, facts, site, cloud, note)
 
 
-def _epoch(database: Database, cloud: str) -> Row | None:
+def counts(database: Database) -> dict[str, int]:
+    """Cloud -> how far the database has come there."""
     with database.statement() as tx:
-        return tx.row("epoch", cloud=cloud)
+        return {row["cloud"]: row["number"] for row in tx.rows("epochs")}

@@ -55,6 +55,9 @@ class FabricKeeper(Periodic):
             prober = world.probers.get(name)
             self._note(name, fabric, prober.troubles() if prober else ())
             try:
+                if (closed := self._database.gate.closed()) is not None:
+                    log.warning("fabric %s isn't brought level: %s", name, closed)
+                    continue
                 configured = fabric.level() if isinstance(fabric, KeepsStandbys) else fabric.configured()
                 self._give_back(name, configured)
             except WeftError as error:

@@ -5,7 +5,7 @@ something outside.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NoReturn
@@ -55,7 +55,10 @@ class Fence:
         owner: its row as it was when it was taken, with what this visit has changed of it.
         leave: set when the worker should let go at the next step.
         at: the database's time at the last write or reading of resources.
+        places: clouds and fabrics in which the owner has anything; None: not known, so all count.
     """
+
+    places: Collection[str] | None = None
 
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
         self._database = database
@@ -131,10 +134,17 @@ class Fence:
 
     def check(self) -> None:
         """Right before anything is changed outside: raise `LostError` unless the owner is still this worker's, as far
-        as a proof of the last `FRESH_SECONDS` says, or the database now.
+        as a proof of the last `FRESH_SECONDS` says, or the database now; and `ClosedError` or `UnknownError` unless the
+        database is known to be the one that has done everything until now (`weft.engine.gate`).
         """
         if self.lost.is_set():
             raise LostError
+        self._prove()
+        self._database.gate.check(
+            self.places
+        )  # last: the proof may have come from another server than before
+
+    def _prove(self) -> None:
         began = self._database.monotonic()
         if began - self._proved < FRESH_SECONDS:
             return

@@ -13,10 +13,11 @@ from weft.engine.heldnotes import News, NotesHeld
 from weft.engine.notes import Notes
 from weft.engine.ownerrecord import Abandonment
 from weft.engine.world import World
+from weft.model.errors import TemporaryError
 from weft.model.pod import Aspect, Cause, Phase
 from weft.model.receipt import ReceiptItem, SignedReceipt
 from weft.model.site import Site
-from weft.ports.witness import Witness, Witnesses
+from weft.ports.witness import Witnesses
 
 
 class Held(NotesHeld):
@@ -32,7 +33,7 @@ class Held(NotesHeld):
     world: World
     site: Site
     site_generation: int | None = None
-    claims: Witness | None = None
+    claims: int | None = None
     gone = False
 
     def alarm(self, message: str) -> None:
@@ -68,6 +69,15 @@ class Held(NotesHeld):
     def note_epoch(self, facts: Witnesses, cloud: str) -> None:
         """Before anything is made outside for the owner, the cloud knows that it was claimed."""
         note_epoch(self._database, facts, self.owner.scope.site, cloud, self.claims)
+
+    def note_end(self) -> None:
+        """Before anything is taken away, the clouds know that it was asked for, if they can be told so now."""
+        for cloud in sorted(self.world.clouds.keys() & (self.places or ())):
+            self._database.gate.note(cloud, self.claims)
+
+    def closed(self) -> TemporaryError | None:
+        """Why nothing of it may be changed outside; None: it may."""
+        return self._database.gate.closed(self.places, self.world.clouds.keys())
 
     # -- the end ------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ class HeldPod(Held):
             for node, reason in sorted(nodes.items()):  # others that share them take them in the same order
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
                     self.say_in(tx, [("quarantine", f"{node}: {reason}", None)])
+        self._database.gate.hurry()
 
     def withhold(self, nodes: Mapping[str, str], segment: Resource | None) -> None:
         """Note why which nodes' adapters are out of the segment (an empty reason: they are in), and update it."""

@@ -61,13 +61,14 @@ class Owners:
         held: Iterable[Row],
         adopted: Iterable[Row],
         listed_at: datetime,
+        accepted: datetime | None = None,
     ) -> None:
         self._by_id: dict[tuple[str, str], list[Row]] = {}
         self._by_key: dict[tuple[Owner, str], Row] = {}
         self._owners = {_owner(o): o for o in owners}
         self._held = {(r["space"], r["number"]) for r in held}
         self._adopted = {(r["place"], r["outside_id"]): r for r in adopted}
-        self._listed_at = listed_at
+        self._listed_at, self._accepted = listed_at, accepted
         self._with_rows: set[Owner] = set()
         for row in rows:
             self._with_rows.add(_owner_of(row))
@@ -82,7 +83,9 @@ class Owners:
         ids = sorted({t.id for t in things})
         rows = tx.rows("owners_of", ids=ids, owners=named)
         owners, held = tx.rows("known_owners", owners=named), tx.rows("number_holds")
-        return cls(rows, owners, held, tx.rows("things_to_adopt", ids=ids), listed_at)
+        row = tx.row("accepted")  # a restored database
+        at: datetime | None = row["at"] if row else None
+        return cls(rows, owners, held, tx.rows("things_to_adopt", ids=ids), listed_at, at)
 
     def of(self, thing: Marked) -> Ownership:
         if (row := self._adopted.get((thing.where, thing.id))) is not None:
@@ -126,6 +129,11 @@ class Owners:
             why = "no segment explains it, and the database knows no pod that had it"
             return Ownership(Claim.UNKNOWN_POD, None, None, why)
         last = max(had, key=lambda r: (r["owner_state"] != "RELEASED", r["released_at"]))
+        released = last["released_at"]
+        if self._accepted is not None and released is not None and released < self._accepted:
+            # Since then it may have been given to a pod that the database doesn't know.
+            why = f"{_named(last)} had it, which {_released(last)}, before the restored database was accepted"
+            return Ownership(Claim.UNKNOWN_POD, None, None, why)
         return self._of_row(last, "no segment explains it; it was last")
 
     def _is_forgotten(self, owner: Owner) -> bool:

@@ -134,6 +134,7 @@ class PodRows:
         asked: list[Row] = []
 
         def fence() -> None:
+            self._may_act(pod)
             with self.database.transaction() as tx:
                 if tx.row("lock_present", id=pod.id) is None:
                     only = "only servers of a READY or DEGRADED pod can be operated"
@@ -153,6 +154,13 @@ class PodRows:
             raise
         else:
             self._answered(pod.id, asked)
+
+    def _may_act(self, pod: PodRecord) -> None:
+        """Raises `ConflictError` or `UnknownError` while the gate is closed: a machine may be another's by now."""
+        closed = self.database.gate.closed({pod.plan.cloud})
+        if closed is None:
+            return
+        raise ConflictError(str(closed)) if closed.alarming else closed
 
     def _answered(self, pod_id: UUID, asked: Sequence[Row]) -> None:
         if asked:

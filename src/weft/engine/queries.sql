@@ -861,7 +861,8 @@ taken AS (
             ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
     WHERE id IN (SELECT id FROM due WHERE kind <> 'pod')
 )
-SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation, e.life, e.number
+SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation, e.number +
+        @ends AS number
 FROM due LEFT JOIN taken ON taken.id = due.id LEFT JOIN epoch e ON e.cloud = taken.plan ->> 'cloud' ORDER BY due.wanted = 'absent' DESC, due.next_at
 
 -- name: take_work
@@ -1294,9 +1295,41 @@ INSERT INTO quarantine (node, reason, since, pod_id)
 SELECT %(node)s, %(reason)s, %(at)s, %(pod_id)s WHERE NOT EXISTS (SELECT 1 FROM node_hold WHERE node = %(node)s)
 ON CONFLICT (node) DO NOTHING RETURNING node;
 
--- name: epoch
--- How many claims were made in a cloud.
-SELECT life, number FROM epoch WHERE cloud = %(cloud)s;
+-- name: server
+-- Which one answers; another one, or another run of it, may lack what the last one had.
+SELECT pg_postmaster_start_time()::text AS started, inet_server_addr()::text AS address, inet_server_port() AS port;
+
+-- part: ends
+(SELECT coalesce(sum(number), 0)::bigint FROM epoch_end)
+
+-- name: epochs
+-- How many claims were made in each cloud, with all releases and quarantines.
+SELECT cloud, number +
+    @ends AS number
+FROM epoch;
+
+-- name: knows_mark
+SELECT number FROM epoch_mark WHERE cloud = %(cloud)s AND mark = %(mark)s;
+
+-- name: new_mark
+-- The name of the next note: whichever database has this row has all that was committed before it. Names of notes before the
+-- one that is there now (`noted`) are over.
+WITH old AS (
+    DELETE FROM epoch_mark WHERE (cloud, mark) IN (
+        SELECT cloud, mark FROM epoch_mark WHERE cloud = %(cloud)s AND number < %(noted)s FOR UPDATE SKIP LOCKED)
+)
+INSERT INTO epoch_mark (cloud, mark, number)
+SELECT e.cloud, gen_random_uuid(), e.number +
+    @ends
+FROM epoch e WHERE e.cloud = %(cloud)s RETURNING mark, number;
+
+-- name: touch_owners
+-- All that nobody holds and that is live is looked at now.
+UPDATE owner SET next_at = now() WHERE id IN (
+    SELECT id FROM owner WHERE phase <> 'released' AND phase <> 'ordered' AND held_until IS NULL FOR UPDATE SKIP LOCKED);
+
+-- name: accepted
+SELECT max(accepted_at) AS at FROM epoch;
 
 -- name: bump_epoch
 -- One claim more.
@@ -1305,9 +1338,9 @@ ON CONFLICT (cloud) DO UPDATE SET number = epoch.number + 1;
 
 -- name: new_epoch
 -- A restored database that was accepted starts a life of its own, ahead of what the cloud remembers.
-INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), %(number)s)
-ON CONFLICT (cloud) DO UPDATE SET life = gen_random_uuid(), number = greatest(epoch.number, %(number)s)
-RETURNING life, number;
+INSERT INTO epoch (cloud, life, number, accepted_at) VALUES (%(cloud)s, gen_random_uuid(), %(number)s, %(at)s)
+ON CONFLICT (cloud) DO UPDATE SET life = gen_random_uuid(), number = greatest(epoch.number, %(number)s), accepted_at = %(at)s
+RETURNING number;
 
 -- name: take_retention
 -- One worker removes old records when it is due; if it dies over it, another does after the delay.

@@ -105,6 +105,7 @@ class Store(ClaimRows, PodRows, RecordRows):
         with self.database.transaction() as tx:
             tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=None)
             tx.run("touch_queue", at=tx.now())
+        self.database.gate.hurry()
 
     def clear_quarantine(self, node: str) -> bool:
         """Whether it was in quarantine."""
@@ -112,6 +113,7 @@ class Store(ClaimRows, PodRows, RecordRows):
             cleared = tx.run("clear_quarantine", node=node) > 0
             tx.run("touch_queue", at=tx.now())
             tx.run("notify", owner_id="")
+        self.database.gate.hurry()
         return cleared
 
     # -- pods ---------------------------------------------------------------------------------------------------

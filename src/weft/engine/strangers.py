@@ -134,3 +134,4 @@ class Members:
                     "insert_event", owner_id=pod.id, at=tx.now(), type="quarantine", message=message, key=None
                 )
                 tx.run("touch_queue", at=tx.now())
+                self._store.database.gate.hurry()

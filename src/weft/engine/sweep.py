@@ -92,8 +92,13 @@ class Sweeper(Periodic):
         return self._settings.every
 
     def sweep(self) -> list[str]:
-        """One round; what could not be read."""
+        """One round; what could not be read. Nothing is judged while the gate is closed (`weft.engine.gate`)."""
         world, site = self._world(), self._site()
+        gate = self._store.database.gate
+        gate.look()
+        if (closed := gate.closed()) is not None:
+            log.warning("sweep: %s", closed)
+            return [str(closed)]  # what this database takes for remains may be another pod's
         outside = look_outside(world, site.name, self._clock)
         unread = [
             str(e) for e in (*outside.marked.values(), *outside.wires.values()) if isinstance(e, WeftError)
@@ -181,7 +186,8 @@ class Sweeper(Periodic):
                     there = self._look_at(owner, where, group, ids, still, world)
                     for batch in there if not blocked else ():
                         if what := [r.resource for r in batch if r.outside_id not in kept]:
-                            world.driver(where).delete(_leaving(owner), what, {**ids, **_ids(batch)})
+                            scope = replace(_leaving(owner), fence=self._store.database.gate.check)
+                            world.driver(where).delete(scope, what, {**ids, **_ids(batch)})
                     blocked = blocked or bool(there)
                 except WeftError as error:
                     unread.append(str(error))

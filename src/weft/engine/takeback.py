@@ -83,7 +83,8 @@ class TakeBack:
         """What was to go and was not seen gone -> why."""
 
     def remove(self, strays: Iterable[Stray]) -> None:
-        """Where a kind of a pod isn't seen gone, what it stands on stays."""
+        """Where a kind of a pod isn't seen gone, what it stands on stays. Raises if nothing may be changed now."""
+        self._store.database.gate.check()
         wanted = [s for s in strays if not why_not(s, self._clock.now(), self._confirmed)]
         for stray in wanted:
             self._tell(stray)
@@ -150,6 +151,7 @@ class TakeBack:
     def _once(self, where: str, things: list[Marked]) -> list[Marked]:
         """Ask for removal; those to ask for again: not seen gone yet, or refused for a while. `left` says why."""
         try:
+            self._store.database.gate.check()
             outcomes = self._world.driver(where).remove_marked(things)
         except WeftError as error:
             outcomes = {t.id: Outcome(error=error) for t in things}

@@ -17,7 +17,6 @@ from weft.engine.held import Held
 from weft.engine.ownerstore import hold, record_of
 from weft.engine.unreadable import UnreadableError
 from weft.model.errors import WeftError
-from weft.ports.witness import Witness
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +85,7 @@ def _take(name: str, database: Database, leave: threading.Event, **values: objec
                 unreadable.append(Unread(row["id"], whole["token"], whole["woken"], error))
                 continue
             held.site_generation = row["site_generation"]
-            held.claims = Witness(row["life"], row["number"]) if row["life"] is not None else None
+            held.claims = row["number"]
             held.read_ahead(resources[row["id"]])
             readable.append(held)
     return Taken(tuple(readable), tuple(unreadable))

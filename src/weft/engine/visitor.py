@@ -11,18 +11,19 @@ from datetime import timedelta
 from typing import Generic, TypeVar, cast
 
 from weft.engine.fence import LATE
+from weft.engine.gate import ClosedError
 from weft.engine.held import Held
 from weft.engine.heldnotes import News
 from weft.engine.readback import ReadBack, unfree
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
 from weft.engine.unreadable import UnreadableError
-from weft.engine.verifier import Verdict
+from weft.engine.verifier import Verdict, verify
 from weft.engine.walker import Walker
 from weft.engine.world import World
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
 from weft.model.kindrow import Home
-from weft.model.pod import Aspect, Cause, Phase, PodState
+from weft.model.pod import Aspect, Cause, Phase, PodState, find
 from weft.model.receipt import Abandoned, Receipt, SignedReceipt
 from weft.model.site import Site
 from weft.ports.clock import Clock
@@ -74,7 +75,12 @@ class Visitor(ABC, Generic[H]):
         try:
             held.records()  # and what time it is
             held.world, held.site = current(held)
-            look = self._release(held) if held.wanted == "absent" else self._present(held)
+            if (closed := self._closed(held)) is not None:
+                look = self._only_look(held, closed)
+            else:
+                look = self._release(held) if held.wanted == "absent" else self._present(held)
+        except ClosedError as error:
+            look = self._only_look(held, error)
         except UnreadableError:
             raise  # nobody may judge an owner by rows that can't be read: the worker sets it apart
         except NotYetError as error:
@@ -89,6 +95,31 @@ class Visitor(ABC, Generic[H]):
             )
         self._watch(held)
         return look
+
+    def _closed(self, held: H) -> TemporaryError | None:
+        """Why nothing of it may be changed outside (`weft.engine.gate`); None: it may."""
+        held.places = {r.resource.where for r in held.resources()}
+        closed = held.closed()
+        if held.owner.abandoned is not None and not isinstance(closed, ClosedError):
+            return None  # a cloud that is gone for good must not keep it: nothing is changed, what isn't seen is kept
+        return closed
+
+    def _only_look(self, held: H, closed: TemporaryError) -> Look:
+        """Read what is there, and say how it is and why nothing is done; no row of a resource is changed by it."""
+        if held.wanted == "present" and held.phase is Phase.SERVING:
+            verdict = verify(held.owner, held.resources(), held.world, self._pool, aside=held.way.aside)
+            if verdict.fine:
+                known = find(held.conditions, Aspect.READY)
+                held.become(
+                    News(Aspect.READY, known.status if known else "unknown", Cause.WAITING, str(closed))
+                )
+            else:
+                held.become(not_ready(verdict)._replace(message=f"{verdict.reason()}; {closed}"))
+        else:
+            held.explain(str(closed))
+        if closed.alarming:
+            held.alarm(f"{held.state}: {closed}")
+        return Look(closed.delay, held.owner.failures + 1)
 
     @abstractmethod
     def _present(self, held: H) -> Look:
@@ -121,6 +152,7 @@ class Visitor(ABC, Generic[H]):
 
     def _release(self, held: H) -> Look:
         if held.phase is not Phase.RELEASING:
+            held.note_end()
             over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.CHANGING, Aspect.FAILED)
             clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
             held.become(clean, phase=Phase.RELEASING, without=over)

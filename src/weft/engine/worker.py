@@ -118,9 +118,12 @@ class Worker:
         return bool(taken)
 
     def tend_queue(self) -> float:
-        """Release expired leases, start queued orders. Seconds until there is something to do again."""
+        """Release expired leases, start queued orders. Seconds until there is something to do again.
+
+        A database that was restored may not know that one was extended.
+        """
         due = self._store.due()
-        if due.leases:
+        if due.leases and not self._database.gate.is_behind():
             self._store.end_leases()
         return due.queue if due.queue > 0 else self._dispatcher.run_due()
 

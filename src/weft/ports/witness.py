@@ -12,8 +12,9 @@ class Witness:
     """How far a database had come.
 
     Attributes:
-        life: identifies the database; a new one, or a restored one that was accepted, has a different value.
-        number: number of claims; it only increases.
+        life: the note's own name. The database wrote it down before the note was written: a database that doesn't have
+            it is another one, or lacks what came before it.
+        number: number of claims, releases and quarantines; it only increases.
     """
 
     life: UUID
@@ -24,9 +25,13 @@ class Witnesses(Protocol):
     """A note in the cloud that belongs to weft: no tenant can change it, and restoring a dump doesn't revert it."""
 
     def witness(self, site: str) -> Witness | None:
-        """The note of this site; None if there is none. Raises `UnknownError`."""
+        """The note of this site, of several the one with the highest number; None if there is none. Raises
+        `UnknownError`."""
         ...
 
     def testify(self, site: str, witness: Witness) -> None:
-        """Write this note, and delete older ones. Raises `TemporaryError`, `UnknownError`, `PermanentError`."""
+        """Write this note, and delete those with a lower number.
+
+        Raises `TemporaryError`, `UnknownError`, `PermanentError`.
+        """
         ...

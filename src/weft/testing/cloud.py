@@ -331,7 +331,9 @@ class FakeCloud(FakeServers, FakeStorage):
 
     def testify(self, site: str, witness: Witness) -> None:
         self._call("testify", None)
-        self.witnesses[site] = witness
+        known = self.witnesses.get(site)
+        if known is None or known.number <= witness.number:
+            self.witnesses[site] = witness
 
     def _on_host(self, host: str) -> OnHost:
         state = self.offers.hosts.get(host)

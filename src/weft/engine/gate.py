@@ -1,0 +1,272 @@
+"""The gate in front of every change outside: it is closed while the database is behind what a cloud remembers of it.
+
+Each process reads every cloud's note when it begins, whenever it has lost a connection to the database or reached
+another server (a failover), before each sweep, and every few minutes; in between, the last answer counts, so that a
+visit asks nothing more for it. A cloud that can't be read is unknown, which closes the gate for what is in that cloud
+and for whatever judges the site as a whole. What was read before stays valid if a later look fails and the connections
+to the database have lasted: a database that serves its connections can't have been replaced.
+Decision: docs/decisions/a-restored-database-changes-nothing.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from weft.engine.asking import PATIENCE, Asking
+from weft.engine.database import Database
+from weft.engine.epoch import RESTORED, counts, is_behind, note_epoch
+from weft.engine.periodic import Periodic
+from weft.engine.pulse import Pulse
+from weft.model.errors import ConflictError, NotFoundError, TemporaryError, UnknownError, WeftError
+from weft.ports.witness import Witness, Witnesses
+
+log = logging.getLogger(__name__)
+
+EVERY = 300.0
+"""Seconds for which a note counts that was read; `GateKeeper` reads it again before."""
+AGAIN = 5.0
+"""Seconds after which it is looked again while the gate is closed."""
+CLOSED_DELAY = 30.0
+"""Seconds until a visit looks again at what it must not change."""
+TURN = 30.0
+"""Seconds between turns of the keeper."""
+LIMIT = 900.0
+"""Seconds without a turn after which its thread counts as stuck."""
+
+
+_ASKED = "read how far weft's database had come"
+
+
+class ClosedError(TemporaryError):
+    """The database is behind what a cloud remembers of it: an operator decides."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "change anything outside",
+            "weft's database",
+            RESTORED,
+            "until then everything is only observed",
+            CLOSED_DELAY,
+            alarming=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was read of one cloud.
+
+    Attributes:
+        at: when, in this process's seconds. losses: `Database.losses` before that.
+        error: why it couldn't be read.
+    """
+
+    at: float
+    losses: int
+    note: Witness | None = None
+    behind: bool = False
+    error: WeftError | None = None
+
+
+class Gate:
+    """One per process; thread-safe. It is `Database.gate` from then on.
+
+    Args:
+        where: the active site's name, and its clouds.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        where: Callable[[], tuple[str, Mapping[str, Witnesses]]],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database, self._where, self._monotonic = database, where, monotonic
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._asking = Asking("gate")
+        self._looks: Mapping[str, _Look] = {}
+        self._known: tuple[str, Mapping[str, Witnesses]] | None = None
+        self.hurry: Callable[[], None] = lambda: None
+        """Called when there is something to note soon."""
+        database.gate = self
+
+    def check(self, places: Collection[str] | None = None) -> None:
+        """Raise what `closed` returns."""
+        if (error := self.closed(places)) is not None:
+            raise error
+
+    def closed(
+        self, places: Collection[str] | None = None, clouds: Collection[str] = ()
+    ) -> TemporaryError | None:
+        """Why nothing may be changed; None: it may.
+
+        Args:
+            places: names of clouds and fabrics in which something is to be changed; None: anywhere.
+            clouds: those that there are, as far as the caller knows.
+        """
+        looks = self._current(clouds)
+        if any(look.behind for look in looks.values()):
+            return ClosedError()
+        unread = {c: e for c, look in looks.items() if (e := look.error) and (places is None or c in places)}
+        if not unread:
+            return None
+        said = "; ".join(f"cloud {cloud}: {error}" for cloud, error in sorted(unread.items())[:3])
+        return UnknownError(_ASKED, "the note in the cloud", said, "nothing is changed before that", AGAIN)
+
+    def is_behind(self) -> bool:
+        """Whether a cloud is known to remember more; False also while none can be read."""
+        return any(look.behind for look in self._current(()).values())
+
+    def is_stopped(self) -> bool:
+        """Whether it is closed for anything, as far as that is known without asking."""
+        return any(look.behind or look.error for look in self._looks.values())
+
+    def says(self) -> str:
+        """For anybody: `ok`, or why nothing is changed, as far as that is known without asking."""
+        looks = self._looks
+        if any(look.behind for look in looks.values()):
+            return "behind: the database was restored; nothing is changed until `weft audit --accept`"
+        unread = sorted(cloud for cloud, look in looks.items() if look.error)
+        if unread:
+            return "unknown: the note in a cloud can't be read; nothing is changed there"
+        return "ok" if looks else "not read yet"
+
+    def forget(self) -> None:
+        """What was read doesn't count any more."""
+        with self._writing:
+            self._looks = {}
+
+    def look(self) -> None:
+        """Read every cloud's note now."""
+        self._read(anew=True, all_=True)
+
+    def tend(self) -> None:
+        """Look if it is time, and note what isn't known there yet."""
+        now = self._monotonic()
+        looks = self._current(())
+        if any(now - look.at >= EVERY - 2 * TURN for look in looks.values()):
+            self.look()
+        mine = counts(self._database)
+        for cloud, look in self._looks.items():
+            count = mine.get(cloud)
+            if look.behind or look.error or count is None or _has(look, count):
+                continue
+            self._note(cloud)
+        if self.is_behind():
+            log.error("%s", RESTORED)
+
+    def note(self, cloud: str, count: int | None) -> None:
+        """Let the cloud remember the count, if it doesn't. If it can't, the keeper tries it again. Raises
+        `ClosedError`.
+
+        Args: count: as it was when the owner was taken; None: as it is now.
+        """
+        look = self._looks.get(cloud)
+        if count is None:
+            count = counts(self._database).get(cloud)
+        if count is not None and (look is None or not _has(look, count)):
+            self._note(cloud)
+
+    def _note(self, cloud: str) -> None:
+        site, clouds = self._places()
+        if cloud not in clouds:
+            return
+        losses = self._database.losses
+        try:
+            note = note_epoch(self._database, clouds[cloud], site, cloud)
+        except ConflictError:
+            raise ClosedError from None
+        except WeftError as error:
+            log.warning("cloud %s: how far the database has come can't be noted: %s", cloud, error)
+            return
+        self._keep(cloud, _Look(self._monotonic(), losses, note))
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _current(self, clouds: Collection[str]) -> Mapping[str, _Look]:
+        """Of all clouds; what couldn't be read in time is an error there."""
+        looks = self._looks
+        if looks and looks.keys() >= set(clouds) and all(map(self._counts, looks.values())):
+            return looks
+        return self._read(anew=not looks or not looks.keys() >= set(clouds))
+
+    def _counts(self, look: _Look) -> bool:
+        lasts = AGAIN if look.behind or look.error else EVERY
+        return self._monotonic() - look.at < lasts and look.losses == self._database.losses
+
+    def _read(self, anew: bool, all_: bool = False) -> Mapping[str, _Look]:
+        """Each cloud has a few seconds for its answer, and whoever comes meanwhile waits for the same ones.
+
+        Args:
+            anew: which clouds there are is read, too. all_: also those that were read a moment ago.
+        """
+        site, clouds = self._places(anew)
+        if not self._lock.acquire(timeout=2 * PATIENCE):
+            return dict.fromkeys(clouds, self._late(self._database.losses))
+        try:
+            losses, began, known = self._database.losses, self._monotonic(), self._looks
+            # Somebody else may have asked while this one waited.
+            ask = [c for c in clouds if all_ or c not in known or not self._counts(known[c])]
+            free = self._asking.free(ask)
+            self._asking.ask({c: partial(self._ask, c, clouds[c], site, losses) for c in free})
+            with self._writing:
+                looks = {c: look for c, look in self._looks.items() if c in clouds}
+                late = [c for c in ask if c not in looks or looks[c].at < began]
+                self._looks = {**looks, **{c: self._late(losses) for c in late}}
+                return self._looks
+        finally:
+            self._lock.release()
+
+    def _late(self, losses: int) -> _Look:
+        of = f"no answer within {PATIENCE:.0f} s"
+        return _Look(self._monotonic(), losses, error=UnknownError(_ASKED, "the cloud", of))
+
+    def _places(self, anew: bool = False) -> tuple[str, Mapping[str, Witnesses]]:
+        if self._known is None or anew:
+            try:
+                self._known = self._where()
+            except NotFoundError:
+                return "", {}  # before the first site there is nothing to change
+        return self._known
+
+    def _ask(self, cloud: str, facts: Witnesses, site: str, losses: int) -> None:
+        """In a thread of its own, which may end late."""
+        try:
+            note = facts.witness(site)
+            behind = is_behind(self._database, note, cloud)
+            look = _Look(self._monotonic(), losses, note, behind)
+        except WeftError as error:
+            look = _Look(self._monotonic(), losses, error=error)
+        except Exception as error:
+            log.exception("cloud %s: defect in weft", cloud)
+            look = _Look(self._monotonic(), losses, error=UnknownError(_ASKED, cloud, type(error).__name__))
+        self._keep(cloud, look)
+
+    def _keep(self, cloud: str, look: _Look) -> None:
+        with self._writing:
+            known = self._looks.get(cloud)
+            if look.error and known and known.losses == look.losses and not (known.error or known.behind):
+                # It was this server's then, which has not been replaced since.
+                look = _Look(look.at, look.losses, known.note)
+            self._looks = {**self._looks, cloud: look}
+
+
+def _has(look: _Look, count: int) -> bool:
+    return look.note is not None and look.note.number >= count
+
+
+class GateKeeper(Periodic):
+    """One in each process, also in those that only serve requests."""
+
+    def __init__(self, gate: Gate, pulse: Pulse | None = None) -> None:
+        self._gate = gate
+        gate.hurry = self.hurry
+        super().__init__("gate", self._turn_, pulse or Pulse(), LIMIT, again=AGAIN)
+
+    def _turn_(self) -> float:
+        self._gate.tend()
+        return TURN

@@ -1,0 +1,318 @@
+"""A database that was restored from a dump changes nothing outside before an operator has accepted it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.engine.dumps import dump, restore
+from tests.engine.house import ORDER, House
+from tests.engine.test_change_loop import apply, members, settle, sized
+from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports
+from tests.engine.test_functions import furnished
+from tests.engine.test_sweep import sweep
+from tests.engine.timehouse import HandClock, look, make, messages
+from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
+from weft.app.metrics import StoreCollector
+from weft.drivers.switches.vlans import Batch
+from weft.engine.database import Database
+from weft.engine.fabrickeeper import FabricKeeper
+from weft.engine.gate import EVERY, Gate
+from weft.engine.ledger import FabricLedger
+from weft.engine.records import PodRecord
+from weft.model.errors import ConflictError
+from weft.model.pod import PodState
+from weft.ports.servers import Action
+from weft.testing.cloud import Fault
+from weft.testing.ethernet import FakeEthernet, FakeSwitch
+
+
+def another(house: House, name: str, count: int) -> PodRecord:
+    """Another tenant's pod, READY."""
+    view = house.service.create_pod(house.request("team-b"), make(name, count))
+    return house.run(house.store.find_pod(view.id, None), PodState.READY)
+
+
+def visit(house: House, pod: PodRecord, times: int = 4) -> PodRecord:
+    for _ in range(times):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    return look(house, pod)
+
+
+def released(house: House, order: Any = ORDER) -> PodRecord:
+    pod = house.ready(order)
+    house.release(pod)
+    return house.run(pod, PodState.RELEASED)
+
+
+def number_of(pod: PodRecord) -> int:
+    number = pod.plan.segment
+    assert number is not None
+    return number
+
+
+def outside(house: House) -> list[str]:
+    """Everything in the cloud and on the wire."""
+    things = [repr((t.id, t.name, t.mark, t.fields, t.gone_at)) for t in house.cloud.things()]
+    return [*sorted(things), repr(sorted(house.fabric.tables().items()))]
+
+
+# -- fabrics that keep no marks -----------------------------------------------------------------------------------
+
+
+def on_ufm(house: House, folder: Path) -> UfmOfAHouse:
+    ufm = UfmOfAHouse(house, house.site)
+    furnished(house, managed_by_ufm(house.site, folder), ufm.driver)
+    return ufm
+
+
+def inside(ufm: UfmOfAHouse, number: int) -> set[int]:
+    made = ufm.ufm.pkeys.get(number)
+    return {int(g, 16) for g in made.guids} if made else set()
+
+
+def guids(house: House, pod: PodRecord) -> set[int]:
+    return {h.port_guid for n in pod.nodes for h in house.site.node_by_name[n].hcas_on("ib0")}
+
+
+def test_sweep_on_ufm_keeps_the_partition_of_a_pod_that_the_dump_lacks(house: House, tmp_path: Path) -> None:
+    """In the dump: a released pod that had the number. Nor is it taken for a remain once the database is accepted."""
+    ufm = on_ufm(house, tmp_path)
+    old = released(house)
+    dump(house.database.url)
+    live = another(house, "live", 2)
+    number = number_of(live)
+    assert number == number_of(old)
+    restore(house.database.url)
+    house.restart()
+    with pytest.raises(ConflictError, match="--accept"):
+        house.order(make("next", 1))
+    assert any("--accept" in said for said in sweep(house))
+    assert inside(ufm, number) == guids(house, live)
+    house.service.accept_database(house.operator)
+    sweep(house)
+    assert inside(ufm, number) == guids(house, live)
+    signed = house.store.receipt(old.id)
+    assert signed is not None and not house.service.pod_receipt(house.request(), str(old.id)).corrections
+
+
+def test_visits_on_ufm_leave_the_number_of_the_dumps_pod_to_its_successor(
+    house: House, tmp_path: Path
+) -> None:
+    """In the dump: a READY pod, which was released since; then it is released once more, by its tenant."""
+    ufm = on_ufm(house, tmp_path)
+    old = house.ready(make("old", 2))
+    dump(house.database.url)
+    house.release(old)
+    house.run(old, PodState.RELEASED)
+    live = another(house, "live", 2)
+    number = number_of(live)
+    assert number == number_of(old)
+    restore(house.database.url)
+    house.restart()
+    assert "--accept" in visit(house, old).reason
+    house.release(old)
+    assert "--accept" in visit(house, old).reason
+    assert inside(ufm, number) == guids(house, live) and house.store.receipt(old.id) is None
+
+
+class Nameless(FakeSwitch):
+    """As SONiC's, NVUE's and generic ones: no VLAN has a name."""
+
+    keeps_names = False
+
+    def _make(self, batch: Batch) -> None:
+        super()._make(batch)
+        self.config.vlans = dict.fromkeys(self.config.vlans, "")
+
+
+class NamelessEthernet(FakeEthernet):
+    """The real driver on nameless switches."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        for switch in self.switches.values():
+            switch.__class__ = Nameless
+        self._nameless = True
+
+
+@pytest.fixture
+def switched(database: Database, database_url: str) -> Generator[EthernetHouse]:
+    house = EthernetHouse(database, database_url, clock=HandClock())
+    house.site = ethernet(house.site)
+    ledger = FabricLedger(database, "ib0", house.site.fabrics["ib0"].words)
+    house.fake = NamelessEthernet(house.site, "ib0", ledger)
+    resources = {**house.world.resources, "ib0": house.fake}
+    house.world = replace(house.world, resources=resources, fabrics={"ib0": house.fake})
+    house.store.activate_site(house.site, "test")
+    yield house
+    house.close()
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["released in the dump", "ready in the dump"])
+def test_nameless_switches_keep_the_vlan_of_a_pod_that_the_dump_lacks(
+    switched: EthernetHouse, ended: bool
+) -> None:
+    """Whatever the dump knows of the pod that had the VLAN before."""
+    house = switched
+    old = house.ready(make("old", 2))
+    if not ended:
+        dump(house.database.url)
+    house.release(old)
+    house.run(old, PodState.RELEASED)
+    if ended:
+        dump(house.database.url)
+    live = another(house, "live", 2)
+    number = number_of(live)
+    restore(house.database.url)
+    house.restart()
+    sweep(house)
+    visit(house, old)
+    assert house.fake.snapshot().ports_in.get(number) == frozenset(ports(house, live))
+
+
+# -- every fabric -------------------------------------------------------------------------------------------------
+
+
+def test_node_that_joined_after_the_dump_keeps_its_place(house: House) -> None:
+    """Its server runs: its adapters stay in the pod's partition."""
+    pod = house.ready()
+    dump(house.database.url)
+    apply(house, sized(3))
+    grown = settle(house, pod)
+    restore(house.database.url)
+    house.restart()
+    visit(house, pod)
+    sweep(house)
+    assert members(house, grown) == set(grown.nodes) and len(grown.nodes) == 3
+
+
+def test_restored_database_changes_nothing_outside_until_it_is_accepted(house: House) -> None:
+    """Visits, releases, a lease's end, the sweep, repairs, the fabric's upkeep and users' actions: all of them only
+    observe, and say why; then it goes on."""
+    kept = house.ready(make("kept", 2))
+    leased = house.ready(make("leased", 1, duration="1h"))
+    revived = house.ready(make("revived", 1))
+    building = house.order(make("building", 1))
+    dump(house.database.url)
+    house.release(revived)
+    house.run(revived, PodState.RELEASED)
+    house.run(building, PodState.READY)
+    house.cloud.thing(f"server/{kept.nodes[0]}").name = "strange"
+    restore(house.database.url)
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE pod SET lease_end = '2026-01-01' WHERE id = %s", [leased.id])
+    house.restart()
+    before = outside(house)
+    house.release(kept)
+    house.worker.tend_queue()
+    for pod in (kept, leased, revived, building):
+        seen = visit(house, pod, 3)
+        assert "--accept" in seen.reason, f"{pod.name} {seen.state}: {seen.reason}"
+        assert any("--accept" in said for said in messages(house, pod, "alarm")), pod.name
+    assert look(house, leased).wanted == "present" and look(house, kept).state is not PodState.RELEASED
+    assert any("--accept" in said for said in sweep(house))
+    FabricKeeper(house.database, house.keeper.world).tend()
+    report = house.service.audit(house.operator, repair=True, unknown_pods=["all"])
+    assert [f.subject for f in report.findings if f.kind == "database"] == ["weft's database"]
+    stopped = [m for m in StoreCollector(house.store).collect() if m.name == "weft_changes_stopped"]
+    assert stopped[0].samples[0].value == 1
+    assert report.findings and all("--accept" in f.repair for f in report.findings)
+    with pytest.raises(ConflictError, match="--accept"):
+        house.service.act_on_server(house.request(), "revived", revived.nodes[0], Action.REBOOT)
+    health = house.service.health()
+    assert health.ready and "--accept" in health.checks["changes outside"]
+    assert outside(house) == before and house.store.receipt(kept.id) is None
+
+    house.service.accept_database(house.operator)
+    house.run(kept, PodState.RELEASED)
+    house.worker.tend_queue()
+    assert look(house, leased).wanted == "absent"
+    assert house.service.health().checks["changes outside"] == "ok"
+
+
+# -- what is counted ----------------------------------------------------------------------------------------------
+
+
+def test_database_that_lacks_only_a_quarantine_is_noticed(house: House) -> None:
+    """The node would be given to the next tenant."""
+    pod = house.ready()
+    dump(house.database.url)
+    house.service.quarantine_node(house.operator, "gpu09", "smokes")
+    house.gate.tend()
+    restore(house.database.url)
+    house.restart()
+    with pytest.raises(ConflictError, match="--accept"):
+        house.order(make("next", 1))
+    assert "--accept" in visit(house, pod, 1).reason
+
+
+def test_database_that_lacks_only_a_release_revives_no_pod(house: House) -> None:
+    """The release was noted before anything was taken away for it."""
+    pod = house.ready()
+    dump(house.database.url)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    restore(house.database.url)
+    house.restart()
+    before = outside(house)
+    assert "--accept" in visit(house, pod).reason
+    assert outside(house) == before
+
+
+# -- when it is looked --------------------------------------------------------------------------------------------
+
+
+def notes_read(house: House) -> int:
+    return house.cloud.calls["witness"]
+
+
+def test_note_is_read_once_for_many_visits_and_again_after_a_lost_connection(house: House) -> None:
+    """And when it has become old."""
+    seconds = [0.0]
+    clouds = house.world.clouds
+    gate = Gate(house.database, lambda: (house.site.name, clouds), lambda: seconds[0])
+    pod = house.ready()
+    first = notes_read(house)
+    visit(house, pod, 5)
+    assert notes_read(house) == first
+    house.database.losses += 1
+    visit(house, pod, 3)
+    assert notes_read(house) == first + 1
+    seconds[0] += EVERY
+    visit(house, pod, 3)
+    assert notes_read(house) == first + 2
+    assert gate.says() == "ok"
+
+
+def test_cloud_that_was_never_read_closes_the_gate(house: House) -> None:
+    """What can't be known isn't fine: the pod is only looked at, and goes on when the cloud is there again."""
+    pod = house.ready()
+    house.restart()
+    house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
+    house.release(pod)
+    before = outside(house)
+    assert "how far weft's database had come" in visit(house, pod, 2).reason
+    assert outside(house) == before and "unknown" in house.database.gate.says()
+    house.cloud.faults.clear()
+    house.database.gate.forget()
+    house.run(pod, PodState.RELEASED)
+
+
+def test_later_look_that_fails_keeps_the_gate_open_for_the_same_server(house: House) -> None:
+    """A database that has served its connections without a break can't have been replaced; after one it counts no
+    more."""
+    pod = house.ready()
+    house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
+    house.database.gate.look()
+    house.database.gate.check()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    house.database.losses += 1
+    assert house.database.gate.closed() is not None
