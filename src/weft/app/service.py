@@ -24,19 +24,18 @@ class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs
             self._store.site()
             checks["site"] = "ok"
             fabrics = {n: _fabric(f) for n, f in sorted(self._keeper.world().fabrics.items())}
+            # No reason not to be ready: an operator accepts a restored database by this service.
+            gate = {"changes outside": self._store.database.gate.says()}
         except WeftError as error:
             checks["site" if "database" in checks else "database"] = str(error)
-            fabrics = {}
+            fabrics, gate = {}, {}
         threads = {**self._pulse.checks(), **(self._worker() if self._worker else {})}
         checks |= {f"thread {name}": said for name, said in threads.items()}
         # An unreachable fabric stops its own orders; it must not make the service unavailable to all others.
         some = not fabrics or any(said.startswith("ok") for said in fabrics.values())
         ready = some and all(said == "ok" for said in checks.values())
-        # Nor must this: an operator accepts the database by this service.
-        more = {"changes outside": self._store.database.gate.says()}
-        return Health(
-            ready=ready, checks=checks | {f"fabric {n}": said for n, said in fabrics.items()} | more
-        )
+        more = {f"fabric {n}": said for n, said in fabrics.items()} | gate
+        return Health(ready=ready, checks=checks | more)
 
 
 def _fabric(fabric: FabricDriver) -> str:

@@ -39,6 +39,8 @@ LIMIT = 900.0
 """Seconds without a turn after which its thread counts as stuck."""
 
 
+BEHIND = "none: the database was restored and isn't accepted yet (weft audit --accept)"
+UNREAD = "unknown: a cloud's note of the database can't be read"
 _ASKED = "read how far weft's database had come"
 
 
@@ -129,11 +131,10 @@ class Gate:
         """For anybody: `ok`, or why nothing is changed, as far as that is known without asking."""
         looks = self._looks
         if any(look.behind for look in looks.values()):
-            return "behind: the database was restored; nothing is changed until `weft audit --accept`"
-        unread = sorted(cloud for cloud, look in looks.items() if look.error)
-        if unread:
-            return "unknown: the note in a cloud can't be read; nothing is changed there"
-        return "ok" if looks else "not read yet"
+            return BEHIND
+        if any(look.error for look in looks.values()):
+            return UNREAD
+        return "ok" if looks else "starting"
 
     def forget(self) -> None:
         """What was read doesn't count any more."""

@@ -8,6 +8,7 @@ from weft.app.sayings.forms import GAPS, HIDDEN, OPERATORS, UNITS, forms, told
 from weft.app.sayings.orders import REFUSALS, quotas
 from weft.app.sayings.outside import outside_text
 from weft.app.sayings.times import later, minute, moment
+from weft.engine.gate import BEHIND, UNREAD
 from weft.model.pod import PodState
 from weft.planning.shapes.resolve import SHAPES
 
@@ -90,6 +91,8 @@ _HEALTH = forms(
     "ok, but {n} of {n} managers don't respond",
     "unknown: its manager doesn't respond",
     "starting",
+    BEHIND,
+    UNREAD,
     "no sign of life for {n} s, more than {n} s",
     "no turn for {n} s, more than {n} s…",
 )
