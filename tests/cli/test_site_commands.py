@@ -94,6 +94,28 @@ def test_a_bad_file_is_exit_code_2_and_one_line_each(
     ]
 
 
+def test_partial_discovery_is_no_comparison_without_differences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1 with the messages, and nothing is missing; without the message the rest of the site is."""
+    message = "src/query_smp.c:197; umad (DR path slid 0; dlid 0; 0,1 Attr 0x11:0) bad status 110; Connection timed out"
+    leaf = next(s for s in load_site(SMALL / "site.yaml").switches if s.guid is not None)
+    seen = f'Switch\t64 "S-{leaf.guid:016x}"\t\t# "{leaf.name}" enhanced port 0 lid 1 lmc 0\n'
+    (tmp_path / "whole.txt").write_text(seen)
+    (tmp_path / "partial.txt").write_text(f"{message}\n{seen}")
+    check = ["site", "check", str(SMALL / "site.yaml"), "--fabric"]
+    assert main([*check, str(tmp_path / "partial.txt")]) == 1
+    out = capsys.readouterr().out
+    assert (
+        "fabric: no differences in what a partial discovery shows\n" in out
+        and f"  partial: {message};" in out
+    )
+    assert main([*check, str(tmp_path / "partial.txt"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["partial"] == [message]
+    assert main([*check, str(tmp_path / "whole.txt")]) == 1
+    assert "missing node" in capsys.readouterr().out
+
+
 def test_hints_are_notes_and_not_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A node without adapters is said, with exit code 0; JSON has the same."""
     folder = Folder(tmp_path)

@@ -113,7 +113,8 @@ def read_topology(path: str | Path, columns: str | None = None) -> Topology:
         InputError: it is none of these, or something in it is wrong.
     """
     text, shown = read_text(Path(path)), str(path)
-    structured, seen = text.lstrip()[:1] in ("{", "["), is_discovery(text)
+    seen = is_discovery(text)
+    structured = not seen and text.lstrip()[:1] in ("{", "[")
     if columns is not None and (structured or seen):
         raise InputError("--columns", columns, f"only with a table; {shown} isn't one")
     if not structured and not seen and _SITE.search(text):

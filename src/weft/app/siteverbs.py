@@ -110,6 +110,7 @@ class SiteVerbs(Desk):
             discovered_nodes=len(observed.nodes),
             discovered_cables=len(observed.links),
             differences=differences,
+            partial=observed.partial,
         )
 
     def adopt_cabling(self, request: Request, fabric: str | None = None) -> SiteView:

@@ -165,16 +165,19 @@ def compare(args: argparse.Namespace) -> int:
         if not args.json:
             say(f"cabling adopted: site {site['name']} is now at generation {site['generation']}")
         differences = found["differences"]
+    partial = found.get("partial", ())
     if args.json:
         write_json(found)
-        return int(bool(differences))
+        return int(bool(differences or partial))
     seen = f"{found['discovered_nodes']} nodes and {found['discovered_cables']} cables discovered"
     say(
         f"fabric {found['fabric']}: {seen}, {len(differences)} differences from generation {found['generation']}"
     )
     if differences:
         say("\n".join(table(("kind", "subject", "described", "observed", "what"), differences)))
-    return int(bool(differences))
+    for why in partial:
+        say(f"partial: {why}; nodes and cables that aren't shown may be there")
+    return int(bool(differences or partial))
 
 
 def audit(args: argparse.Namespace) -> int:

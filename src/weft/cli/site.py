@@ -86,6 +86,7 @@ def _check(args: argparse.Namespace) -> int:
         raise InputError("--fabric", None, "the output of ibnetdiscover to compare with")
     site = load_site(args.file, links_needed=args.write_links is None)
     differences: tuple[FabricDifference, ...] = ()
+    partial: tuple[str, ...] = ()
     written: int | None = None
     notes = (*hints(site), *certificate_notes(site), *clash_notes(site))
     live = check_live(site) if args.live else None
@@ -94,6 +95,7 @@ def _check(args: argparse.Namespace) -> int:
         name, observed, differences = compare(
             site, "<stdin>" if piped else args.fabric, args.fabric_name, read_stdin() if piped else None
         )
+        partial = observed.partial
         if args.write_links is not None:
             written, remaining = write_links(site, name, observed, args.write_links)
             notes = (*notes, *remaining)
@@ -107,20 +109,21 @@ def _check(args: argparse.Namespace) -> int:
                 "counts": _counts(site),
                 "notes": list(notes),
                 "differences": [d.model_dump() for d in differences],
+                **({"partial": list(partial)} if partial else {}),
                 **({"adapters": list(settings)} if args.adapters else {}),
                 "links_written": written,
                 **({"live": live.model_dump(mode="json")} if live is not None else {}),
             }
         )
     else:
-        _tell(site, notes, differences, args, written)
+        _tell(site, notes, differences, args, written, partial)
         if args.adapters:
             say(f"adapters: {len(settings) or 'no'} setting{'' if len(settings) == 1 else 's'} to change")
         for line in settings:
             say(f"  {line}")
         if live is not None:
             _tell_live(live)
-    return 1 if differences or settings or (live is not None and not live.good) else 0
+    return 1 if differences or partial or settings or (live is not None and not live.good) else 0
 
 
 def _tell_live(live: LiveCheck) -> None:
@@ -144,15 +147,19 @@ def _tell(
     differences: tuple[FabricDifference, ...],
     args: argparse.Namespace,
     written: int | None,
+    partial: tuple[str, ...],
 ) -> None:
     counts = ", ".join(f"{what} {number}" for what, number in _counts(site).items())
     say(f"site {site.name}: the file is valid: {counts}")
     for note in notes:
         say(f"note: {note}")
     if args.fabric is not None or args.lldp:
-        say(f"fabric: {len(differences) or 'no'} difference{'' if len(differences) == 1 else 's'}")
+        shown = " in what a partial discovery shows" if partial else ""
+        say(f"fabric: {len(differences) or 'no'} difference{'' if len(differences) == 1 else 's'}{shown}")
     for line in differences:
         say(f"  {line.kind}: {line.what}")
+    for why in partial:
+        say(f"  partial: {why}; nodes and cables that aren't shown may be there")
     if written is not None:
         say(f"{written} links written to {args.write_links}")
 

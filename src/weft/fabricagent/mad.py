@@ -29,6 +29,8 @@ _QP1_QKEY = 0x80010000
 _DEFAULT_PREFIX = 0xFE80 << 48
 _NO_RECORDS = 3
 """SA status ERR_NO_RECORDS (upper byte of the MAD's status field)."""
+_PORT_DOWN, _LINK_UP = 1, 5
+"""Values of PortInfo.PortState and PortPhysicalState (§14.2.5.6)."""
 KEYS_A_BLOCK = 32
 ERROR_COUNTERS = (
     "SymbolErrorCounter",
@@ -234,6 +236,12 @@ class MadClient:
     def enforces(self, lid: int, port: int) -> bool:
         """Whether partition enforcement is on, in and out, at a switch's port (PortInfo)."""
         return self.get(lid, PORT_INFO, port)[43] & 0x0C == 0x0C
+
+    def is_down(self, lid: int, port: int) -> bool:
+        """Whether a switch's port has no link by the switch's own word: nothing can be behind it (PortInfo.PortState is
+        Down, PortPhysicalState isn't LinkUp)."""
+        raw = self.get(lid, PORT_INFO, port)
+        return raw[32] & 0x0F == _PORT_DOWN and raw[33] >> 4 != _LINK_UP
 
     def read_block(self, lid: int, block: int, port: int = 0) -> tuple[int, ...]:
         """The 32 entries of one block of P_KeyTable; `port` only for a switch's external port."""

@@ -81,6 +81,7 @@ class Observer:
         seen = Seen(None, None)
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
+            problems += self._wire.finder.troubles()
             seen = self._errors.look()
             problems += seen.problems
             if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
@@ -242,6 +243,7 @@ class Observer:
             ),
             idle=_by_leaf((guid, port) for guid, _, port, _ in vacant),
             unread_leaves={format_guid(guid): why for guid, why in unread.items()},
+            partial=self._wire.finder.partial() if port_guids is None else (),
         )
 
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Paths:
@@ -275,7 +277,7 @@ class Observer:
         return problems
 
     def topology(self) -> ObservedFabric:
-        return self._wire.discover().fabric
+        return self._wire.finder.topology()
 
 
 def _by_leaf(ports: Iterable[tuple[int, int]]) -> dict[str, tuple[int, ...]]:

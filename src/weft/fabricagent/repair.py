@@ -88,7 +88,7 @@ class Repairer:
 
     def _believed(self, lid: int, port: int, block: int) -> tuple[int, ...]:
         """The subnet manager's own memory of a block; by `saquery`, since libibmad can't send the required SM_Key."""
-        text = self._wire.run(
+        text = self._wire.finder.run(
             self._config.tools.saquery,
             "--smkey",
             str(self._config.hca.sa_key),
@@ -106,8 +106,9 @@ class Repairer:
         return keys
 
     def _clean_vacant(self, pkeys: frozenset[int]) -> int:
+        """From leaf ports that are down by their leaf's word; see `Wire.vacant`."""
         written = 0
-        for _, lid, port, entries in self._wire.vacant()[0]:
+        for _, lid, port, entries in self._wire.vacant(wait=True)[0]:
             for block in range((len(entries) + KEYS_A_BLOCK - 1) // KEYS_A_BLOCK):
                 old = entries[block * KEYS_A_BLOCK : (block + 1) * KEYS_A_BLOCK]
                 new = tuple(0 if k & ~FULL_MEMBER in pkeys else k for k in old)

@@ -36,8 +36,9 @@ from weft.model.subnet import Partition, PathProbe
 
 NONCE_HEADER, READ_AT_HEADER, PROTOCOL_HEADER = "Weft-Nonce", "Weft-Read-At", "Weft-Protocol"
 
-PROTOCOL: int = 2
-"""The version that this program speaks. 2: a status says which of its problems are of what."""
+PROTOCOL: int = 3
+"""The version that this program speaks. 2: a status says which of its problems are of what. 3: a reading of
+tables and a topology say why they may lack something."""
 OLDEST_PROTOCOL: int = 1
 """The oldest version that it still understands."""
 
@@ -192,7 +193,7 @@ class PortReading(Document):
 
 
 class VacantPort(Document):
-    """A port of a leaf that nothing is seen at, and whose table still has keys besides the default one."""
+    """A port of a leaf that has no link, and whose table still has keys besides the default one."""
 
     switch_guid: Guid
     port: int
@@ -207,11 +208,15 @@ class Tables(Document):
     vacant: tuple[VacantPort, ...] = ()
     idle: dict[str, tuple[int, ...]] = Field(
         default_factory=dict[str, tuple[int, ...]],
-        description="GUID of a leaf, to its ports that nothing is seen at and whose tables were read, `vacant` or not.",
+        description="GUID of a leaf, to its ports that have no link and whose tables were read, `vacant` or not.",
     )
     unread_leaves: dict[str, str] = Field(
         default_factory=dict[str, str],
         description="GUID of a leaf whose ports without a cable could not be read, to the reason.",
+    )
+    partial: tuple[str, ...] = Field(
+        default=(),
+        description="Why there may be ports that aren't shown, such as time-outs of the discovery; nothing: all are.",
     )
 
 

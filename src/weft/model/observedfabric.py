@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -33,6 +34,19 @@ class ObservedFabric(Document):
 
     nodes: tuple[ObservedNode, ...]
     links: tuple[tuple[End, End], ...]
+    partial: tuple[str, ...] = Field(
+        default=(),
+        description="Why nodes and cables may be there that aren't shown, such as time-outs; nothing: all are shown.",
+    )
+
+
+_SHOWN, _LONGEST = 5, 300
+
+
+def shown_messages(messages: Iterable[str]) -> tuple[str, ...]:
+    """Messages of a program as they may be shown: each once, the first few, of bounded length."""
+    found = list(dict.fromkeys(" ".join(m.split())[:_LONGEST] for m in messages if m.strip()))
+    return (*found[:_SHOWN], *((f"and {len(found) - _SHOWN} more",) if len(found) > _SHOWN else ()))
 
 
 class FabricDifference(Document):

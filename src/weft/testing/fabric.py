@@ -111,6 +111,13 @@ class FakeFabric(OpenSm):
         """Of a host that is off: nothing is seen at its leaf's port, whose table stays."""
         self.wire.off.add(port_guid)
 
+    def overlook(self, *port_guids: int) -> None:
+        """Let these time out in discoveries, which are partial then; without any, discoveries are whole again.
+
+        They run, and their tables and leaf ports stay as they are.
+        """
+        self.wire.overlooked = set(port_guids)
+
     def change_guid(self, port_guid: int, other: int) -> None:
         """An adapter that was given another one: the old one is seen nowhere."""
         wire = self.wire

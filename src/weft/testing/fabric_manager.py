@@ -124,6 +124,7 @@ class FakeManager:
         if self.text is None:
             return ["partitions.conf is missing: OpenSM gives every port full membership; restore it"]
         problems = [f"partitions.conf, {p}" for p in self._file().conf.problems]
+        problems += [f"a discovery was partial: {said}" for said in self._partial()]
         return problems + ([f"opensm's log: {line}" for line in self._wire.log] if self.rules else [])
 
     def partitions(self) -> AgentPartitions:
@@ -201,8 +202,15 @@ class FakeManager:
                 return self.eyes(
                     Tables(own_port=self.port_guid, ports=tuple(map(self._reading, sorted(query.port_guids))))
                 )
-            ports = tuple(self._reading(g) for g in sorted(wire.hosts.keys() - wire.off))
-            return self.eyes(Tables(own_port=self.port_guid, ports=ports, **self._idle()))
+            shown = sorted(wire.hosts.keys() - wire.off - wire.overlooked)
+            ports = tuple(self._reading(g) for g in shown)
+            return self.eyes(
+                Tables(own_port=self.port_guid, ports=ports, partial=self._partial(), **self._idle())
+            )
+
+    def _partial(self) -> tuple[str, ...]:
+        said = "src/query_smp.c:197; umad (DR path slid 0; dlid 0; 0,1,2 Attr 0x11:0) Connection timed out"
+        return (said,) if self._wire.overlooked else ()
 
     def _idle(self) -> dict[str, Any]:
         """Ports of leaves whose hosts are off."""
@@ -281,7 +289,7 @@ class FakeManager:
         ]
         ends = {n.name: n.guid for n in nodes}
         for node in site.nodes:
-            gone = self._wire.cut | self._wire.off
+            gone = self._wire.cut | self._wire.off | self._wire.overlooked
             for hca in [h for h in node.hcas_on(fabric) if h.port_guid not in gone]:
                 name = f"{node.name} {hca.name}"
                 nodes.append(
@@ -296,7 +304,9 @@ class FakeManager:
             if k.a in ends and k.b in ends
         ]
         return ObservedFabric(
-            nodes=tuple(sorted(nodes, key=lambda n: n.guid)), links=tuple((a, b) for a, b in links)
+            partial=self._partial(),
+            nodes=tuple(sorted(nodes, key=lambda n: n.guid)),
+            links=tuple((a, b) for a, b in links),
         )
 
 

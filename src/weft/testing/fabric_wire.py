@@ -71,6 +71,7 @@ class FakeWire:
         self.believed: dict[int, frozenset[int]] = {}
         self.cut: set[int] = set()
         self.off: set[int] = set()
+        self.overlooked: set[int] = set()
         self.places = dict(places_of(site, fabric))
         self.faults: list[str] = []
         self.log: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -110,6 +111,24 @@ def test_a_host_whose_adapter_was_exchanged_is_not_there() -> None:
     found = topology(read_ports([ROW, stale, switch]))
     assert [n.guid for n in found.nodes] == [0x0002C903000E0B72, 0xE41D2D0300000010]
     assert len(found.links) == 1
+
+
+def test_list_with_fewer_ports_than_before_is_doubted_until_a_later_one_agrees(
+    rig: UfmRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """UFM answers while it still discovers; a port that is down stays in its list."""
+    inventory, now = Inventory(rig.driver.rest, quiet=30.0), [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    whole = inventory.ports()
+    fewer = [p for p in whole if p.node != whole[0].node]
+    down = [replace(p, active=False, down=True, peer=None) if p.node == whole[0].node else p for p in whole]
+    assert inventory.topology().partial == ()
+    monkeypatch.setattr(inventory, "ports", lambda: fewer)
+    for at, partial in ((60.0, True), (75.0, True), (90.0, False)):
+        now[0] = at
+        assert bool(inventory.topology().partial) is partial
+    monkeypatch.setattr(inventory, "ports", lambda: down)
+    assert inventory.topology().partial == ()
 
 
 def test_virtual_ports_without_a_guid_are_none() -> None:

@@ -63,3 +63,41 @@ def test_what_is_no_topology(text: str) -> None:
     """Cut off or garbage is refused, with the line, and never taken for an empty fabric."""
     with pytest.raises(InputError, match="ibnetdiscover"):
         parse_ibnetdiscover(text)
+
+
+def test_messages_in_the_text_make_it_partial() -> None:
+    """As of `ibnetdiscover > FILE 2>&1`; so does a cable to a node that isn't described."""
+    message = "src/query_smp.c:197; umad (DR path slid 0; dlid 0; 0,1 Attr 0x11:0) bad status 110; Connection timed out"
+    found = parse_ibnetdiscover(f"{message}\n{message}\nibwarn: [7] mad_rpc: failed\n{SAMPLE}")
+    assert found.fabric.nodes == parse_ibnetdiscover(SAMPLE).fabric.nodes
+    assert found.fabric.partial == (
+        message,
+        "ibwarn: [7] mad_rpc: failed",
+        "0x1070fd0300bb0008 has a cable and no record of its own",
+    )
+
+
+def test_output_grouped_by_chassis_and_with_speeds_is_the_same() -> None:
+    """`-g` adds titles and comments, `-f` numbers at the end of the line."""
+    plain = parse_ibnetdiscover(SAMPLE)
+    titles = "Chassis 1 (guid 0x1070fd0300bb0000)\nHostname: chassis\n\n# Spine Nodes\n"
+    grouped = SAMPLE.replace("\nvendid", f"\n{titles}\nvendid", 1)
+    grouped = grouped.replace(
+        "sysimgguid=0x1070fd0300bb0000", "sysimgguid=0x1070fd0300bb0000\t\t# Chassis 1 slot 2"
+    )
+    grouped = grouped.replace("(1070fd0300bb0000)\n", "(1070fd0300bb0000)\t# leaf 1 slot 2\n")
+    assert (
+        parse_ibnetdiscover(grouped.replace("\nvendid=0x2c9\ndevid=0x101b", "\nNon-Chassis Nodes\n")) == plain
+    )
+    full = "\n".join(f"{line} s=4 w=2 v=4" if line.startswith("[") else line for line in SAMPLE.split("\n"))
+    assert parse_ibnetdiscover(full) == plain and plain.rates
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[admin@sm1 ~]$ ibnetdiscover", "root@sm1:~# sudo ibnetdiscover -g", 'Switch64 "S-0002c90300100001"'],
+)
+def test_terminals_log_is_refused_as_one(line: str) -> None:
+    """With a sentence that says how to write the file."""
+    with pytest.raises(InputError, match="this is a terminal's log: write it with `ibnetdiscover > FILE`"):
+        parse_ibnetdiscover(f"{line}\n{SAMPLE}")

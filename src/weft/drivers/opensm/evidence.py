@@ -33,7 +33,9 @@ class OpenSmSnapshot(Snapshot):
     def reading(self) -> WireReading:
         seen = self.seen
         where = Where(seen.machines, seen.idle, seen_at(seen.ports.values()))
-        return WireReading(self.site, self.fabric, self.tables, seen.on_wire, seen.master, where)
+        return WireReading(
+            self.site, self.fabric, self.tables, seen.on_wire, seen.master, where, seen.tables.partial
+        )
 
     def _ports(self) -> Mapping[str, PortSeen]:
         return {format_guid(g): port_seen(self.site, t) for g, t in self.tables.items()}

@@ -129,6 +129,7 @@ def _if_absent(spec: Wanted, seen: Seen, standbys: Sequence[str]) -> Observed:
         stale += [
             f"the vacant ports of leaf {g} can't be read: {w}" for g, w in seen.tables.unread_leaves.items()
         ]
+        stale += [f"the discovery was partial: {why}" for why in seen.tables.partial]
         proof = f"in no file of {without}, and in no table of {ports} host ports and their leaf ports"
         return Observed.absent("; but ".join([proof, *stale]))
     return Observed(

@@ -65,7 +65,7 @@ class Eyes:
             places = machine_places(self._site, self._fabric)
             where = Where(places, idle_ports(answer), seen_at(answer.ports))
             keys = keys_on_wire(answer.ports)
-            reading = WireReading(self._site, self._fabric, tables, keys, agent.name, where)
+            reading = WireReading(self._site, self._fabric, tables, keys, agent.name, where, answer.partial)
             return Looked(reading, answer.vacant)
 
         return self._first(ask)

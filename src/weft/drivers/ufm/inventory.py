@@ -16,6 +16,7 @@ from weft.drivers.ufm.rest import Rest
 from weft.model.errors import UnknownError
 from weft.model.ids import parse_guid
 from weft.model.observedfabric import End, ObservedFabric, ObservedNode
+from weft.planning.fabric.sightings import Sightings
 
 PAGE = 2000
 MOST_PAGES = 500
@@ -145,14 +146,15 @@ class Inventory:
     """UFM's lists, read with each call. Everything raises `UnknownError`.
 
     Args:
-        quiet: seconds for which UFM must have shown no virtual ports at all before there are none: after its start it
-            answers, and has discovered nothing yet.
+        quiet: seconds for which UFM must have shown no virtual ports at all, or a port no longer, before it is gone:
+            after its start it answers, and has discovered nothing yet.
     """
 
     def __init__(self, rest: Rest, quiet: float = QUIET_SECONDS) -> None:
         self._rest, self._quiet = rest, quiet
         self._lock = threading.Lock()
         self._empty: tuple[float, float] | None = None
+        self._listed = Sightings[tuple[int, int]](quiet)
 
     def ports(self, hosts: bool = False) -> list[UfmPort]:
         """Args: hosts: only those of hosts."""
@@ -184,7 +186,13 @@ class Inventory:
         return now - first >= self._quiet
 
     def topology(self) -> ObservedFabric:
-        return topology(self.ports())
+        """Partial while UFM lists fewer ports than before: one that went down, or was unplugged, is still listed."""
+        ports = self.ports()
+        with self._lock:
+            self._listed.note({(p.node, p.number) for p in ports}, time.monotonic(), True)
+            fewer = len(self._listed.doubted)
+        said = f"UFM no longer lists {fewer} ports that it listed before; a list in {self._quiet:.0f} s confirms it"
+        return topology(ports).model_copy(update={"partial": (said,) if fewer else ()})
 
     def complaints(self, most: int) -> list[str]:
         """Alarms above severity information, and ports that UFM considers unhealthy."""

@@ -61,6 +61,7 @@ class WireReading:
         on_wire: P_Key (15 bits) -> host ports that have it, themselves or at their leaf.
         by: name of the agent.
         where: where adapters of machines are.
+        partial: why there may be ports that the reading doesn't show.
     """
 
     site: Site
@@ -69,6 +70,7 @@ class WireReading:
     on_wire: Mapping[int, frozenset[int]]
     by: str
     where: Where = field(default_factory=Where)
+    partial: tuple[str, ...] = ()
 
 
 def keys_on_wire(ports: Iterable[PortReading]) -> dict[int, frozenset[int]]:
@@ -174,6 +176,9 @@ def _elsewhere(reading: WireReading, pkey: int, members: frozenset[int]) -> Evid
     listed = [f"{port_name(site, g)}: {why}" for g, why in list(unread.items())[:UNREAD_SHOWN]]
     if len(unread) > UNREAD_SHOWN:
         listed.append(f"and {len(unread) - UNREAD_SHOWN} more ports")
+    if reading.partial:
+        seen += "; the discovery was partial"
+        listed += [f"ports that the discovery doesn't show: {why}" for why in reading.partial]
     return EvidenceItem(
         Plane.ELSEWHERE,
         f"{others} other host ports of {name} and their leaf ports",

@@ -49,6 +49,10 @@ class FabricComparison(Document):
     discovered_nodes: int
     discovered_cables: int
     differences: tuple[FabricDifference, ...] = ()
+    partial: tuple[str, ...] = Field(
+        default=(),
+        description="Why the discovery may not show all nodes and cables; then nothing is missing for certain.",
+    )
 
 
 class Health(Document):

@@ -36,26 +36,32 @@ class _Match:
 
 
 def fabric_differences(site: Site, fabric: str, observed: ObservedFabric) -> tuple[FabricDifference, ...]:
-    """Every difference: nodes first, then names, then cables, each in natural order."""
+    """Every difference: nodes first, then names, then cables, each in natural order.
+
+    Of a partial discovery, nothing that it doesn't show is missing.
+    """
     match = _match(site, fabric, observed)
     described = {_cable((k.a, k.a_port), (k.b, k.b_port)) for k in links_of(site, fabric)}
     seen = {match.cable(ends) for ends in observed.links}
     here = {c for c in described if all(end in match.found for end, _ in c)}
     unknown = {format_guid(n.guid) for n in match.unknown}
     new = {c for c in seen - described if not any(end in unknown for end, _ in c)}
-    return (
+    found = (
         *_missing_nodes(site, fabric, match, described),
         *_unknown_nodes(match, seen, described),
         *_wrong_names(site, fabric, match, observed),
         *_cables(here - seen, new),
     )
+    if observed.partial:
+        return tuple(d for d in found if d.kind not in ("missing node", "missing cable"))
+    return found
 
 
 def adopt_links(site: Site, fabric: str, observed: ObservedFabric) -> tuple[Link, ...]:
     """The site's links with those of this fabric as they were discovered, in canonical order.
 
-    Only cables between nodes of the site are adopted. Cables of a node that wasn't discovered (switched off, perhaps)
-    stay as described, unless another cable is on the same switch port now.
+    Only cables between nodes of the site are adopted. Cables of a node that wasn't discovered (switched off, perhaps),
+    and all that a partial discovery doesn't show, stay as described, unless another cable is on the same port now.
     """
     match = _match(site, fabric, observed)
     known = set(match.name_of.values())
@@ -66,7 +72,7 @@ def adopt_links(site: Site, fabric: str, observed: ObservedFabric) -> tuple[Link
     for link in mine:
         cable = _cable((link.a, link.a_port), (link.b, link.b_port))
         rates[cable] = link.rate_gbps
-        gone = any(end not in match.found for end, _ in cable)
+        gone = bool(observed.partial) or any(end not in match.found for end, _ in cable)
         if gone and not any(port in used for port in cable):
             cables.add(cable)
     others = [k for k in site.links if k not in set(mine)]

@@ -9,6 +9,9 @@ its manual page, section "TOPOLOGY FILE FORMAT". A record is a header line and a
     caguid=0x2c90300300010
     Ca  1 "H-0002c90300300010"   # "gpu01 mlx5_0"
     [1](2c90300300011)  "S-0002c90300100000"[1]   # lid 7 lmc 0 "leaf01" lid 2 4xHDR
+
+With `-g` records are grouped by chassis under titles; with `-f` link speeds follow in numbers. Messages about time-outs
+go to stderr, and the exit code is 0 all the same; in a file that has both, they make the discovery partial.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.model.errors import InputError
-from weft.model.observedfabric import End, ObservedFabric, ObservedNode
+from weft.model.ids import format_guid
+from weft.model.observedfabric import End, ObservedFabric, ObservedNode, shown_messages
 
 _ATTRIBUTE = re.compile(r"(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x[0-9a-f]+")
 _BEGINS = re.compile(
@@ -34,7 +38,13 @@ _PORT = re.compile(
     r"\s*(?:#\s*(?P<comment>.*))?$"
 )
 _LID = re.compile(r"\blid (\d+)")
-_RATE = re.compile(r"\b(\d+)x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\s*$")
+_RATE = re.compile(r"\b(\d+)x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\b")
+_TITLE = re.compile(r"Chassis \d+(?: \(guid 0x[0-9a-f]+\))?$|Non-Chassis Nodes$|Hostname: ")
+"""What only `-g` writes."""
+_MESSAGE = re.compile(r"\S+\.c:\d+[:;] |(?:\S+: )?ib(?:warn|error|panic)\b")
+"""libibnetdisc's messages, and libibmad's."""
+_TERMINAL = re.compile(r".*[$#>]\s+(?:\S*/)?(?:sudo\s.*)?ibnetdiscover\b|(?:Switch|Ca|Rt)\d+ ?\"[SHR]-")
+"""A prompt with the command, and a header whose tab is lost."""
 _LANE = {
     "SDR": 2.5,
     "DDR": 5,
@@ -75,6 +85,8 @@ class Discovery:
         hosts: port GUID -> where that host port is.
         switch_lids: switch GUID -> its LID.
         rates: ends of a cable, in the order of `fabric`, -> Gb/s, if it is in the output.
+
+    Where the text has messages about time-outs, or cables to nodes that it doesn't describe, `fabric.partial` has them.
     """
 
     fabric: ObservedFabric
@@ -104,13 +116,17 @@ def parse_ibnetdiscover(text: str) -> Discovery:
     Raises:
         InputError: a malformed line (with its number), or no node at all.
     """
+    messages: list[str] = []
     nodes: dict[int, _Node] = {}
     cables: dict[Ends, int] = {}
     hosts: dict[int, HostPort] = {}
     current: _Node | None = None
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
-        if not line or line.startswith("#") or _ATTRIBUTE.match(line):
+        if not line or line.startswith("#") or _ATTRIBUTE.match(line) or _TITLE.match(line):
+            continue
+        if _MESSAGE.match(line):
+            messages.append(line)
             continue
         if header := _HEADER.match(line):
             current = _node(header)
@@ -123,17 +139,23 @@ def parse_ibnetdiscover(text: str) -> Discovery:
                 hosts[found.port_guid] = found
                 current.port_guids.append(found.port_guid)
         else:
-            raise InputError("ibnetdiscover", line[:80], "a line of ibnetdiscover's output", f"line {number}")
+            raise InputError("ibnetdiscover", line[:80], _allowed(line), f"line {number}")
     if not nodes:
         raise InputError("ibnetdiscover", text[:80], "at least one node: the output is empty")
     lids = {g: n.lid for g, n in nodes.items() if n.kind == "switch"}
     rates = {cable: rate for cable, rate in cables.items() if rate}
-    return Discovery(_fabric(nodes, list(cables)), hosts, lids, rates)
+    return Discovery(_fabric(nodes, list(cables), messages), hosts, lids, rates)
+
+
+def _allowed(line: str) -> str:
+    if _TERMINAL.match(line):
+        return "ibnetdiscover's output alone; this is a terminal's log: write it with `ibnetdiscover > FILE`"
+    return "a line of ibnetdiscover's output"
 
 
 def _rate(comment: str) -> int:
-    """Gb/s of a cable, from `4xHDR` at the end of a port's line; 0 if missing."""
-    found = _RATE.search(comment)
+    """Gb/s of a cable, from `4xHDR` behind the other end's name and LID; 0 if missing."""
+    found = _RATE.search(comment.rpartition('"')[2])
     return int(int(found[1]) * _LANE[found[2]]) if found else 0
 
 
@@ -162,12 +184,15 @@ def _host_port(port: re.Match[str]) -> HostPort:
     )
 
 
-def _fabric(nodes: Mapping[int, _Node], cables: list[Ends]) -> ObservedFabric:
+def _fabric(nodes: Mapping[int, _Node], cables: list[Ends], messages: list[str]) -> ObservedFabric:
     def end(place: tuple[int, int]) -> End:
         node = nodes.get(place[0])
         return End(guid=place[0], port=place[1], name=node.name if node else "")
 
+    undescribed = sorted({guid for cable in cables for guid, _ in cable} - nodes.keys())
+    lacking = [f"{format_guid(guid)} has a cable and no record of its own" for guid in undescribed]
     return ObservedFabric(
+        partial=shown_messages([*messages, *lacking]),
         nodes=tuple(
             ObservedNode(
                 guid=n.guid, kind=n.kind, name=n.name, ports=n.ports, port_guids=tuple(sorted(n.port_guids))

@@ -1,0 +1,48 @@
+"""What series of discoveries are believed to show."""
+
+from __future__ import annotations
+
+from weft.planning.fabric.sightings import Sightings
+
+
+def test_whole_discovery_that_lacks_something_is_doubted_until_a_second_agrees() -> None:
+    """The second one must be at least a second later."""
+    seen = Sightings[int]()
+    seen.note({1, 2, 3}, 0.0, True)
+    assert seen.doubted == frozenset()
+    seen.note({1}, 10.0, True)
+    assert seen.doubted == {2, 3}
+    seen.note({1, 3}, 10.5, True)
+    assert seen.doubted == {2}
+    seen.note({1, 3}, 11.0, True)
+    assert seen.doubted == frozenset()
+
+
+def test_what_came_back_in_between_is_doubted_anew() -> None:
+    """Two discoveries must lack it in a row."""
+    seen = Sightings[int]()
+    for at, found in enumerate([{1, 2}, {1}, {1, 2}, {1}]):
+        seen.note(found, 10.0 * at, True)
+    assert seen.doubted == {2}
+
+
+def test_partial_discoveries_agree_to_nothing() -> None:
+    """However many there are; what they show is believed."""
+    seen = Sightings[int]()
+    seen.note({1, 2}, 0.0, True)
+    for at in range(1, 9):
+        seen.note({1, 3}, 10.0 * at, False)
+    assert seen.doubted == {2}
+    seen.note({1}, 100.0, True)
+    assert seen.doubted == {2, 3}
+
+
+def test_other_evidence_counts_as_a_discovery() -> None:
+    """Such as the leaf's own word that its port is down, twice."""
+    seen = Sightings[int]()
+    seen.note({1, 2}, 0.0, True)
+    seen.note({1}, 1.0, False)
+    seen.lack({1, 2}, 1.0)
+    assert seen.doubted == {2}
+    seen.lack({2}, 2.0)
+    assert seen.doubted == frozenset()
