@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+import weft.engine.released
 from tests.engine.house import House, impatient
 from tests.engine.timehouse import make
 from weft.engine.outside import look_outside
@@ -86,6 +89,23 @@ def test_what_comes_back_under_a_known_id_is_found_whatever_its_mark_says(house:
     sweep(house)
     assert house.cloud.servers == []
     assert len(alarms(house, pod)) == 1
+
+
+def test_pod_released_before_many_others_is_looked_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read page by page, and none is left out."""
+    monkeypatch.setattr(weft.engine.released, "PAGE", 2)
+    pod = house.ready()
+    server = house.cloud.thing(f"server/{pod.nodes[0]}")
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    for number in range(4):
+        other = house.order(make(f"other{number}", 1))
+        house.release(other)
+        house.run(other, PodState.RELEASED)
+    server.mark, server.gone_at = None, None
+    house.cloud.bring_back(server)
+    sweep(house)
+    assert house.cloud.servers == []
 
 
 def test_a_key_that_comes_back_is_taken_off_again(house: House) -> None:

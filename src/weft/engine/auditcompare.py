@@ -19,8 +19,9 @@ from weft.engine.othersports import held
 from weft.engine.outside import Outside, Wire
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.owners import Claim, Owners
-from weft.engine.ownerstore import live_owners, read_owner, released_owners
+from weft.engine.ownerstore import live_owners, read_owner
 from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.released import released_owners, released_pods
 from weft.engine.store import Store
 from weft.engine.takeback import Confirmed, Stray, why_not
 from weft.engine.tenantviews import servers_of_tenants
@@ -112,11 +113,11 @@ class Comparison:
 
     def _released_since(self, since: datetime) -> Iterator[tuple[str, int]]:
         """Fabrics and numbers of released segments that the listing may still show."""
-        for pod in self._store.released_pods(since):
+        for pod in released_pods(self._store.database, since):
             for resource in pod.plan.graph.resources:
                 if isinstance(resource.spec, SegmentSpec):
                     yield resource.where, resource.spec.number
-        for owner in released_owners(self._store.database, since, MOST_RELEASED):
+        for owner in released_owners(self._store.database, since):
             for record in self._store.resources(owner.id):
                 if isinstance(record.resource.spec, SegmentSpec):
                     yield record.resource.where, record.resource.spec.number
@@ -321,8 +322,6 @@ class Comparison:
         ]
 
 
-MOST_RELEASED = 1000
-"""Owners besides pods that may have been released during one audit."""
 _ITS_LOOP = "its loop repairs it, servers included"
 _ITS_OWNER = "nothing: the pod FAILED; fix what its reason says, then retry or release it"
 

@@ -72,18 +72,6 @@ def live_owners(database: Database) -> tuple[list[OwnerRecord], dict[UUID, str]]
         return _readable(tx.rows("live_owners"))
 
 
-def released_owners(database: Database, since: datetime, limit: int) -> list[OwnerRecord]:
-    """Those that are no pods and were released since then, the last one first."""
-    with database.transaction() as tx:
-        return _readable(tx.rows("owners_released_since", since=since, limit=limit))[0]
-
-
-def released_owners_with_numbers(database: Database, limit: int) -> list[OwnerRecord]:
-    """Those that are no pods, were abandoned, and have numbers that have not been seen free since."""
-    with database.transaction() as tx:
-        return _readable(tx.rows("released_owners_with_numbers", limit=limit))[0]
-
-
 def _readable(rows: list[Row]) -> tuple[list[OwnerRecord], dict[UUID, str]]:
     found: list[OwnerRecord] = []
     unread: dict[UUID, str] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from uuid import UUID
 
 from weft.engine.database import Database, Row, Tx
@@ -112,12 +111,6 @@ class PodRows:
     def homes(tx: Tx) -> list[Row]:
         """Rows of name, fabric, cloud and flavor of every pod with, or possibly with, external resources."""
         return tx.rows("homes")
-
-    def released_pods(self, since: datetime, limit: int = 1000) -> list[PodRecord]:
-        """Pods that had external resources and were released since then, latest first."""
-        with self.database.statement() as tx:
-            rows = tx.rows("pods_released_since", since=since, limit=limit)
-        return [pod for row in rows if isinstance(pod := _readable(row), PodRecord)]
 
     def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:
         """What was asked for a pod besides its states and steps; its followers are told."""

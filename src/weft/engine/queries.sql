@@ -546,12 +546,14 @@ SELECT * FROM ONLY owner WHERE state <> 'RELEASED' ORDER BY created_at, id;
 -- name: owners_released_since
 -- Those that are no pods, the last released first.
 SELECT * FROM ONLY owner WHERE state = 'RELEASED' AND released_at >= %(since)s
-ORDER BY released_at DESC LIMIT %(limit)s;
+    AND (released_at, id) < (%(at)s::timestamptz, %(last)s::uuid)
+ORDER BY released_at DESC, id DESC LIMIT %(limit)s;
 
 -- name: released_owners_with_numbers
 -- As released_pods_with_numbers, of those that are no pods.
 SELECT * FROM ONLY owner WHERE state = 'RELEASED'
-    AND id IN (SELECT owner_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;
+    AND id IN (SELECT owner_id FROM number_hold) AND (released_at, id) > (%(at)s::timestamptz, %(last)s::uuid)
+ORDER BY released_at, id LIMIT %(limit)s;
 
 -- name: who_holds
 -- Who has a number, or may still have it: a standby manager may be told of it.
@@ -1228,14 +1230,16 @@ WHERE id = %(id)s AND state <> 'RELEASED' AND site IS NOT NULL AND (held_until I
 RETURNING kind;
 
 -- name: pods_released_since
--- Those that had something outside, the last released first.
+-- Those that had something outside, the last released first; the next ones after one (`at`, `last`: time and id).
 SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL AND released_at >= %(since)s
-ORDER BY released_at DESC LIMIT %(limit)s;
+    AND (released_at, id) < (%(at)s::timestamptz, %(last)s::uuid)
+ORDER BY released_at DESC, id DESC LIMIT %(limit)s;
 
 -- name: released_pods_with_numbers
 -- Pods that were abandoned and whose segment, VLAN or places have not been seen free since.
 SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL
-    AND id IN (SELECT owner_id FROM number_hold) ORDER BY released_at LIMIT %(limit)s;
+    AND id IN (SELECT owner_id FROM number_hold) AND (released_at, id) > (%(at)s::timestamptz, %(last)s::uuid)
+ORDER BY released_at, id LIMIT %(limit)s;
 
 -- name: nodes_of
 SELECT h.node, q.node IS NOT NULL AS quarantined FROM node_hold h LEFT JOIN quarantine q ON q.node = h.node

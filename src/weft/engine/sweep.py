@@ -10,27 +10,36 @@ metric.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import zip_longest
+from itertools import chain, zip_longest
+from typing import TypeVar
+from uuid import UUID
 
 from weft.engine.database import Row
 from weft.engine.othersports import held
 from weft.engine.outside import Outside, look_outside
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.owners import Claim, Owners
-from weft.engine.ownerstore import read_owner, released_owners, released_owners_with_numbers
+from weft.engine.ownerstore import read_owner
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.readback import unfree
-from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.records import ResourceRecord, RowState
 from weft.engine.release import Reader
+from weft.engine.released import (
+    released_owners,
+    released_owners_with_numbers,
+    released_pods,
+    released_pods_with_numbers,
+)
 from weft.engine.seen import seen_of
 from weft.engine.store import Store
 from weft.engine.strangers import Members
 from weft.engine.takeback import PAUSE, Stray, TakeBack
 from weft.engine.traces import Trace, Traces, sentence
+from weft.engine.unreadable import UnreadableError
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.kindrow import Home
@@ -41,14 +50,14 @@ from weft.ports.resources import Scope
 
 log = logging.getLogger(__name__)
 
+Owned = TypeVar("Owned", bound=OwnerRecord)
+
 EVERY = 300.0
 """Seconds between two sweeps."""
 LONGEST = 1800.0
 """Seconds after which another worker sweeps, if one has not come to the end of it."""
 LOOKED_AFTER = timedelta(days=1)
 """How long after its release a pod is looked for."""
-MOST = 2000
-"""Pods that one sweep looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +114,18 @@ class Sweeper(Periodic):
         ]
         kept = self._take_back(outside, world, unread)
         since = outside.began_at - LOOKED_AFTER
-        pods = self._store.released_pods(since, MOST)
-        others = released_owners(self._store.database, since, MOST)
-        unread += self._look_for_each([*pods, *others], outside, world, kept)
+        database, still, looked = self._store.database, self._traces.open(), set[UUID]()
+
+        def looked_for(owners: Iterable[Owned]) -> Iterator[Owned]:
+            for owner in owners:
+                looked.add(owner.id)
+                self._look_if_due(owner, still, outside, world, kept, unread)
+                yield owner
+
+        list(looked_for(released_owners(database, since)))
+        pods = looked_for(released_pods(database, since))
         unread += Members(self._store, world, site, self._traces).check(pods, outside)
+        unread += self._look_for_others({r["owner_id"] for r in still} - looked, still, outside, world, kept)
         unread += self._free_numbers(world, site)
         self._end_wires(outside)
         return unread
@@ -134,26 +151,43 @@ class Sweeper(Periodic):
 
     # -- ids ------------------------------------------------------------------------------------------------------
 
-    def _look_for_each(
-        self, owners: Iterable[OwnerRecord], outside: Outside, world: World, kept: Collection[str]
-    ) -> list[str]:
-        """Each thing that an owner had, by its id: whatever became of its mark. Args: kept: ids of what stays."""
-        unread: list[str] = []
-        still = self._traces.open()
-        traced = {row["owner_id"] for row in still}
-        known = {o.id: o for o in owners if o.id in traced or self._due(o, outside.began_at)}
-        for owner_id in traced - known.keys():
+    def _look_if_due(
+        self,
+        owner: OwnerRecord,
+        still: list[Row],
+        outside: Outside,
+        world: World,
+        kept: Collection[str],
+        unread: list[str],
+    ) -> None:
+        """Each thing that an owner had, by its id: whatever became of its mark.
+
+        Args: still: open traces. kept: ids of what stays. unread: what couldn't be read, to be added to.
+        """
+        mine = [row for row in still if row["owner_id"] == owner.id]
+        if not mine and not self._due(owner, outside.began_at):
+            return
+        if owner.site is None or (owner.released_at or outside.began_at) >= outside.began_at:
+            return
+        errors = self._look_for(owner, mine, world, kept)
+        unread += errors
+        if not errors:
             with self._store.database.transaction() as tx:
-                known[owner_id] = read_owner(tx, owner_id)
-        for owner in known.values():
-            if owner.site is None or (owner.released_at or outside.began_at) >= outside.began_at:
+                tx.run("set_swept", id=owner.id, at=tx.now())
+
+    def _look_for_others(
+        self, ids: Iterable[UUID], still: list[Row], outside: Outside, world: World, kept: Collection[str]
+    ) -> list[str]:
+        """Those that were released before, and have traces still; what could not be read."""
+        unread: list[str] = []
+        for owner_id in ids:
+            try:
+                with self._store.database.statement() as tx:
+                    owner = read_owner(tx, owner_id)
+            except UnreadableError as error:
+                unread.append(str(error))
                 continue
-            mine = [row for row in still if row["owner_id"] == owner.id]
-            errors = self._look_for(owner, mine, world, kept)
-            unread += errors
-            if not errors:
-                with self._store.database.transaction() as tx:
-                    tx.run("set_swept", id=owner.id, at=tx.now())
+            self._look_if_due(owner, still, outside, world, kept, unread)
         return unread
 
     def _due(self, owner: OwnerRecord, now: datetime) -> bool:
@@ -248,11 +282,12 @@ class Sweeper(Periodic):
         And an operator has cleared the nodes: what runs on one in quarantine may use them still.
         """
         unread: list[str] = []
-        with self._store.database.transaction() as tx:
+        database = self._store.database
+        with database.statement() as tx:
             unclear = {row["pod_id"] for row in tx.rows("quarantines")}
-            rows = tx.rows("released_pods_with_numbers", limit=MOST)
-            pods = [PodRecord.of(row) for row in rows if row["id"] not in unclear]
-        for owner in (*pods, *released_owners_with_numbers(self._store.database, MOST)):
+        for owner in chain(released_pods_with_numbers(database), released_owners_with_numbers(database)):
+            if owner.id in unclear:
+                continue
             with self._store.database.transaction() as tx:
                 rows = tx.rows("numbers_of", owner_id=owner.id)
                 numbers = {(r["space"], r["number"]) for r in rows}
