@@ -113,6 +113,11 @@ def test_the_section_as_text() -> None:
         ("A=zzz : 0xa=full;\n", "not a number"),
         ("A=0x10001 : 0xa=full;\n", "16 bits"),
         ("A : 0xa=full;\n", "no P_Key"),
+        ("A=0x1 : 0xa=full;\nA : 0xb=full;\n", "no P_Key"),
+        ("A=0x1 : 0xa=full\n  ; # the end\n", "lone ';'"),
+        ("A=0x1 : mgid=ff12:401b::0707;\n", "without flags"),
+        ("A=0x1 : mgid ;\n", "crashes"),
+        ("A=0x1 : mgid=fe80::1,sl=1;\n", "no multicast address"),
         ("A=0x1 : 0xa=full;;\n", "lone ';'"),
         ("A=0x1 : 0xa=full;\r\n", "carriage return"),
         ("A=0x1 : " + ",".join(f"0x{g:016x}=full" for g in range(1, 200)) + ";\n", "longer than 4094"),
@@ -229,3 +234,19 @@ def test_configured_partitions() -> None:
     configured = parse(DEFAULT + "A=0x8001 : 0xa=full, 0xb;\n", "lab").configured()
     assert configured[1].members == {0xA: Mode.FULL, 0xB: Mode.LIMITED}
     assert configured[0x7FFF].members == {0xA: Mode.FULL, 0xB: Mode.FULL}
+
+
+@pytest.mark.parametrize(
+    ("flags", "full"),
+    [
+        ("defm=full", True),
+        ("d=f", True),
+        ("defmember=", True),
+        ("defmember", False),
+        ("defmember=full,defmember=x", True),
+    ],
+)
+def test_abbreviated_flags_are_read_as_by_opensm(flags: str, full: bool) -> None:
+    """A flag is any beginning of its name; a value that is none of the words changes nothing."""
+    found = parse(f"A=0x1,{flags} : 0xa;\n", "lab").expected([0xA], [])[0xA]
+    assert found == {0x7FFF, 0x8001 if full else 0x1}

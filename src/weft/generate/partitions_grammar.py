@@ -1,24 +1,30 @@
 """partitions.conf read as OpenSM reads it, line by line, with a `Finding` for what it gets wrong or takes in silence.
 
 Follows `opensm/osm_prtn_config.c` of OpenSM 3.3: `osm_prtn_config_parse_file` (lines, comments, `;`),
-`parse_part_conf` (header and members), `partition_add_port` (words compared by their beginning).
-`weft.generate.partitions_conf` is the door; this module is its reader.
+`parse_part_conf` (header and members), `partition_add_flag` and `partition_add_port` (words compared by their
+beginning), and `osm_prtn_make_new` of `osm_prtn.c` (keys and names).
+
+OpenSM cuts up its buffer of one line, which still has the end of a longer line before it: a `;` at the beginning of a
+line, or behind a multicast group without flags, makes it go on reading there. What it does then depends on that rest:
+such a line is fatal here. So is a name without a key: it is looked for among partitions of earlier files, too.
+`weft.generate.partitions_conf` is the door; this module is its reader. Tests compare it with the real program.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv6Address
 
 from weft.model.fabrictypes import Mode
-from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER
+from weft.model.ids import DEFAULT_PKEY
 from weft.model.mark import Mark
 
 MAX_LINE = 4094
 """Octets of a physical line, the newline included, that OpenSM reads in one piece (`fgets(line, 4095)`)."""
 ALL, ALL_CAS, ALL_SWITCHES, ALL_ROUTERS, SELF = "ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF"
 _GROUPS = (ALL, ALL_CAS, ALL_SWITCHES, ALL_ROUTERS, SELF)
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[1-9][0-9]*|0[0-7]*")
+_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _SPACE = " \t\n"
 
 
@@ -63,26 +69,23 @@ class Reader:
     def line(self, number: int, line: str) -> None:
         if len(line) + 1 > MAX_LINE:
             self.say(number, f"longer than {MAX_LINE} octets: OpenSM would break it apart", True)
-        if "\r" in line or "\0" in line:
-            self.say(number, "a carriage return or zero octet, which OpenSM can't parse", True)
         content, _, comment = line.partition("#")
+        if "\r" in content or "\0" in content:
+            self.say(number, "a carriage return or zero octet, which OpenSM can't parse", True)
         if comment and not content.strip(_SPACE):
             self.last_mark = Mark.parse(comment.strip()) or self.last_mark
         pieces = content.split(";")
-        if (
-            self.open
-            and len(pieces) > 1
-            and not pieces[0].strip(_SPACE)
-            and "".join(pieces[1:]).strip(_SPACE)
-        ):
-            self.say(number, "text after a ';' at the start of a line: OpenSM misreads it", True)
         for index, piece in enumerate(pieces):
             ends = index < len(pieces) - 1
-            if piece.strip(_SPACE) or (ends and self.open):
-                self._piece(number, piece)
-            elif ends:
-                self.say(number, "a lone ';', which OpenSM can't parse", True)
-            if ends and self.open:
+            if not piece.strip(_SPACE):
+                if ends:
+                    self.say(
+                        number, "a lone ';', with nothing before it on its line: OpenSM misreads it", True
+                    )
+                    self.open = False
+                continue
+            self._piece(number, piece, ends)
+            if ends:
                 self.open = False
 
     def finish(self, text: str) -> None:
@@ -91,7 +94,7 @@ class Reader:
         if not self.definitions:
             self.say(1, "no partition is defined: OpenSM takes that as an error and opens every port", True)
 
-    def _piece(self, number: int, piece: str) -> None:
+    def _piece(self, number: int, piece: str, ends: bool) -> None:
         ours = number in self.ours
         if self.open and ours and not self.definitions[-1].ours:
             self.say(number, "the definition before weft's section has no ';' at its end", True)
@@ -101,36 +104,19 @@ class Reader:
                 self.say(number, f"no ':' after {header.strip(_SPACE)[:40]!r}: not a partition", True)
                 return
             self._header(number, header)
-        self._members(number, piece)
+        self._members(number, piece, ends)
 
     def _header(self, number: int, header: str) -> None:
         naming, *flags = header.split(",")
-        name, has_key, key = (part.strip(_SPACE) for part in naming.partition("="))
-        if not has_key and name[:1].isdigit():
-            name, has_key, key = "", "=", name
-        pkey: int | None = None
-        if has_key:
-            if not _NUMBER.fullmatch(key):
-                self.say(number, f"P_Key {key!r} is not a number", True)
-            elif _number(key) > 0xFFFF:
-                self.say(number, f"P_Key {key} has more than 16 bits", True)
-            else:
-                pkey = _number(key) & ~FULL_MEMBER or None
-        elif name == "Default":
-            pkey = DEFAULT_PKEY
-        else:
-            # A name that was defined before is found again; else OpenSM takes the lowest free key.
-            pkey = next((d.pkey for d in self.definitions if d.name == name), None)
-        if pkey is None:
-            self.say(
-                number, f"partition {name!r} has no P_Key: OpenSM would choose one, maybe one of weft's", True
-            )
-        membership = Mode.LIMITED
+        name, key = _token(naming)
+        if key is None and "0" <= name[:1] <= "9":
+            name, key = "", name
+        self.default = Mode.LIMITED
         for flag in flags:
-            word, _, value = (part.strip(_SPACE) for part in flag.partition("="))
-            if word == "defmember":
-                membership = self._membership(number, value)
-        self.default = membership
+            word, value = _token(flag)
+            if word and "defmember".startswith(word):
+                self._default_membership(number, value)
+        pkey = self._key(number, name, key)
         ours = number in self.ours
         self.definitions.append(Definition(number, name, pkey, ours))
         if ours and self.last_mark is not None:
@@ -138,34 +124,105 @@ class Reader:
         self.last_mark = None
         self.open = True
 
+    def _key(self, number: int, name: str, key: str | None) -> int | None:
+        """The P_Key of a definition; None: OpenSM rejects it, or chooses one."""
+        pkey = 0
+        if key is not None:
+            value = _number(key)
+            if value is None:
+                self.say(number, f"P_Key {key!r} is not a number", True)
+                return None
+            if value > 0xFFFF:
+                self.say(number, f"P_Key {key} has more than 16 bits", True)
+            pkey = value & 0x7FFF
+        if (
+            not pkey
+            and name == "Default"
+            and not any(d.name == name and d.pkey != DEFAULT_PKEY for d in self.definitions)
+        ):
+            pkey = DEFAULT_PKEY
+        if not pkey:
+            # A name is looked for among partitions of files that were read before, too: what is found isn't known.
+            said = f"partition {name!r} has no P_Key: OpenSM would choose one, maybe one of weft's"
+            self.say(number, said, True)
+            return None
+        return pkey
+
+    def _default_membership(self, number: int, word: str | None) -> None:
+        """OpenSM skips a flag whose value is none of the three words, and leaves what is in force."""
+        if word is None or _mode(word) is None:
+            self.say(number, f"defmember {word!r} is none of full, limited and both: OpenSM skips it", False)
+        else:
+            self.default = self._membership(number, word)
+
     def _membership(self, number: int, word: str) -> Mode:
         if word not in ("full", "limited", "both"):
             self.say(number, f"membership {word!r} is none of full, limited and both", False)
-        # `strncmp(word, "full", strlen(word))`: any beginning of the word, the empty one too.
-        return Mode.FULL if "full".startswith(word) or "both".startswith(word) else Mode.LIMITED
+        return _mode(word) or Mode.LIMITED
 
-    def _members(self, number: int, piece: str) -> None:
+    def _members(self, number: int, piece: str, ends: bool) -> None:
         members: list[tuple[int | str, Mode]] = []
-        for token in piece.split(","):
-            name, has_word, word = (part.strip(_SPACE) for part in token.partition("="))
+        tokens = piece.split(",")
+        for index, token in enumerate(tokens):
+            name, word = _token(token)
             if name == "mgid":
-                break  # the rest of the line describes a multicast group
+                self._multicast(number, word, flags=index < len(tokens) - 1, ends=ends)
+                break  # the rest of the line describes the multicast group
             if not name or "NONE".startswith(name):
                 continue
-            membership = self._membership(number, word) if has_word else self.default
+            membership = self.default if word is None else self._membership(number, word)
             group = next((g for g in _GROUPS if g.startswith(name)), None)
             if group is not None:
                 if name not in _GROUPS:
                     self.say(number, f"{name!r} is taken for {group}", False)
                 members.append((group, membership))
-            elif _NUMBER.fullmatch(name) and 0 < _number(name) < 1 << 64:
-                members.append((_number(name), membership))
+            elif guid := _number(name):
+                members.append((guid, membership))
             else:
                 self.say(number, f"{name[:40]!r} is neither a GUID nor a group of ports", True)
         last = self.definitions[-1]
         self.definitions[-1] = replace(last, members=(*last.members, *members))
 
+    def _multicast(self, number: int, word: str | None, flags: bool, ends: bool) -> None:
+        """Args: flags: whether something follows it on its line; ends: whether a `;` does."""
+        if word is None:
+            self.say(number, "mgid without an address: OpenSM crashes", True)
+        elif not _is_multicast(word):
+            said = f"mgid {word[:50]!r} is no multicast address: OpenSM leaves the group out"
+            self.say(number, said, flags and ends)
+        elif ends and not flags:
+            self.say(number, "a ';' behind a multicast group without flags, which OpenSM misreads", True)
 
-def _number(text: str) -> int:
-    base = 16 if text[:2] in ("0x", "0X") else 8 if text[:1] == "0" else 10
-    return int(text, base)
+
+def _token(text: str) -> tuple[str, str | None]:
+    """`name=value`; None: there is no `=`."""
+    name, has_value, value = text.partition("=")
+    return name.strip(_SPACE), value.strip(_SPACE) if has_value else None
+
+
+def _mode(word: str) -> Mode | None:
+    """`strncmp(word, "full", strlen(word))`: any beginning of a word, the empty one too; None: of none of the three."""
+    if "full".startswith(word) or "both".startswith(word):
+        return Mode.FULL
+    return Mode.LIMITED if "limited".startswith(word) else None
+
+
+def _number(text: str) -> int | None:
+    """`strtoull(text, &end, 0)`; None: something follows the number, or there is none."""
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    digits = found[2]
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[:1] == "0" else 10
+    value = int(digits, base)
+    if value >= 1 << 64:
+        return (1 << 64) - 1
+    return -value % (1 << 64) if found[1] == "-" else value
+
+
+def _is_multicast(text: str) -> bool:
+    """Whether `inet_pton` takes it for an IPv6 address that begins with 0xff."""
+    try:
+        return "%" not in text and IPv6Address(text).packed[0] == 0xFF
+    except ValueError:
+        return False
