@@ -171,7 +171,9 @@ class LeanCloud(FakeCloud):
                 for host in hosts
             }
 
-    def endings(self, project_id: str, servers: Collection[str]) -> Mapping[str, Ending]:
+    def endings(
+        self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
+    ) -> Mapping[str, Ending]:
         with self._lock:
             unknown = Ending(Ended.NO_RECORD, "Nova has no record of its actions")
             return {server: self._endings.get(server, unknown) for server in servers}

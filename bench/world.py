@@ -14,8 +14,9 @@ from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.clock import DatabaseClock
-from weft.engine.database import Database, embedded
+from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
+from weft.engine.embedded import embedded
 from weft.engine.ledger import FabricLedger
 from weft.engine.listener import Listener
 from weft.engine.reconciler import Reconciler

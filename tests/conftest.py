@@ -119,7 +119,8 @@ def postgres() -> Generator[str]:
     import psycopg
 
     from tests.helpers.turns import TEMPLATE
-    from weft.engine.database import Database, embedded
+    from weft.engine.database import Database
+    from weft.engine.embedded import embedded
 
     # Not pytest's own folder: another run makes that private again, and PostgreSQL runs as a user of its own.
     with (

@@ -25,7 +25,8 @@ import psycopg
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.ipuhouse import order as ipu_order
 from tests.engine.timehouse import HandClock, make
-from weft.engine.database import Database, embedded
+from weft.engine.database import Database
+from weft.engine.embedded import embedded
 from weft.engine.records import PodRecord
 from weft.engine.sweep import Sweeper, SweepSettings
 from weft.model.errors import ForbiddenError
@@ -175,7 +176,7 @@ def outside(house: IpuHouse) -> dict[str, Any]:
     return {
         "now": house.clock.now().isoformat(),
         "things": things,
-        "endings": {server: asdict(ending) for server, ending in house.cloud._endings.items()},
+        "endings": {server: asdict(ending) for server, ending in house.cloud._endings.items()},  # pyright: ignore[reportPrivateUsage]
         "witnesses": {site: asdict(w) for site, w in house.cloud.witnesses.items()},
         "partition_files": {m.name: m.text for m in house.fabric.managers},
         "machines": house.vipu.owners,

@@ -21,7 +21,7 @@ from weft.ending import EndSignal
 from weft.engine.bootkeeper import BootKeeper
 from weft.engine.cleanings import CleaningsOf
 from weft.engine.clock import DatabaseClock
-from weft.engine.database import Database, embedded
+from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.gate import Gate, GateKeeper
@@ -158,15 +158,18 @@ class Parts:
 @contextmanager
 def parts(settings: ServeSettings) -> Generator[Parts]:
     """Database, store and drivers; everything is closed at the end."""
+    pulse = Pulse()
     if settings.database is None:
-        with embedded(settings.state) as url:
-            yield from _parts(settings, url)
+        from weft.engine.embedded import embedded  # those with a server of their own don't need the wheel
+
+        with embedded(settings.state, pulse) as url:
+            yield from _parts(settings, url, pulse)
     else:
-        yield from _parts(settings, settings.database)
+        yield from _parts(settings, settings.database, pulse)
 
 
-def _parts(settings: ServeSettings, url: str) -> Generator[Parts]:
-    database, pulse = Database(url), Pulse()
+def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[Parts]:
+    database = Database(url)
     listener = Listener(url, pulse)
     try:
         store = Store(database)

