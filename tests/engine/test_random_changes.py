@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import QUICK, House
 from tests.engine.storagehouse import storage_house
 from tests.engine.test_functions import furnished, with_functions
 from tests.helpers.amounts import examples, seeded
@@ -21,6 +23,7 @@ from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.specs import SegmentSpec
+from weft.planning.fabric.functions import guid_of, mac_of
 from weft.testing.cloud import Fault
 from weft.testing.fabric import FakeFabric
 
@@ -61,12 +64,48 @@ class Tenant:
     def act(self) -> None:
         dice, name = self.dice, self.dice.choice(NAMES)
         act = dice.choices(
-            [self.apply, self.visits, self.fault, self.release, self.repair, self.age], [45, 40, 4, 7, 2, 2]
+            [self.apply, self.visits, self.fault, self.release, self.repair, self.age, self.dark],
+            [45, 40, 4, 7, 2, 2, 3],
         )[0]
         self.said.append(f"{act.__name__} {name}")
         act(name)
-        held = {self.house.site.node_by_name[n].nova_host for n in self.house.store.capacity().held}
+        capacity = self.house.store.capacity()
+        held = {self.house.site.node_by_name[n].nova_host for n in capacity.held}
         assert {t.fields.get("host") for t in self.house.cloud.things(Kind.SERVER)} <= held
+        holds = {(row["node"], row["pod_id"]) for row in (*capacity.holds.values(), *capacity.shared)}
+        assert self.wired() <= holds, "a node left its pod's hold with the pod's key on it"
+
+    def wired(self) -> set[tuple[str, UUID]]:
+        """Node and pod, wherever the wire has the pod's key at an adapter of the node, or at one of its functions."""
+        whose = {pod.plan.segment: pod.id for pod in map(self.pod, self.ordered) if pod.placed is not None}
+        on = {
+            guid: node.name
+            for node in self.house.site.nodes
+            for hca in node.hcas_on("ib0")
+            for guid in (hca.port_guid, *(guid_of(mac_of(hca, i)) for i in range(hca.vfs)))
+        }
+        wire = self.fabric.wire
+        keys = ((g, key & 0x7FFF) for table in (wire.hosts, wire.leaves) for g in table for key in table[g])
+        return {(on[guid], whose[key]) for guid, key in keys if guid in on and key in whose}
+
+    @property
+    def fabric(self) -> FakeFabric:
+        fabric = self.house.world.fabric("ib0")
+        assert isinstance(fabric, FakeFabric)
+        return fabric
+
+    def dark(self, _: str) -> None:
+        """No manager answers for a while; releases may be overdue before one does."""
+        for manager in self.fabric.managers:
+            manager.stop()
+        overdue = self.house.new_worker(
+            "overdue", replace(QUICK, limits={**QUICK.limits, PodState.RELEASING: 0.0})
+        )
+        for name in self.ordered:
+            self.house.store.wake(self.pod(name).id)
+            overdue.run_once()
+        for manager in self.fabric.managers:
+            manager.start()
 
     def apply(self, name: str) -> None:
         """A plan says what the apply then does, or refuses; a second one does nothing."""
