@@ -19,11 +19,18 @@ def show_vlans(config: Config) -> dict[str, Any]:
             "name": v.name,
             "dynamic": False,
             "status": "active" if v.state == "active" else "suspended",
-            "interfaces": {p: {"privatePromoted": False} for p, c in config.ports.items() if n == c.access},
+            "interfaces": {p: {"privatePromoted": False} for p, c in config.ports.items() if _is_in(c, n)},
         }
         for n, v in sorted(config.vlans.items())
     }
     return {"sourceDetail": "", "vlans": rows}
+
+
+def _is_in(port: Port, number: int) -> bool:
+    """Whether it is an active member of a VLAN."""
+    if port.routed or port.member:
+        return False
+    return number in port.allowed if port.mode == "trunk" else number == port.access
 
 
 def show_switchports(config: Config) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from weft.engine.seen import as_left, kept_item, seen_of
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import Clean, EvidenceItem, Membership, Result
+from weft.model.fabrictypes import Level
 from weft.model.kindrow import AnyKind, Home
 from weft.model.kinds import Kind
 from weft.model.receipt import ReceiptItem
@@ -101,7 +102,7 @@ class Reader:
         # What is said of the segment as a whole is true: the pod has it still.
         for item in self._tried(name, segment, [i for i in clean.items if not i.whole]):
             kept = () if item.result in OVER else item.nodes or sorted(nodes)
-            self._item(item.plane, item.subject, item.result, item.seen, kept, at, item.unread)
+            self._item(item.plane, item.subject, item.result, item.seen, kept, at, item.unread, item.level)
         for port, why in sorted(clean.behind.items()):
             its = self._site.port_by_id.get((name, port))
             kept = [its[0].name] if its else sorted(nodes)
@@ -113,8 +114,9 @@ class Reader:
         What nobody has tried, the last of what was read says that it doesn't cover.
         """
         prober, read = self._world.probers.get(fabric), list(items)
+        wanted = self._wanted_level(fabric)
         if prober is None or any(i.result not in OVER for i in (*self._items, *read)):
-            return read
+            return [item.weighed(wanted) for item in read]
         elsewhere = self._given_back(fabric, segment)
         mine = tuple(m for m in segment.members if m.port not in elsewhere)
         found, untried = (
@@ -123,9 +125,16 @@ class Reader:
         if elsewhere:
             nodes = ", ".join(sorted({*elsewhere.values()}))
             untried = (*untried, f"frames of {nodes} were not tested: given back before")
+        if found.items and not untried and all(i.result in OVER for i in found.items):
+            read = [replace(i, level=Level.FRAMES) if i.level is not None else i for i in read]
         if untried and read:
             read[-1] = replace(read[-1], unread=(*read[-1].unread, *untried))
-        return [*read, *found.items]
+        return [*(item.weighed(wanted) for item in read), *found.items]
+
+    def _wanted_level(self, fabric: str) -> Level:
+        """How closely former members' ports must be read; of a fabric that the site has no more nothing is known."""
+        described = self._site.fabrics.get(fabric)
+        return Level.CONFIGURATION if described is None else described.evidence
 
     def _given_back(self, fabric: str, segment: SegmentSpec) -> Mapping[str, str]:
         """Member -> its node, of those that may be another pod's by now: what they send and hear is that pod's.
@@ -255,7 +264,7 @@ class Reader:
             clean = Clean((item,))
         for item in self._tried(name, segment, clean.items):
             nodes = () if item.result in OVER else self._kept_for(item)
-            self._item(item.plane, item.subject, item.result, item.seen, nodes, at, item.unread)
+            self._item(item.plane, item.subject, item.result, item.seen, nodes, at, item.unread, item.level)
             self._of_fabric.append(self._items[-1])
         if any(i.result == "not clean" for i in clean.items):
             self._again.add(record.key)
@@ -281,6 +290,7 @@ class Reader:
         nodes: Sequence[str] = (),
         at: datetime | None = None,
         unread: Sequence[str] = (),
+        level: Level | None = None,
     ) -> ReceiptItem:
         item = ReceiptItem(
             plane=str(plane),
@@ -289,6 +299,7 @@ class Reader:
             seen=seen,
             at=at or self._now(),
             unread=tuple(unread),
+            level=None if level is None else level.value,
         )
         self._items.append(item)
         for node in nodes:

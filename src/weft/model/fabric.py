@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Literal
@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.fabrictypes import Mode
+from weft.model.fabrictypes import Level, Mode
 from weft.model.problem import Problem
 
 
@@ -199,6 +199,7 @@ class EvidenceItem:
         nodes: nodes whose ports it concerns, as far as the site knows them.
         unread: what the result does not cover, each with the reason.
         whole: it concerns the whole segment: if it isn't clean, no node of the pod is.
+        level: of a former member's port: how it was read; None: it wasn't, or it is of something else.
     """
 
     plane: str
@@ -208,6 +209,14 @@ class EvidenceItem:
     nodes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     whole: bool = False
+    level: Level | None = None
+
+    def weighed(self, wanted: Level) -> EvidenceItem:
+        """As it counts where a site wants a level: what was read less closely leaves that unknown."""
+        if self.level is None or self.result != "clean" or self.level.reaches(wanted):
+            return self
+        why = f"{self.seen}; the site wants evidence at the level {wanted}, and this is {self.level}"
+        return replace(self, result="unknown", seen=why)
 
 
 @dataclass(frozen=True, slots=True)

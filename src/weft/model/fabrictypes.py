@@ -183,3 +183,17 @@ AFabricKind = Annotated[FabricKind, _OfAnyTable(_kind)]
 """A field for a fabric's type."""
 ADriver = Annotated[Literal["opensm", "ufm", "switches", "none"], _OfAnyTable(_driver)]
 """A field for the name of a fabric's driver."""
+
+
+class Level(StrEnum):
+    """How near to what is forwarded something was read; each includes those before it."""
+
+    CONFIGURATION = "configuration"
+    """What a switch, or a manager, is set to: its hardware may forward otherwise."""
+    OPERATIONAL = "operational"
+    """What the device itself says that it does."""
+    FRAMES = "frames"
+    """What arrives: frames were sent there."""
+
+    def reaches(self, wanted: Level) -> bool:
+        return [*Level].index(self) >= [*Level].index(wanted)

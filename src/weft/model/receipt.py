@@ -32,6 +32,14 @@ class ReceiptItem(Document):
         description="What the result doesn't cover, because it could not be read or is not yet up to date, with "
         "reasons; omitted if empty.",
     )
+    level: Literal["configuration", "operational", "frames"] | None = Field(
+        default=None,
+        # What was signed before this field existed must always read the same.
+        exclude_if=lambda level: level is None,
+        description="Of a former member's port: how near to what is forwarded it was read. configuration: what its "
+        "switch or manager is set to. operational: what the device itself says that it does. frames: frames were sent "
+        "there besides, and heard by nobody. Omitted for everything else.",
+    )
 
 
 class Abandoned(Document):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.fabric import EthernetFabric
@@ -28,7 +28,7 @@ from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.sessions import Edits, Sessions
 from weft.drivers.switches.switch import Session
 from weft.drivers.switches.vlans import Batch, PortVlans, SwitchState
-from weft.model.fabrictypes import Mode
+from weft.model.fabrictypes import Level, Mode
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
@@ -64,6 +64,7 @@ class FakeSwitch(Session):
 
     Attributes:
         meanwhile: called before each change is made.
+        level: how near to what it forwards its state is; `beyond`: what it forwards against its configuration.
     """
 
     serials_go_on = False
@@ -89,6 +90,8 @@ class FakeSwitch(Session):
         self._lost = lost
         self.reads = 0
         self.meanwhile: Callable[[], object] = lambda: None
+        self.level = Level.CONFIGURATION
+        self.beyond: dict[str, frozenset[int]] = {}
 
     def freeze(self) -> None:
         self._frozen = deepcopy(self.config)
@@ -108,7 +111,8 @@ class FakeSwitch(Session):
         self.reads += 1
         if not self.reachable:
             raise self.unknown("read the configuration", "no answer")
-        return (self._frozen or self.config).state()
+        state = (self._frozen or self.config).state()
+        return replace(state, level=self.level, beyond=dict(self.beyond))
 
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
         self.meanwhile()

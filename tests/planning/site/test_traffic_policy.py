@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.ownports import ethernet_lab
 from weft.drivers.switches.capabilities import REFUSED, capabilities_of
 from weft.model.site import Site
@@ -30,3 +32,38 @@ def test_a_plan_says_what_refuse_keeps_waiting() -> None:
     nodes = [n.name for n in ethernet_lab().nodes if n.hcas_on(FABRIC)]
     assert REFUSED in capabilities_of(with_agents(nodes, "refuse"), FABRIC).limits
     assert REFUSED not in capabilities_of(with_agents(nodes, "warn"), FABRIC).limits
+
+
+BLIND = "configuration: {} shows only the configuration, and there are no probe agents (`traffic`)"
+
+
+@pytest.mark.parametrize(
+    ("interface", "wanted", "allowed"),
+    [
+        ("eos", "operational", ""),
+        ("sonic", "configuration", ""),
+        (
+            "sonic",
+            "operational",
+            BLIND,
+        ),
+        (
+            "nvue",
+            "operational",
+            BLIND,
+        ),
+        ("eos", "frames", f"operational: fabric {FABRIC} has no probe agents (`traffic`)"),
+    ],
+)
+def test_evidence_that_nothing_can_give_is_refused(interface: str, wanted: str, allowed: str) -> None:
+    """No release on the fabric would ever be clean."""
+    document = ethernet_lab().model_dump(mode="json")
+    fabric = document["fabrics"][FABRIC]
+    switches = fabric["manager"]["switching"]["switches"]
+    for n, switch in enumerate(switches):
+        switch |= {"interface": "eos", "url": f"https://sw{n}.example"}
+    switches[0]["interface"] = interface
+    fabric |= {"traffic": None, "evidence": wanted}
+    found = [e for e in check_site(Site.model_validate(document)) if e[0] == ("fabrics", FABRIC, "evidence")]
+    said = [(wanted, allowed.format(switches[0]["name"]))] if allowed else []
+    assert [(value, what) for _, value, what in found] == said

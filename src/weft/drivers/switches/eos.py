@@ -21,6 +21,7 @@ from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
 from weft.model.errors import OutsideError, PermanentError, UnknownError
+from weft.model.fabrictypes import Level
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour, neighbour
 
@@ -44,7 +45,8 @@ class Eos(Session):
         self._api.close()
 
     def _read(self) -> SwitchState:
-        vlans, ports, version = self._run(["show vlan", "show interfaces switchport", "show version"])
+        # The members are read last: a port that is taken off a VLAN meanwhile isn't in it by them only.
+        ports, vlans, version = self._run(["show interfaces switchport", "show vlan", "show version"])
         try:
             defined = {int(n): row for n, row in vlans["vlans"].items()}
             if not defined or not ports["switchports"]:  # VLAN 1 is always there
@@ -60,9 +62,22 @@ class Eos(Session):
                 suspended=suspended,
                 exposed=parked if open_parking else frozenset(),
                 unfit=unfit,
+                level=Level.OPERATIONAL,
+                beyond=self._beyond(defined, there),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
+
+    def _beyond(
+        self, vlans: dict[int, dict[str, Any]], there: dict[str, PortVlans]
+    ) -> dict[str, frozenset[int]]:
+        """Active members of VLANs that their switchport settings don't name, such as by 802.1X."""
+        found: dict[str, set[int]] = {}
+        for number, row in vlans.items():
+            for port in row.get("interfaces") or ():
+                if port in there and number not in there[port].numbers and self._forwards(number):
+                    found.setdefault(port, set()).add(number)
+        return {port: frozenset(numbers) for port, numbers in found.items()}
 
     def _ports(self, rows: dict[str, Any]) -> tuple[dict[str, PortVlans], dict[str, str]]:
         """Ports, and those named by the site that can't be put into a VLAN, with the reason.

@@ -12,7 +12,7 @@ from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import ranges
 from weft.model.fabric import Check, Clean, EvidenceItem
-from weft.model.fabrictypes import Mode
+from weft.model.fabrictypes import Level, Mode
 from weft.model.mark import Mark
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Difference, Observed, Status
@@ -257,11 +257,10 @@ def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -
         if seen.is_told(member.port):
             yield _unproved(segment.number, member.port, subject, nodes, seen, accepted)
             continue
-        numbers = seen.numbers(member.port)
-        if segment.number in numbers:
-            told = f"read from its switch: {ranges(numbers)}"
-        else:  # what others have on a shared port is nothing to a tenant
-            told = f"read from its switch: {'other VLANs only' if numbers else 'no VLAN'}"
+        numbers, level = seen.numbers(member.port), seen.level(member.port)
+        # What others have on a shared port is nothing to a tenant.
+        shown = ranges(numbers) if segment.number in numbers else ""
+        told, unread = read_at(shown, "other VLANs only" if numbers else "no VLAN", level)
         exposed, unsaved = seen.exposed(member.port), seen.unsaved(member.port)
         told += "; it is in the parking VLAN, and reaches others in it" if exposed else ""
         told += (
@@ -271,7 +270,23 @@ def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -
         told += (under_way := _under_way(seen.coming(segment.number, member.port)))
         dirty = exposed or unsaved or under_way or segment.number in numbers
         result = "not clean" if dirty else "clean"
-        yield EvidenceItem("switch port", subject, result, told, nodes)
+        yield EvidenceItem("switch port", subject, result, told, nodes, unread, level=level)
+
+
+CONFIGURED = "what it forwards: its switch shows only its configuration"
+
+
+def read_at(numbers: str, without: str, level: Level) -> tuple[str, tuple[str, ...]]:
+    """What was read of a port, and what that leaves open.
+
+    Args:
+        numbers: VLANs that it is in; `without`: what is said if it is in none that matters.
+    """
+    if level is Level.CONFIGURATION:
+        return f"only its switch's configuration was read: {numbers or 'the VLAN is not on it there'}", (
+            CONFIGURED,
+        )
+    return f"operational state read from its switch: {numbers or without}", ()
 
 
 def _unproved(

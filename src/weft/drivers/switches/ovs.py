@@ -19,6 +19,7 @@ from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
+from weft.model.fabrictypes import Level
 
 READ = "read the configuration"
 SECONDS = 20
@@ -133,7 +134,8 @@ class Ovs(Session):
         self._lists = lists
         parked = (n for n in found if rows[n][3] == self.limits.parking and not rows[n][5])
         exposed = frozenset(n for n in parked if found[n] == PortVlans())
-        return SwitchState(vlans, found, float(done), exposed=exposed), done >= asked
+        state = SwitchState(vlans, found, float(done), exposed=exposed, level=Level.OPERATIONAL)
+        return state, done >= asked
 
     def _port(self, mode: object, tag: object, listed: frozenset[int]) -> PortVlans:
         """What the columns mean; an empty optional column is an empty set."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weft.drivers.switches.cabling import switch_of
+from weft.drivers.switches.evidence import read_at
 from weft.drivers.switches.own import (
     Own,
     check_readable,
@@ -144,9 +145,11 @@ def _on_ports(own: Own, seen: EthernetSnapshot) -> Iterator[EvidenceItem]:
         elif now is None:
             yield EvidenceItem("switch port", end, "clean", f"switch {switch} has no such port")
         else:
-            result = "not clean" if is_in(now, own.number) else "clean"
-            has = "every VLAN" if now.tagged == EVERY else listed(now.numbers) or "no VLAN"
-            yield EvidenceItem("switch port", end, result, f"read from its switch: {has}")
+            numbers, level = seen.numbers_at(end), seen.level(end)
+            result = "not clean" if is_in(now, own.number) or own.number in numbers else "clean"
+            has = "every VLAN" if now.tagged == EVERY else listed(numbers)
+            told, unread = read_at(has, "no VLAN", level)
+            yield EvidenceItem("switch port", end, result, told, unread=unread, level=level)
 
 
 def _on_links(own: Own, seen: EthernetSnapshot) -> EvidenceItem:

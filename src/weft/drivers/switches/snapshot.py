@@ -9,7 +9,7 @@ from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.looks import SettingsSeen
 from weft.drivers.switches.vlans import DEFAULT, PortVlans, SwitchState
 from weft.model.fabric import Configured, Membership, Place, PortSeen, Snapshot
-from weft.model.fabrictypes import Mode
+from weft.model.fabrictypes import Level, Mode
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 
@@ -86,12 +86,22 @@ class EthernetSnapshot(Snapshot):
         """Every port of every switch that was read."""
         return {f"{s}/{p}": vlans for s, state in self.states.items() for p, vlans in state.ports.items()}
 
+    def numbers_at(self, end: str) -> frozenset[int]:
+        """VLANs of a port of a switch, those that it forwards beyond its configuration included."""
+        switch, _, port = end.partition("/")
+        return self.ends[end].numbers | self.states[switch].beyond.get(port, frozenset())
+
+    def level(self, port: str) -> Level:
+        """The least near to what is forwarded that a port was read at any of its ends."""
+        levels = {self.states[s].level for e in self.cabling.ends(port) if (s := switch_of(e)) in self.states}
+        return next((level for level in Level if level in levels), Level.CONFIGURATION)
+
     @cached_property
     def carriers(self) -> Mapping[int, frozenset[str]]:
         """VLAN -> ends of links between switches that carry it."""
         found: dict[int, set[str]] = {}
         for end in self.cabling.uplinks & self.ends.keys():
-            for number in self.ends[end].numbers:
+            for number in self.numbers_at(end):
                 found.setdefault(number, set()).add(end)
         return {n: frozenset(ends) for n, ends in found.items()}
 
@@ -144,7 +154,7 @@ class EthernetSnapshot(Snapshot):
 
     def numbers(self, port: str) -> frozenset[int]:
         """VLANs of a port at any of its ends."""
-        read = (self.ends[e].numbers for e in self.cabling.ends(port) if e in self.ends)
+        read = (self.numbers_at(e) for e in self.cabling.ends(port) if e in self.ends)
         return frozenset().union(*read)
 
     def exposed(self, port: str) -> bool:
@@ -162,9 +172,7 @@ class EthernetSnapshot(Snapshot):
         described = {p for f, p in known if f == self.fabric and not self.is_told(p)}
         strangers = self.ends.keys() - self.cabling.uplinks - self.cabling.member.keys()
         inside = {
-            p
-            for p in strangers
-            if not self.is_told(p) and any(n in self._range for n in self.ends[p].numbers)
+            p for p in strangers if not self.is_told(p) and any(n in self._range for n in self.numbers_at(p))
         }
         return {port: self._seen(port) for port in sorted(described | inside)}
 
@@ -177,7 +185,7 @@ class EthernetSnapshot(Snapshot):
             port,
             name,
             node,
-            tuple(Place(f"switch port {end} of {name}", self.ends[end].numbers) for end in ends),
+            tuple(Place(f"switch port {end} of {name}", self.numbers_at(end)) for end in ends),
         )
 
     def strangers(self, segment: SegmentSpec) -> list[str]:

@@ -1,5 +1,9 @@
 """SONiC through the management framework's RESTCONF: VLAN and VLAN_MEMBER of CONFIG_DB, as modeled by `sonic-vlan`.
 
+The same tree has VLAN_MEMBER_TABLE of APPL_DB: what was passed on to the daemon that programs the chip. It proves
+nothing of the chip, since a row goes before its removal is programmed, and RESTCONF has nothing of ASIC_DB. So a
+reading's level is the configuration; what was passed on and isn't configured counts as there.
+
 There is no candidate configuration: each request is a transaction. So members are removed first (a port has one
 untagged VLAN at a time), one PATCH adds everything, and VLANs are removed last; a failure in between is rolled back.
 Sources: `sonicmodels`; sonic-mgmt-framework, rpc `sonic-config-mgmt:copy`; RFC 8040 section 7.1.
@@ -90,6 +94,7 @@ class Sonic(Session):
 
     def _vlans(self, there: Sequence[str], reply: Reply) -> SwitchState:
         rows: dict[str, list[tuple[int, str]]] = {name: [] for name in there}
+        passed: dict[str, set[int]] = {}
         try:
             tree = _inside(reply.body, "sonic-vlan:sonic-vlan")
             vlans = {int(row["vlanid"]): "" for row in tree.get("VLAN", {}).get("VLAN_LIST", [])}
@@ -97,12 +102,17 @@ class Sonic(Session):
                 port, number = member(row), int(str(row["name"]).removeprefix("Vlan"))
                 self._leaf = member_leaf(row)
                 rows.setdefault(port, []).append((number, str(row["tagging_mode"])))
+            for row in tree.get("VLAN_MEMBER_TABLE", {}).get("VLAN_MEMBER_TABLE_LIST", []):
+                passed.setdefault(member(row), set()).add(int(str(row["name"]).removeprefix("Vlan")))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
         parking = self.limits.parking  # it forwards: who is in it isn't isolated
         exposed = frozenset(name for name, mine in rows.items() if (parking, "untagged") in mine)
         ports = {name: _port(mine) for name, mine in rows.items()}
-        return SwitchState(vlans, ports, reply.date, exposed=exposed)
+        beyond = {p: frozenset(ns - {n for n, _ in rows.get(p, ())} - {parking}) for p, ns in passed.items()}
+        return SwitchState(
+            vlans, ports, reply.date, exposed=exposed, beyond={p: n for p, n in beyond.items() if n}
+        )
 
     def qos(self) -> SwitchQos | str:
         tables: dict[str, list[Any]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from weft.model.fabrictypes import consecutive
+from weft.model.fabrictypes import Level, consecutive
 
 EVERY = frozenset(range(1, 4095))
 """What a trunk without a list carries."""
@@ -50,6 +50,8 @@ class SwitchState:
         exposed: ports in the parking VLAN where it isn't isolated: their hosts reach each other.
         unfit: port -> why it can't be put into a VLAN; one that isn't among `ports` can't be read.
         coming: what changes make of it that are under way, whoever has begun them, where the switch says so.
+        level: how near to what is forwarded `ports` is.
+        beyond: port -> VLANs that it forwards though its configuration doesn't have them, where the switch says so.
     """
 
     vlans: Mapping[int, str]
@@ -60,6 +62,8 @@ class SwitchState:
     exposed: frozenset[str] = frozenset()
     unfit: Mapping[str, str] = field(default_factory=dict[str, str])
     coming: tuple[SwitchState, ...] = ()
+    level: Level = Level.CONFIGURATION
+    beyond: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
 
     def forwards(self, number: int) -> bool:
         """Whether a VLAN is defined, and active."""

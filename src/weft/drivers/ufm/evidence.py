@@ -9,7 +9,7 @@ from weft.drivers.ufm.partitions import members_of
 from weft.drivers.ufm.snapshot import UfmSnapshot
 from weft.drivers.wire.items import UNREAD_SHOWN, Plane, identity_items, wire_items
 from weft.model.fabric import EvidenceItem
-from weft.model.fabrictypes import Mode
+from weft.model.fabrictypes import Level, Mode
 from weft.model.ids import DEFAULT_PKEY, format_guid, format_pkey
 from weft.model.problem import Problem, ProblemKind
 from weft.model.specs import SegmentSpec
@@ -115,7 +115,8 @@ def _member(guid: int, left: bool, seen: UfmSnapshot, up: Collection[int]) -> Ev
             f", ACTIVE: a server may still be running on {', '.join(nodes)}, or its host has not taken the GUID off the"
             " function; stop it, or set another GUID"
         )
-    return EvidenceItem(MEMBER, subject, "not clean" if left or up else "clean", told, nodes)
+    result = "not clean" if left or up else "clean"
+    return EvidenceItem(MEMBER, subject, result, told, nodes, level=Level.CONFIGURATION)
 
 
 def _elsewhere(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> EvidenceItem:

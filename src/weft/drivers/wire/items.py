@@ -11,6 +11,7 @@ from functools import cached_property
 from weft.drivers.wire.places import LeafPort, Where
 from weft.model.agentapi import PortReading
 from weft.model.fabric import EvidenceItem, Place, PortSeen
+from weft.model.fabrictypes import Level
 from weft.model.ids import FULL_MEMBER, format_guid, format_pkey
 from weft.model.problem import Side
 from weft.model.site import Site
@@ -124,7 +125,7 @@ def _port(reading: WireReading, guid: int, pkey: int) -> Iterator[EvidenceItem]:
         listed = "the port keeps no table" if keys is None else _keys(keys)
         result = "not clean" if side in dirty else "clean"
         seen = f"table read from the port by way of {reading.by}: {listed}"
-        yield EvidenceItem(plane, subject, result, seen, nodes)
+        yield EvidenceItem(plane, subject, result, seen, nodes, level=Level.OPERATIONAL)
 
 
 def _port_that_is_down(
@@ -144,6 +145,7 @@ def _port_that_is_down(
         seen,
         nodes,
         ("its own table: the port is down, and its table is written anew when it comes up",),
+        level=Level.OPERATIONAL,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from weft.model.base import Document
-from weft.model.fabrictypes import ADriver, AFabricKind, FabricKind, FabricType
+from weft.model.fabrictypes import ADriver, AFabricKind, FabricKind, FabricType, Level
 from weft.model.ids import Name
 from weft.model.ranges import Range
 from weft.model.site.qos import Qos
@@ -108,6 +108,14 @@ class Fabric(Document):
         default=None,
         description="Ethernet: agents on hosts with adapters, with which weft tests whether frames pass. "
         "None: this isn't tested.",
+    )
+
+    evidence: Level = Field(
+        default=Level.CONFIGURATION,
+        description="How near to what is forwarded each former member's port must be read for a clean receipt. "
+        "configuration: what its switch, or UFM, is set to is enough. operational: what the device itself says that it "
+        "does (P_Key tables read from the ports; Arista EOS and Open vSwitch; not SONiC, NVUE and UFM without "
+        "agents), or frames. frames: frames were sent there (`traffic`). Receipts name the level of each port.",
     )
 
     @property

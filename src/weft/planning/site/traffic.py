@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.model.fabrictypes import FabricKind
-from weft.model.site import Site, Traffic
+from weft.model.fabrictypes import FabricKind, Level
+from weft.model.site import Fabric, Site, Traffic
 from weft.planning.site.seen import Seen, WrongValue, known
+
+OPERATIONAL = ("eos", "ovs")
+"""Interfaces of switches that show what they do, and not only what they are set to."""
 
 
 def check_traffic(site: Site) -> Iterator[WrongValue]:
     for name, fabric in site.fabrics.items():
+        yield from _evidence(name, fabric)
         if fabric.traffic is None:
             continue
         path = ("fabrics", name, "traffic")
@@ -29,6 +33,26 @@ def check_traffic(site: Site) -> Iterator[WrongValue]:
                 yield from nodes.check(node, f"agent {agent.name}", at)
         if fabric.traffic.policy == "refuse":
             yield from _all_have_agents(fabric.traffic, mine, (*path, "policy"))
+
+
+def _evidence(name: str, fabric: Fabric) -> Iterator[WrongValue]:
+    """Where a level can never be reached, no release would be clean."""
+    wanted, path, manager = fabric.evidence, ("fabrics", name, "evidence"), fabric.manager
+    if fabric.traffic is not None or wanted is Level.CONFIGURATION:
+        return
+    if wanted is Level.FRAMES:
+        yield path, wanted.value, f"operational: fabric {name} has no probe agents (`traffic`)"
+    elif manager.driver == "ufm" and not manager.agents:
+        yield (
+            path,
+            wanted.value,
+            f"configuration: fabric {name} has no agents that read the ports' own tables",
+        )
+    elif manager.switching is not None:
+        blind = sorted(s.name for s in manager.switching.switches if s.interface not in OPERATIONAL)
+        if blind:
+            why = f"{', '.join(blind[:3])} show{'s' if len(blind) == 1 else ''} only the configuration"
+            yield path, wanted.value, f"configuration: {why}, and there are no probe agents (`traffic`)"
 
 
 def _all_have_agents(traffic: Traffic, nodes: set[str], path: tuple[str, ...]) -> Iterator[WrongValue]:
