@@ -182,6 +182,18 @@ def test_files_that_are_none(hardware: HardwareList, text: str) -> None:
     assert any("--inspection" in line and "gpu1.json" in line for line in told(hardware, text))
 
 
+def test_a_switch_is_known_by_each_of_its_names(hardware: HardwareList) -> None:
+    """With its domain and in another case; an alias of a port with the name in its description."""
+    hardware.spoil("gpu1", eno1_switch="TOR1")
+    document = inspected()
+    document["plugin_data"]["parsed_lldp"]["eno1"] = {
+        "switch_system_name": "Tor1.dc.example", "switch_port_id": "etp5", "switch_port_description": "Ethernet5/1"
+    }  # fmt: skip
+    site = imported(hardware, document)
+    (one,) = [i for i in site.interfaces if i.device == "gpu1" and i.name == "eno1"]
+    assert (one.switch, one.port) == ("tor1", "Ethernet5/1")
+
+
 def test_the_command(hardware: HardwareList, capsys: pytest.CaptureFixture[str]) -> None:
     """Two files of one host are a mistake; one is taken."""
     hardware.write()

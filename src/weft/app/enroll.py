@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from weft.app.explain import validate
+from weft.app.sitecompare import read_lldp
 from weft.app.sitefile import load_site, read_text
 from weft.app.yamltext import read_yaml, without_nulls
 from weft.drivers.openstack import Sessions
@@ -27,7 +28,8 @@ from weft.model.enrollment import Enrolled, Inspected, ListedMachine, MachineLis
 from weft.model.errors import InputError, TemporaryError, WeftError
 from weft.model.site import Node, Site
 from weft.planning.site.bmcs import bmc_wrong
-from weft.planning.site.inspection import inspection_differences
+from weft.planning.site.inspection import ignored_interfaces, inspection_differences
+from weft.planning.site.neighbours import Neighbour
 
 POLL = 2.0
 """Seconds between two passes."""
@@ -43,19 +45,25 @@ class EnrollmentInput:
 
     Attributes:
         accounts: file -> name and password of the BMCs' account in it.
-        folder: of the list.
+        heard: switch -> what it heard by LLDP.
     """
 
     site: Site
     listed: MachineList
     accounts: Mapping[str, tuple[str, str]] = field(repr=False)
+    heard: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict[str, Sequence[Neighbour]])
 
 
-def read_input(site_file: str | Path, list_file: str | Path) -> EnrollmentInput:
-    """Raises `InputErrors` for what is wrong in either, or with a file of an account."""
+def read_input(site_file: str | Path, list_file: str | Path, lldp: Sequence[str] = ()) -> EnrollmentInput:
+    """Raises `InputErrors` for what is wrong in either, or with a file of an account.
+
+    Args:
+        lldp: files with what switches heard, as `weft.app.sitecompare.read_lldp` reads them.
+    """
     site = load_site(site_file)
     data, where = read_yaml(read_text(Path(list_file)), str(list_file))
     listed = validate(MachineList, without_nulls(data), where)
+    _check_macs(site, listed)
     clouds: set[str | None] = set()
     accounts: dict[str, tuple[str, str]] = {}
     for name in listed.machines:
@@ -76,7 +84,26 @@ def read_input(site_file: str | Path, list_file: str | Path) -> EnrollmentInput:
     if len(clouds) > 1:
         told = ", ".join(sorted(map(str, clouds)))
         raise InputError("machines", told, "machines of one cloud: use one list per cloud")
-    return EnrollmentInput(site, listed, accounts)
+    return EnrollmentInput(site, listed, accounts, read_lldp(lldp))
+
+
+def _check_macs(site: Site, listed: MachineList) -> None:
+    """A port is of one machine, and an address that is ignored of none: the same on several is ignored by the list."""
+    owners = {h.mac: f"adapter {n.name}/{h.name}" for n in site.nodes for h in n.hcas if h.mac}
+    owners |= {
+        i.mac: f"{i.device}/{i.name} in the site" for i in site.interfaces if i.device not in listed.machines
+    }
+    for name in listed.machines:
+        for index, port in enumerate(listed.of(name).ports):
+            at = f"machines.{name}.ports[{index}].mac"
+            if (owner := owners.get(port.mac)) is not None and not owner.startswith(f"adapter {name}/"):
+                allowed = f"a MAC address of one machine: this is that of {owner}; what every machine has, such as the "
+                raise InputError(at, port.mac, f"{allowed}BMC's USB interface, belongs in ignored_macs")
+            owners[port.mac] = f"a port of {name}"
+    for name in listed.machines:
+        for mac in listed.of(name).ignored_macs:
+            if (owner := owners.get(mac)) is not None:
+                raise InputError(f"machines.{name}.ignored_macs", mac, f"none that is known: this is {owner}")
 
 
 def _account(path: Path, field_: str) -> tuple[str, str]:
@@ -212,7 +239,8 @@ class Enroller:
         differences += [f"port {a} is missing in Ironic" for a in ports[0] if a not in ports[1]]
         if inspected is not None:
             ids = self._given.listed.accelerators
-            differences += inspection_differences(self._given.site, node, listed, ids, *inspected)
+            heard = self._given.heard
+            differences += inspection_differences(self._given.site, node, listed, ids, *inspected, heard)
         elif self._given.listed.inspect and state in ("available", "active"):
             differences.append("it was never inspected")
         if state not in _UNKNOWN:
@@ -235,7 +263,11 @@ class Enroller:
                 )
         made = tuple(self._made[node.name])
         going = verb is not None or waits or state in _GOING
-        return Inspected(machine=node.name, state=state, made=made, differences=tuple(differences)), going
+        notes = ignored_interfaces(listed, inspected[0]) if inspected is not None else ()
+        seen = Inspected(
+            machine=node.name, state=state, made=made, differences=tuple(differences), notes=tuple(notes)
+        )
+        return seen, going
 
     def _set(
         self, node: Node, listed: ListedMachine, target: dict[str, Any], found: dict[str, Any]

@@ -17,7 +17,8 @@ from weft.planning.fabric.ibnetdiscover import Discovery, parse_ibnetdiscover
 from weft.planning.fabric.qos import PortQos
 from weft.planning.site.adapterqos import adapter_differences, adapter_notes, adapters_of
 from weft.planning.site.check import check_site
-from weft.planning.site.neighbours import Neighbour, cable_differences, neighbours_of
+from weft.planning.site.lldpfiles import FORMATS, neighbours_of
+from weft.planning.site.neighbours import Neighbour, cable_differences
 
 
 def compare(
@@ -44,11 +45,16 @@ def compare_lldp(site: Site, files: Sequence[str]) -> tuple[FabricDifference, ..
     """How the site's Ethernet cables differ from what devices heard by LLDP.
 
     Args:
-        files: JSON of `lldpcli -f json0 show neighbors` or of Ironic's inspection data, each called after the device
-            that it was taken on, such as tor1.json.
+        files: JSON of `lldpcli -f json0 show neighbors` (or `-f json`), or of Ironic's inspection data, each called
+            after the device that it was taken on, such as tor1.json.
 
     Raises `InputErrors` with every file that isn't that.
     """
+    return cable_differences(site, read_lldp(files))
+
+
+def read_lldp(files: Sequence[str]) -> dict[str, tuple[Neighbour, ...]]:
+    """Device -> what it heard. Raises `InputErrors` with every file that isn't that."""
     heard: dict[str, tuple[Neighbour, ...]] = {}
     errors: list[InputError] = []
     for file in files:
@@ -61,11 +67,10 @@ def compare_lldp(site: Site, files: Sequence[str]) -> tuple[FabricDifference, ..
             errors += error.errors
         except (ValueError, RecursionError) as error:
             told = str(error).splitlines()[0] if str(error) else "nested too deeply"
-            allowed = f"output of `lldpcli -f json0 show neighbors`, or Ironic's inspection data ({told})"
-            errors.append(InputError("--lldp", file, allowed))
+            errors.append(InputError("--lldp", file, f"{FORMATS} ({told})"))
     if errors:
         raise InputErrors(errors)
-    return cable_differences(site, heard)
+    return heard
 
 
 def compare_adapters(site: Site, files: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

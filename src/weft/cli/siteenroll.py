@@ -27,6 +27,14 @@ def add_site_commands(commands: Subparsers) -> None:
         help="inspect machines that are `manageable` again, for example after recabling",
     )
     enroll.add_argument(
+        "--lldp",
+        metavar="JSON",
+        nargs="+",
+        default=[],
+        help="what switches heard, as for `weft site check --lldp`, each file named after its switch (tor1.json): for "
+        "machines whose adapters' firmware keeps LLDP frames to itself",
+    )
+    enroll.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=seconds,
@@ -40,7 +48,7 @@ def _enroll(args: argparse.Namespace) -> int:
     from weft.app.enroll import enroll, read_input
     from weft.model.errors import InputError
 
-    given = read_input(args.file, args.machines)
+    given = read_input(args.file, args.machines, args.lldp)
     cloud = getattr(args, "os_cloud", None) or os.environ.get("OS_CLOUD")
     if not cloud:
         raise InputError("--os-cloud", None, "a name in clouds.yaml, or OS_CLOUD")
@@ -58,4 +66,6 @@ def _enroll(args: argparse.Namespace) -> int:
     for one in enrolled.machines:
         for difference in one.differences:
             say(f"{one.machine}: {difference}")
+        for note in one.notes:
+            say(f"{one.machine}: note: {note}")
     return 0 if enrolled.good else 1

@@ -121,6 +121,12 @@ class Known(Document):
     traits: tuple[Trait, ...] = Field(
         default=(), description="Traits, which Nova's flavors and images may require, such as CUSTOM_NVME."
     )
+    ignored_macs: tuple[Mac, ...] = Field(
+        default=(),
+        max_length=64,
+        description="MAC addresses of interfaces that may be there although they are neither ports nor adapters, and "
+        "of which Ironic gets no port: such as the BMC's USB interface, which has the same one on every machine.",
+    )
     interfaces: Mapping[Interface, Name] = Field(
         default_factory=dict[Interface, Name], description="Ironic's interfaces; default: the driver's own."
     )
@@ -174,12 +180,14 @@ class Inspected(Document):
         state: its provision state in Ironic; empty: Ironic doesn't have it.
         made: what this run has made or asked for.
         differences: between the list, the site, Ironic and what Ironic has seen of the machine.
+        notes: what isn't compared, because the list says so.
     """
 
     machine: str
     state: str
     made: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def good(self) -> bool:

@@ -14,11 +14,13 @@ class Cell:
         text: as it was written, without spaces around it.
         column: what its source calls it, for errors.
         place: `file:line`, or where in an inventory.
+        also: of a switch's port that was heard: its description, which may be its name where the text is an alias.
     """
 
     text: str
     column: str
     place: str
+    also: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class Rig:
     enrollment: Enrollment
     layout: Layout
     ids: list[str]
+    lldp: list[str] = field(default_factory=list[str])
 
     def enroll(self, again: bool = False, dry: bool = False, patience: float = 60.0) -> Enrolled:
         """Time goes by only in its pauses."""
@@ -41,7 +43,7 @@ class Rig:
         def pause(seconds: float) -> None:
             self.now += seconds
 
-        given = read_input(self.layout.site_path, self.list)
+        given = read_input(self.layout.site_path, self.list, self.lldp)
         enroller = Enroller(given, self.enrollment, again, dry, lambda line: None)
         return enroller.run(patience, pause, lambda: self.now)
 
@@ -505,6 +507,125 @@ def test_a_machine_for_which_ironic_has_another_target_loses_nothing(rig: Rig) -
     state, told = rig.only(rig.enroll())
     assert (state, told) == ("manageable", "Ironic has another target RAID than the list")
     assert not rig.ironic.provisioned, "not even a cleaning by hand"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"switch_port_id": "etp5", "switch_port_description": "bm01"},
+        {"switch_port_id": "BM 01"},
+        {"switch_system_name": "mgmt.dc.example.net"},
+        {"switch_system_name": "MGMT"},
+    ],
+)
+def test_a_cable_is_known_by_each_name_of_its_switch(rig: Rig, said: dict[str, str]) -> None:
+    """An alias with the name in its description (SONiC), blanks, a domain, another case."""
+    lldp(rig)["eno1"] |= said
+    assert rig.enroll().good
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"switch_port_id": "bm02", "switch_port_description": "bm01"}, "mgmt/bm02"),
+        ({"switch_port_id": "etp5", "switch_port_description": "to bm01"}, "mgmt/etp5"),
+        ({"switch_system_name": "mgmt2.dc.example.net"}, "mgmt2.dc.example.net/bm01"),
+    ],
+)
+def test_a_description_is_no_name_where_the_id_is_one(rig: Rig, said: dict[str, str], told: str) -> None:
+    """An administrator writes anything there, another port's name included."""
+    lldp(rig)["eno1"] |= said
+    assert rig.only(rig.enroll()) == (
+        "manageable",
+        f"port 02:00:00:00:b0:01 is cabled to {told}, it should be mgmt/bm01",
+    )
+
+
+def switch_heard(rig: Rig, port: str, mac: str) -> str:
+    """A file of what the switch heard of an adapter's firmware, which has no system name."""
+    heard = {"id": [{"type": "mac", "value": mac}]}
+    file = rig.layout.site_path.parent / "mgmt.dc.example.json"
+    row = {"name": port, "via": "LLDP", "chassis": [heard], "port": [heard]}
+    file.write_text(json.dumps({"lldp": [{"interface": [row]}]}))
+    return str(file)
+
+
+def test_a_cable_that_only_its_switch_hears_is_compared(rig: Rig) -> None:
+    """Firmware keeps LLDP frames to itself: the switch's side of the cable counts, and what it says isn't taken for
+    another adapter's."""
+    lldp(rig).clear()
+    state, told = rig.only(rig.enroll())
+    assert state == "manageable" and "the adapter's firmware keeps LLDP frames to itself" in told
+    for port, mac, what in (
+        ("bm02", "02:00:00:00:B0:01", "is cabled to mgmt/bm02, it should be mgmt/bm01"),
+        ("bm01", "02:00:00:00:b0:99", "no LLDP neighbour was seen"),
+    ):
+        rig.lldp = [switch_heard(rig, port, mac)]
+        assert what in rig.only(rig.enroll())[1]
+    rig.lldp = [switch_heard(rig, "bm01", "02:00:00:00:B0:01")]
+    assert rig.enroll().good
+
+
+USB = {"name": "enx0200000000ff", "mac_address": "02:00:00:00:00:FF"}
+
+
+def test_an_interface_that_every_machine_has_is_ignored_by_the_list(rig: Rig) -> None:
+    """The BMC's, with one MAC address everywhere: no port is made of it, and it is said that it is there."""
+    for seen in rig.ironic.findings.values():
+        seen["inventory"]["interfaces"].append(dict(USB))
+    assert not rig.enroll().good
+    document = yaml.safe_load(rig.list.read_text())
+    document["defaults"]["ignored_macs"] = ["02:00:00:00:00:ff"]
+    rig.list.write_text(yaml.safe_dump(document))
+    found = rig.enroll()
+    assert found.good and len(rig.ironic.ports) == 4
+    note = "interface enx0200000000ff (02:00:00:00:00:ff) is ignored, as the list says"
+    assert [m.notes for m in found.machines] == [(note,), (note,)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"ports": [{"mac": "02:00:00:00:b0:02"}]}, "this is that of a port of bm01; what every machine has"),
+        ({"ignored_macs": ["02:00:00:00:b0:02"]}, "none that is known: this is a port of bm02"),
+    ],
+)
+def test_a_mac_address_of_two_machines_is_refused(rig: Rig, fields: dict[str, Any], what: str) -> None:
+    """Ironic would refuse the second port each time, and a server's interface may get the first."""
+    rig.edit(**fields)
+    with pytest.raises(InputError, match=re.escape(what)):
+        rig.enroll()
+    assert not changes(rig)
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        ({"bmc_v6address": "2001:db8::11/64", "bmc_address": "0.0.0.0"}, ""),
+        ({"bmc_v6address": "::/0", "bmc_address": "10.1.0.11"}, ""),
+        (
+            {"bmc_v6address": "2001:DB8:0::99/64"},
+            "its BMC has address 2001:db8::99, the list has 2001:db8::11",
+        ),
+    ],
+)
+def test_a_bmc_is_compared_by_its_ipv6_address(rig: Rig, seen: dict[str, str], told: str) -> None:
+    rig.edit(bmc="https://[2001:db8::11]")
+    rig.found["inventory"] |= seen
+    assert rig.only(rig.enroll())[1] == told
+
+
+def test_an_inspection_out_of_band_has_not_seen_adapters(rig: Rig) -> None:
+    """Redfish's has no more than names and MAC addresses: nothing is missing, nothing was looked at."""
+    rig.found["inventory"]["interfaces"] = [
+        {"name": "NIC.1", "mac_address": "02:00:00:00:b0:01", "speed_mbps": 25000}
+    ]
+    rig.found["plugin_data"] = {}
+    state, told = rig.only(rig.enroll())
+    assert state == "manageable" and told.startswith(
+        "its adapters and accelerators weren't inspected: its inspection"
+    )
+    assert "is missing" not in told and "collector" not in told
 
 
 def arrays_of(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ from weft.app.sitecompare import compare_lldp
 from weft.cli.main import main
 from weft.model.errors import InputErrors
 from weft.model.site import Site
-from weft.planning.site.neighbours import Neighbour, cable_differences
+from weft.planning.site.lldpfiles import neighbours_of
+from weft.planning.site.neighbours import Neighbour, PortNames, cable_differences
 from weftlab.switches import leaf_spine
 from weftlab.switches.site import ethernet_site
 
@@ -210,3 +211,68 @@ def test_the_command_tells_differences(hardware: HardwareList, tmp_path: Path, c
     assert "fabric: 2 differences" in out and "  unknown cable: gpu1/ens1f0 is on port swp9 of tor1" in out
     assert main([*words, str(HEARD / "gpu1.json")]) == 2
     assert "one file per device" in capsys.readouterr().err
+
+
+def lldpctl(**rows: Any) -> str:
+    """`lldpcli -f json show neighbors`: interfaces by name."""
+    listed = [{name: row} for name, row in rows.items()]
+    return json.dumps({"lldp": {"interface": listed if len(listed) > 1 else listed[0]}})
+
+
+def test_lldpctls_other_json_is_read(tmp_path: Path) -> None:
+    """By name instead of lists; one interface alone isn't in a list, and a neighbour without a name is known by its MAC
+    address."""
+    port = {"id": {"type": "ifname", "value": "swp9"}, "descr": "to gpu1", "ttl": "120"}
+    mac = {"type": "mac", "value": "02:00:00:00:10:01"}
+    named = {
+        "via": "LLDP",
+        "chassis": {"tor1.dc": {"id": {"type": "mac", "value": "02:00:00:00:ff:00"}}},
+        "port": port,
+    }
+    nameless = {"via": "LLDP", "chassis": {"id": mac}, "port": {"id": mac}}
+    other = {"via": "CDPv2", "chassis": {"id": mac}, "port": {"id": mac}}
+    assert neighbours_of(json.loads(lldpctl(ens1f0=named))) == (Neighbour("ens1f0", "tor1.dc", "swp9"),)
+    found = neighbours_of(json.loads(lldpctl(swp9=named, swp10=nameless, swp11=other)))
+    assert found == (Neighbour("swp9", "tor1.dc", "swp9"), Neighbour("swp10", "", mac["value"], mac["value"]))
+
+
+def test_a_neighbour_without_a_name_is_known_by_its_mac_address(
+    hardware: HardwareList, tmp_path: Path
+) -> None:
+    """An adapter's firmware; one that nobody knows is nothing."""
+    made, rows = site(hardware), {}
+    for n, mac in ((9, "02:00:00:00:09:01"), (10, "02:00:00:00:10:99")):
+        who = {"id": {"type": "mac", "value": mac}}
+        rows[f"swp{n}"] = {"via": "LLDP", "chassis": who, "port": who}
+    (tmp_path / "tor1.json").write_text(lldpctl(**rows))
+    told = [d.what for d in compare_lldp(made, [str(tmp_path / "tor1.json")])]
+    assert "gpu2/eth0 isn't seen on port swp10 of tor1" in told
+    assert not any("gpu1/eth0" in line or "10:99" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("said", "described", "port"),
+    [
+        ("etp5", "Ethernet16", "Ethernet16"),
+        ("ethernet 16", None, "Ethernet16"),
+        ("Ethernet20", "Ethernet16", "Ethernet20"),
+        ("Ethernet24", "Ethernet16", "Ethernet24"),
+        ("etp5", "to gpu01", "etp5"),
+        ("etp5", None, "etp5"),
+    ],
+)
+def test_ports_are_known_by_id_or_description(said: str, described: str | None, port: str) -> None:
+    """A description counts only where the id is no port's name in the form of the site's."""
+    names = PortNames([("leaf1", "Ethernet16"), ("leaf1", "Ethernet20")])
+    assert names.find("leaf1", Neighbour("eno1", "leaf1", said, None, described)) == port
+    assert names.find("leaf2", Neighbour("eno1", "leaf2", said, None, described)) == said
+
+
+def test_each_link_of_a_bond_is_a_cable(hardware: HardwareList) -> None:
+    """All of them are its host's, and one that isn't heard is missing."""
+    hardware.spoil("gpu1", eth0_bond_ports="tor1/swp20")
+    made = site(hardware)
+    heard = [Neighbour("ens1f0", "tor1", "swp9"), Neighbour("ens1f1", "TOR1", "swp20")]
+    assert cable_differences(made, {"gpu1": heard}) == ()
+    (missing,) = cable_differences(made, {"gpu1": heard[:1]})
+    assert missing.what == "gpu1/eth0 isn't seen on port swp20 of tor1"

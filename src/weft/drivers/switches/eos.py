@@ -122,7 +122,7 @@ class Eos(Session):
         (answer,) = self._run(["show lldp neighbors detail"], "read LLDP neighbours")
         try:
             return [
-                neighbour(local, one["systemName"], _id(one["neighborInterfaceInfo"]))
+                neighbour(local, one["systemName"], *_port_of(one["neighborInterfaceInfo"]))
                 for local, row in answer["lldpNeighbors"].items()
                 for one in row["lldpNeighborInfo"]
                 if one.get("systemName")
@@ -236,9 +236,11 @@ class Eos(Session):
         raise self.unknown(asked, said)
 
 
-def _id(port: dict[str, Any]) -> str:
-    """The neighbour's port id; older releases have it in quotes."""
-    return str(port.get("interfaceId_v2") or port["interfaceId"]).strip('"')
+def _port_of(port: dict[str, Any]) -> tuple[str, str | None]:
+    """The neighbour's port id and its description; older releases have ids in quotes."""
+    name = str(port.get("interfaceId_v2") or port["interfaceId"]).strip('"')
+    described = port.get("interfaceDescription")
+    return name, str(described).strip('"') if described else None
 
 
 def _name(number: int, name: str) -> str:

@@ -129,9 +129,9 @@ class Nvue(Session):
                 raise self.unknown(asked, f"HTTP {reply.status}: {_words(reply.body)}")
             try:
                 for row in (reply.body or {}).values():
-                    heard = row["port"].get("name") or row["port"].get("description")
-                    if heard:
-                        found.append(neighbour(port, row["chassis"]["system-name"], heard))
+                    described = row["port"].get("description")
+                    if heard := row["port"].get("name") or described:
+                        found.append(neighbour(port, row["chassis"]["system-name"], heard, described))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
         return found

@@ -137,7 +137,9 @@ class Sonic(Session):
                 for one in (row.get("neighbors") or {}).get("neighbor", ()):
                     state = one["state"]
                     if state.get("system-name") and state.get("port-id"):
-                        found.append(neighbour(str(row["name"]), state["system-name"], state["port-id"]))
+                        described = state.get("port-description")
+                        heard = (str(row["name"]), state["system-name"], state["port-id"], described)
+                        found.append(neighbour(*heard))
             return found
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read LLDP neighbours", f"its answer can't be read: {error!r}") from None

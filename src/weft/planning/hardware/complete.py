@@ -8,11 +8,13 @@ from typing import Any
 from weft.model.errors import InputError
 from weft.model.hardware import Cell, Record
 from weft.model.ids import format_guid, parse_guid
+from weft.model.site import plain_port
 from weft.planning.hardware.columns import ATTRIBUTES, interface_called, interfaces_of
+from weft.planning.hardware.switches import Switches
 from weft.planning.hardware.tables import plain_mac
 from weft.planning.hardware.where import address_of
 from weft.planning.site.inspected import Inventory, read_inspection
-from weft.planning.site.neighbours import neighbours_of
+from weft.planning.site.lldpfiles import neighbours_of
 
 
 def of_ironic(document: Any, place: str) -> Record:
@@ -25,8 +27,10 @@ def of_ironic(document: Any, place: str) -> Record:
     if more.parsed_lldp is not None:
         for heard in neighbours_of(document):
             interface = _called(heard.local, names)
-            for attribute, text in (("switch", heard.device), ("port", heard.port)):
-                cells[f"{interface}_{attribute}"] = Cell(text, f"{interface}_{attribute} (LLDP)", place)
+            column = f"{interface}_switch"
+            cells[column] = Cell(heard.device, f"{column} (LLDP)", place)
+            column = f"{interface}_port"
+            cells[column] = Cell(heard.port, f"{column} (LLDP)", place, heard.described)
     return Record(place, cells)
 
 
@@ -70,7 +74,9 @@ def completed(
         if name not in known:
             errors.append(InputError("name", name, "the name of a machine of the lists", found.place))
     said = notes if notes is not None else []
-    return [_complete(r, discovered.get(r.text("name") or ""), errors, said) for r in records]
+    switches = Switches(records)
+    seen = {name: switches.named(found) for name, found in discovered.items()}
+    return [_complete(r, seen.get(r.text("name") or ""), errors, said) for r in records]
 
 
 def _complete(record: Record, found: Record | None, errors: list[InputError], notes: list[str]) -> Record:
@@ -85,7 +91,8 @@ def _complete(record: Record, found: Record | None, errors: list[InputError], no
             if _mentions(record, column):
                 cells[column] = cell
         elif _plain(column, mine.text) != _plain(column, cell.text):
-            allowed = f"{_plain(column, cell.text)}, as {cell.place} has it"
+            shown = cell.text if column.endswith(("_switch", "_port")) else _plain(column, cell.text)
+            allowed = f"{shown}, as {cell.place} has it"
             errors.append(InputError(mine.column, mine.text, allowed, mine.place))
     return Record(record.place, cells)
 
@@ -175,6 +182,8 @@ def _plain(column: str, text: str) -> str:
         return plain_mac(text).lower()
     if column.endswith("_address"):
         return str(address_of(text) or text)
+    if column.endswith(("_switch", "_port")):
+        return plain_port(text).casefold()
     if column.endswith("guid"):
         try:
             return format_guid(parse_guid(text))

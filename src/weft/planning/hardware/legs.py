@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from weft.model.hardware import Record
-from weft.model.site import IpuPod, SiteNetwork, host_label, port_names
+from weft.model.site import IpuPod, SiteNetwork, host_label
 from weft.planning.hardware.network import Wrong
+from weft.planning.hardware.switches import ports_of
 from weft.planning.hardware.where import Block, leg_of, vlans_of
 
 LEGS = ("bmc", "gw", "rnic")
@@ -27,7 +28,7 @@ class Legs:
         self._networks, self._wrong, self._give = networks, wrong, give
         rates = {r.text("name") or "": number_of(r.text("port_gbps")) for r in records}
         self._rates = {name: rate for name, rate in rates.items() if rate is not None}
-        self._ports = {name: ports for r in records if (name := r.text("name")) and (ports := _ports_of(r))}
+        self._ports = {name: ports for r in records if (name := r.text("name")) and (ports := ports_of(r))}
 
     def columns(
         self, record: Record, name: str, leg: str, texts: dict[str, str], pod: IpuPod | None
@@ -121,14 +122,3 @@ def number_of(text: str | None) -> float | None:
     except ValueError:
         return None
     return number if 0 < number < 1e6 else None
-
-
-def _ports_of(record: Record) -> tuple[str, ...]:
-    """Names of a switch's ports; none if it isn't one, or they are wrong, which is told with its row."""
-    text = record.text("ports") or ""
-    if text.isdecimal():  # of a fabric's switch: how many it has
-        return ()
-    try:
-        return port_names(tuple(text.split()))
-    except ValueError:
-        return ()

@@ -19,6 +19,7 @@ from weft.planning.hardware.columns import ATTRIBUTES, PLAIN, interfaces_of, is_
 from weft.planning.hardware.kinds import FABRIC_SWITCH, IPU_MACHINE, KINDS, HardwareKind, kind_of
 from weft.planning.hardware.legs import LEGS, Legs
 from weft.planning.hardware.network import Finder
+from weft.planning.hardware.switches import Switches
 from weft.planning.hardware.where import Addresses, Block, address_of, block_of
 
 _BARE_MAC = re.compile(r"[0-9a-fA-F]{12}")
@@ -73,6 +74,7 @@ class _Reader:
         self._records, self._around, self._errors = records, around, errors
         self._tables = Tables()
         self._addresses = Addresses()
+        self._switches = Switches(records)
         self._legs = Legs(records, around.networks, self._wrong, self._give)
         for record in records:
             self._addresses.note(c.text for name, c in record.cells.items() if name.endswith("_address"))
@@ -171,6 +173,13 @@ class _Reader:
     ) -> None:
         cells = {a: c for a in ATTRIBUTES if (c := record.cells.get(f"{interface}_{a}"))}
         texts = {a: c.text for a, c in cells.items()}
+        if "switch" in texts:
+            texts["switch"] = self._switches.find(texts["switch"])
+        if "bond_ports" in texts:
+            ends = (end.partition("/") for end in texts["bond_ports"].split())
+            texts["bond_ports"] = " ".join(
+                f"{self._switches.find(switch)}/{port}" for switch, _, port in ends
+            )
         if "dns_name" in cells and is_full_name(cells["dns_name"].column):
             texts["dns_name"] = texts["dns_name"].partition(".")[0]
         if kind is IPU_MACHINE and interface in LEGS:

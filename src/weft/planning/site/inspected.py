@@ -47,6 +47,7 @@ class SeenPci(BaseModel):
 class SeenNeighbour(BaseModel):
     switch_system_name: str | None = None
     switch_port_id: str | None = None
+    switch_port_description: str | None = None
 
 
 class Inventory(BaseModel):
@@ -54,7 +55,14 @@ class Inventory(BaseModel):
     memory: SeenMemory | None = None
     disks: list[dict[str, Any]] | None = None
     bmc_address: str | None = None
+    bmc_v6address: str | None = None
     bmc_mac: str | None = None
+
+    @property
+    def is_out_of_band(self) -> bool:
+        """By the BMC alone, which knows of interfaces no more than names and MAC addresses: the agent says where each
+        is, if only that it isn't known."""
+        return not any({"client_id", "pci_address"} & one.model_fields_set for one in self.interfaces)
 
 
 class Plugins(BaseModel):

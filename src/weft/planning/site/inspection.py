@@ -5,8 +5,8 @@ What the inspection didn't look at is a difference, too: nobody has seen that it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import AddressValueError, IPv4Address
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from weft.model.enrollment import ListedMachine
@@ -14,8 +14,21 @@ from weft.model.fabrictypes import FabricKind
 from weft.model.site import Hca, Node, Site
 from weft.planning.fabric.addressing import mac_of_guid
 from weft.planning.site.inspected import Inventory, SeenInterface, SeenNeighbour, SeenPci, read_inspection
+from weft.planning.site.lldpfiles import of_ironic
+from weft.planning.site.neighbours import Names, Neighbour, PortNames
 
 NO_PCI = "PCI devices weren't inspected: the agent's collector pci-devices is off"
+OUT_OF_BAND = (
+    "its adapters and accelerators weren't inspected: its inspection was out of band (Redfish), which sees no more of "
+    "interfaces than names and MAC addresses, so inspect it with the agent (interfaces: {inspect: agent})"
+)
+NOT_HEARD = (
+    "no LLDP neighbour was seen (the agent's LLDP collection and the hook parse-lldp, or the adapter's firmware keeps "
+    "LLDP frames to itself: switch that off, or give what the switch heard by --lldp)"
+)
+
+Heard = Mapping[str, Sequence[Neighbour]]
+"""Switch -> its neighbours."""
 
 
 def inspection_differences(
@@ -25,12 +38,14 @@ def inspection_differences(
     ids: Mapping[str, str],
     inventory: object,
     plugin_data: object,
+    heard: Heard | None = None,
 ) -> tuple[str, ...]:
     """Everything that isn't as the site and the list say, one sentence each.
 
     Args:
         ids: type of accelerators -> vendor:product on PCI.
         inventory, plugin_data: as Ironic has them of the machine.
+        heard: what switches heard, for cables of which the machine heard nothing.
     """
     try:
         seen, more = read_inspection(inventory, plugin_data)
@@ -38,11 +53,15 @@ def inspection_differences(
         return (f"its inspection can't be read: {error}",)
     on_fabric = [h for h in node.hcas if site.fabrics[h.fabric].type is FabricKind.INFINIBAND]
     others = [h for h in node.hcas if h not in on_fabric]
+    cables = _Cables(site, others, listed, more.parsed_lldp or {}, heard or {})
+    blind = seen.is_out_of_band and bool(node.hcas or node.accelerators)
+    if blind:
+        others = [h for h in others if h.mac]
     return (
-        *_adapters(on_fabric, seen.interfaces),
-        *_ethernet(others, listed, seen.interfaces, more.parsed_lldp or {}),
+        *((OUT_OF_BAND,) if blind else _adapters(on_fabric, seen.interfaces)),
+        *_ethernet(others, listed, seen.interfaces, cables),
         *_strangers(others, listed, seen.interfaces),
-        *_accelerators(node, ids, more.pci_devices),
+        *(() if blind and more.pci_devices is None else _accelerators(node, ids, more.pci_devices)),
         *_amounts(listed, seen),
         *_bmc(site, node, listed, seen),
     )
@@ -75,7 +94,7 @@ def _ethernet(
     hcas: Iterable[Hca],
     listed: ListedMachine,
     interfaces: Iterable[SeenInterface],
-    neighbours: Mapping[str, SeenNeighbour],
+    cables: _Cables,
 ) -> Iterator[str]:
     """Ports of the list and Ethernet adapters of the site, and what they are cabled to."""
     by_mac = {i.mac_address.lower(): i for i in interfaces if i.mac_address}
@@ -85,7 +104,7 @@ def _ethernet(
         if found is None:
             yield f"port {port.mac} is missing"
         elif port.switch is not None or port.switch_port is not None:
-            yield from _cable(f"port {port.mac}", port.switch, port.switch_port, neighbours.get(found.name))
+            yield from cables.compare(f"port {port.mac}", port.switch, port.switch_port, found)
     for hca in hcas:
         found = by_mac.get(hca.mac) if hca.mac else by_pci.get(hca.pci)
         if found is None:
@@ -95,14 +114,14 @@ def _ethernet(
             yield f"adapter {hca.name} is at {found.pci_address}, the site has it at {hca.pci}"
         if hca.switch_port is not None:
             switch, _, name = hca.switch_port.partition("/")
-            yield from _cable(f"adapter {hca.name}", switch, name, neighbours.get(found.name))
+            yield from cables.compare(f"adapter {hca.name}", switch, name, found)
 
 
 def _strangers(
     hcas: Iterable[Hca], listed: ListedMachine, interfaces: Iterable[SeenInterface]
 ) -> Iterator[str]:
     """Ethernet that nobody has listed: an uplink past the fabrics, or the BMC's interface to its host."""
-    macs, places = {p.mac for p in listed.ports}, set[str]()
+    macs, places = {p.mac for p in listed.ports} | {*listed.ignored_macs}, set[str]()
     for hca in hcas:
         macs |= {hca.mac} if hca.mac else set()
         places |= {hca.pci}
@@ -113,37 +132,90 @@ def _strangers(
             yield f"interface {one.name} ({mac}){where} is in neither the list nor the site"
 
 
+def ignored_interfaces(listed: ListedMachine, inventory: object) -> Iterator[str]:
+    """Interfaces that are there and not compared, since the list says so; a sentence each."""
+    try:
+        seen, _ = read_inspection(inventory, None)
+    except ValueError:
+        return  # told with the differences
+    for one in seen.interfaces:
+        if (mac := (one.mac_address or "").lower()) in listed.ignored_macs:
+            yield f"interface {one.name} ({mac}) is ignored, as the list says"
+
+
 def _bmc(site: Site, node: Node, listed: ListedMachine, seen: Inventory) -> Iterator[str]:
     """Another machine's: whoever is asked to switch this one off would switch off that one."""
-    host, found = urlsplit(listed.bmc).hostname or "", _address(seen.bmc_address)
-    if found is not None and (wanted := _address(host)) is not None and found != wanted:
-        yield f"its BMC has address {found}, the list has {wanted}"
-    known = {i.mac for i in site.interfaces if i.device == node.name and str(i.address) == host and i.mac}
+    host = urlsplit(listed.bmc).hostname or ""
+    wanted, found = _address(host), (_address(seen.bmc_address), _address(seen.bmc_v6address))
+    same = [one for one in found if one is not None and wanted is not None and one.version == wanted.version]
+    if same and wanted not in same:
+        yield f"its BMC has address {same[0]}, the list has {wanted}"
+    known = {i.mac for i in site.interfaces if i.device == node.name and i.address == wanted and i.mac}
     mac = (seen.bmc_mac or "").lower()
     if mac and known and mac not in known:
         yield f"its BMC has MAC address {mac}, the site has {', '.join(sorted(known))}"
 
 
-def _address(text: str | None) -> IPv4Address | None:
-    """None: it is none; the agent says 0.0.0.0 where it found no BMC."""
+def _address(text: str | None) -> IPv4Address | IPv6Address | None:
+    """None: it is none; the agent says 0.0.0.0 and ::/0 where it found no BMC, and other IPv6 addresses with a prefix
+    length."""
     try:
-        found = IPv4Address(text or "")
-    except AddressValueError:
+        found = ip_address((text or "").partition("/")[0])
+    except ValueError:
         return None
     return None if found.is_unspecified else found
 
 
-def _cable(what: str, switch: str | None, port: str | None, seen: SeenNeighbour | None) -> Iterator[str]:
-    if seen is None:
-        yield f"{what}: no LLDP neighbour was seen (the agent's LLDP collection and the hook parse-lldp)"
-        return
-    wanted = tuple(x for x in (switch, port) if x is not None)
-    found = tuple(
-        x for x, y in ((seen.switch_system_name, switch), (seen.switch_port_id, port)) if y is not None
-    )
-    if found != wanted:
-        told = "/".join(x or "unknown" for x in found)
-        yield f"{what} is cabled to {told}, it should be {'/'.join(wanted)}"
+class _Cables:
+    """What a machine is cabled to, as it heard, or as its switches did.
+
+    Args:
+        seen: interface -> its neighbour.
+        heard: switch -> its neighbours.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        hcas: Iterable[Hca],
+        listed: ListedMachine,
+        seen: Mapping[str, SeenNeighbour],
+        heard: Heard,
+    ) -> None:
+        ends = [(p.switch, p.switch_port) for p in listed.ports]
+        ends += [(end[0], end[2]) for h in hcas if h.switch_port for end in (h.switch_port.partition("/"),)]
+        switches = (*site.switches, *(d for d in site.devices if d.kind == "switch"))
+        self._names = Names((*(s.name for s in switches), *(switch for switch, _ in ends if switch)))
+        self._ports = PortNames((switch, port) for switch, port in ends if switch and port)
+        self._seen, self._heard = seen, heard
+
+    def compare(self, what: str, switch: str | None, port: str | None, found: SeenInterface) -> Iterator[str]:
+        """Args: switch, port: as they should be; None: that isn't said."""
+        at = self._at(switch, found)
+        if at is None:
+            yield f"{what}: {NOT_HEARD}"
+            return
+        wanted = tuple(x for x in (switch, port) if x is not None)
+        seen = tuple(x for x, y in zip(at, (switch, port), strict=True) if y is not None)
+        if seen != wanted:
+            told = "/".join(x or "unknown" for x in seen)
+            yield f"{what} is cabled to {told}, it should be {'/'.join(wanted)}"
+
+    def _at(self, wanted: str | None, found: SeenInterface) -> tuple[str | None, str | None] | None:
+        """Switch and port; None: neither side heard the other."""
+        one = self._seen.get(found.name)
+        if one is not None:
+            switch = self._names.find(one.switch_system_name) if one.switch_system_name else None
+            if one.switch_port_id is None:
+                return switch, None
+            said = of_ironic(found.name, switch or "", one.switch_port_id, one.switch_port_description)
+            return switch, self._ports.find(switch or wanted or "", said)
+        mac = (found.mac_address or "").lower()
+        for device, neighbours in self._heard.items():
+            if local := next((n.local for n in neighbours if mac and n.mac == mac), None):
+                switch = self._names.find(device)
+                return switch, self._ports.find(switch, Neighbour("", device, local))
+        return None
 
 
 def _accelerators(node: Node, ids: Mapping[str, str], devices: list[SeenPci] | None) -> Iterator[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.model.observedfabric import FabricDifference
 from weft.model.site import Site
 from weft.planning.fabric.topology import natural
-from weft.planning.site.neighbours import Names, Neighbour, Plug, different, same
+from weft.planning.site.neighbours import Names, Neighbour, Plug, PortNames, different, same
 
 Members = Mapping[str, tuple[str, ...]]
 """Link aggregation of a switch -> the links that it is made of, possibly none."""
@@ -46,11 +46,13 @@ def live_differences(
     plugs = _fabric_plugs(site, fabric, ends)
     other = dict([*links, *((b, a) for a, b in links)])
     owner_of = {p.mac: p for p in _adapters(site, fabric) if p.mac}
+    ports = PortNames(_known_ports((*plugs, *other), members))
     seen: dict[str, _Heard] = {}
     for switch, neighbours in heard.items():
         above = {link: lag for lag, inside in members[switch].items() for link in inside}
         for one in neighbours:
-            plug = owner_of.get(one.mac or "") or Plug(names.find(one.device), one.port, one.mac)
+            far = names.find(one.device)
+            plug = owner_of.get(one.mac or "") or Plug(far, ports.find(far, one), one.mac)
             direct = f"{switch}/{one.local}"
             end = (
                 direct
@@ -71,6 +73,16 @@ def live_differences(
         else:
             compared.stranger(switch, there)
     return tuple(compared.found), tuple(compared.notes())
+
+
+def _known_ports(ends: Iterable[str], members: Mapping[str, Members]) -> Iterator[tuple[str, str]]:
+    """Switch and port of all that the site or its switches name."""
+    for end in ends:
+        switch, _, port = end.partition("/")
+        yield switch, port
+    for switch, inside in members.items():
+        for lag, links in inside.items():
+            yield from ((switch, port) for port in (lag, *links))
 
 
 class _Compared:

@@ -1,18 +1,17 @@
 """Ethernet cables by LLDP: what devices say of their neighbours against the site's description. Pure.
 
-Sources: IEEE 802.1AB (chassis and port ids); lldpd's `lldpcli -f json0 show neighbors`; the `parsed-lldp` hook of
-Ironic's inspection.
+Source: IEEE 802.1AB (chassis and port ids). `weft.planning.site.lldpfiles` reads what tools have written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from weft.model.observedfabric import FabricDifference
-from weft.model.site import Site, port_names
+from weft.model.site import Site, plain_port, port_names
 from weft.planning.fabric.topology import natural
 
 MAX_NAME = 255
@@ -28,29 +27,34 @@ class Neighbour:
 
     Attributes:
         local: the device's own name of the interface.
-        device: system name of the neighbour.
+        device: system name of the neighbour; empty: it says none, as adapters' firmware, and has a MAC address.
         port: the neighbour's name of its port: its port id, or its description where the id is a MAC address.
         mac: the neighbour's port id if it is a MAC address.
+        described: its description of its port, where that may be the port's name and the id an alias.
     """
 
     local: str
     device: str
     port: str
     mac: str | None = None
+    described: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("device", "port"):
-            said: str = getattr(self, name)
-            object.__setattr__(self, name, "".join(c if c.isprintable() else "?" for c in said[:MAX_NAME]))
+        for name in ("device", "port", "described"):
+            said: str | None = getattr(self, name)
+            if said is not None:
+                object.__setattr__(
+                    self, name, "".join(c if c.isprintable() else "?" for c in said[:MAX_NAME])
+                )
 
 
-def neighbour(local: str, device: str, port: str) -> Neighbour:
+def neighbour(local: str, device: str, port: str, described: str | None = None) -> Neighbour:
     """By a port id whose kind isn't told: MAC addresses look like none of a port's names."""
     digits = re.sub(r"[:.-]", "", port).lower()
     mac = None
     if re.fullmatch(r"[0-9a-f]{12}", digits) and len(port) > len(digits):
         mac = ":".join(digits[i : i + 2] for i in range(0, 12, 2))
-    return Neighbour(local, device, mac or port, mac)
+    return Neighbour(local, device, mac or port, mac, None if mac else described)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,44 +113,38 @@ def _shorter(name: str) -> Iterator[str]:
         yield name
 
 
-def neighbours_of(document: Any) -> tuple[Neighbour, ...]:
-    """From lldpcli's json0, or from Ironic's inspection data. Raises ValueError for anything else."""
-    if not isinstance(document, Mapping):
-        raise ValueError("a mapping")
-    try:
-        if "lldp" in document:
-            return tuple(_of_lldpcli(document["lldp"]))
-        if "inventory" in document or "plugin_data" in document:
-            return tuple(_of_ironic(document.get("plugin_data") or {}))
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ValueError(f"no {error.args[0]}") from None
-    raise ValueError("neither lldp nor inventory is in it")
+class PortNames:
+    """Ports of a site's switches by the names that they say.
+
+    A switch may say an alias as its port's id (SONiC: etp5) and the name that its configuration and the site have in
+    its description. A description counts only if the id is no name of the site's, and of another form than those: an
+    administrator writes anything there, another port's name included. Blanks and case don't matter.
+    """
+
+    def __init__(self, known: Iterable[Port]) -> None:
+        self._known: dict[str, dict[str, str]] = {}
+        self._forms: dict[str, set[str]] = {}
+        for device, name in known:
+            self._known.setdefault(device, {})[_folded(name)] = name
+            self._forms.setdefault(device, set()).add(_form(name))
+
+    def find(self, device: str, said: Neighbour) -> str:
+        """As the site has it; as it was said if it is none of the site's. Args: device: as the site has it."""
+        known = self._known.get(device, {})
+        if (name := known.get(_folded(said.port))) is not None:
+            return name
+        if said.described is not None and _form(said.port) not in self._forms.get(device, ()):
+            return known.get(_folded(said.described), said.port)
+        return said.port
 
 
-def _of_lldpcli(document: Any) -> Iterator[Neighbour]:
-    if not isinstance(document, list):
-        raise TypeError("list in lldp: that is another format than json0")
-    for one in (i for part in document for i in part.get("interface", ())):
-        if one.get("via") != "LLDP" or "name" not in one["chassis"][0]:
-            continue
-        port = one["port"][0]
-        kind, value = port["id"][0]["type"], str(port["id"][0]["value"])
-        mac = value.lower() if kind == "mac" else None
-        described = str(port["descr"][0]["value"]) if "descr" in port else value
-        name = value if kind in ("ifname", "local") else described
-        yield Neighbour(str(one["name"]), str(one["chassis"][0]["name"][0]["value"]), name, mac)
+def _folded(name: str) -> str:
+    return plain_port(name).casefold()
 
 
-def _of_ironic(plugins: Mapping[str, Any]) -> Iterator[Neighbour]:
-    if plugins.get("parsed_lldp") is None:
-        raise KeyError("parsed_lldp: Ironic's hook parse-lldp was off")  # nothing was heard isn't known
-    for local, heard in plugins["parsed_lldp"].items():
-        device, port = heard.get("switch_system_name"), heard.get("switch_port_id")
-        if not device or not port:
-            continue
-        mac = str(port).lower() if str(port).count(":") == 5 else None
-        described = heard.get("switch_port_description")
-        yield Neighbour(str(local), str(device), str(described if mac and described else port), mac)
+def _form(name: str) -> str:
+    """`ethernet#/#` of Ethernet7/1."""
+    return re.sub(r"\d+", "#", _folded(name))
 
 
 def cable_differences(site: Site, heard: Mapping[str, Sequence[Neighbour]]) -> tuple[FabricDifference, ...]:
@@ -160,18 +158,23 @@ def cable_differences(site: Site, heard: Mapping[str, Sequence[Neighbour]]) -> t
     for device, neighbours in heard.items():
         by_name.setdefault(names.find(device), []).extend(neighbours)
     heard = by_name
-    described = dict(_described(site))
+    described: dict[Port, list[Plug]] = {}
+    for port, plug in _described(site):
+        described.setdefault(port, []).append(plug)
+    known = {*described, *((d.name, port) for d in site.devices for port in port_names(d.ports))}
+    ports = PortNames(known)
     switches = {s.name for s in site.switches} | {d.name for d in site.devices if d.kind == "switch"}
-    found = _observed(heard, switches, described, names)
+    found = _observed(heard, switches, described, names, ports)
     told = [*_unknown_devices(names, heard)]
     links: set[Port] = set()
-    for port, plug in sorted(described.items(), key=_in_order):
+    for port, plugs in sorted(described.items(), key=_in_order):
+        plug = plugs[0]
         if port in found:
-            if not any(same(plug, seen, names) for seen in found[port]):
+            if not any(same(one, seen, names) for one in plugs for seen in found[port]):
                 told.append(different("moved cable", port, plug, found[port][0]))
         elif plug.bonded and (mine := _links(port, plug, found, described, names)):
             links |= mine
-        elif port[0] in heard or (plug.device in heard and plug.interface != "bmc"):
+        elif port[0] in heard or any(one.device in heard and one.interface != "bmc" for one in plugs):
             # What a BMC hears, its host doesn't: only the switch knows of that cable.
             told.append(different("missing cable", port, plug, None))
     for port, plugs in sorted(found.items(), key=_in_order):
@@ -186,7 +189,7 @@ def _in_order(item: tuple[Port, object]) -> tuple[tuple[int, int | str], ...]:
 
 
 def _links(
-    port: Port, plug: Plug, found: Mapping[Port, Sequence[Plug]], described: Mapping[Port, Plug], names: Names
+    port: Port, plug: Plug, found: Mapping[Port, Sequence[Plug]], described: Collection[Port], names: Names
 ) -> set[Port]:
     """Ports of the same switch in which a bond's host is seen although the site has nothing there: the links of the
     aggregation that the site names."""
@@ -217,7 +220,10 @@ def _described(site: Site) -> Iterator[tuple[Port, Plug]]:
         yield (switch, names[int(text) - 1] if numbered else text), plug
 
     for one in site.interfaces:
-        yield from at(one.switch, one.port, Plug(one.device, one.name, one.mac))
+        macs = (one.mac,) if not one.bond_ports else (None,)
+        for switch, port in one.ends:
+            # Each link of a bond says a MAC address of its own; which one isn't known.
+            yield from at(switch, port, Plug(one.device, one.name, *macs))
     for machine in site.ipu_machines:
         for leg in ("bmc", "gw", "rnic"):
             plug = Plug(machine.name, leg, getattr(machine, f"{leg}_mac"))
@@ -243,18 +249,22 @@ def _bonds(site: Site, fabric: str) -> Mapping[str, tuple[str, ...]]:
 def _observed(
     heard: Mapping[str, Sequence[Neighbour]],
     switches: set[str],
-    described: Mapping[Port, Plug],
+    described: Mapping[Port, Sequence[Plug]],
     names: Names,
+    ports: PortNames,
 ) -> Mapping[Port, Sequence[Plug]]:
     """Who is in each port, several where an adapter's firmware speaks beside its host. What a switch itself says of its
     port counts for more than what hosts say."""
-    owner_of = {plug.mac: plug for plug in described.values() if plug.mac}
+    owner_of = {plug.mac: plug for plugs in described.values() for plug in plugs if plug.mac}
     by_hosts: dict[Port, list[Plug]] = {}
     by_switch: dict[Port, list[Plug]] = {}
     for device, neighbours in heard.items():
         for one in neighbours:
+            if not one.device and (device not in switches or one.mac not in owner_of):
+                continue
             if device not in switches:
-                at = (names.find(one.device), one.port)
+                switch = names.find(one.device)
+                at = (switch, ports.find(switch, one))
                 by_hosts.setdefault(at, []).append(Plug(device, one.local, None))
                 continue
             # A BMC or a PDU often has a system name of its own making, but never another's MAC address.

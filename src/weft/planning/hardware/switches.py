@@ -1,0 +1,64 @@
+"""Switches of hardware lists, and their ports, by the names that lists, inventories and switches use. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from weft.model.hardware import Record
+from weft.model.site import port_names
+from weft.planning.site.neighbours import Names, Neighbour, PortNames
+
+
+class Switches:
+    """Of the records of a list: what is named there is named like that."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        names = [name for r in records if (name := r.text("name"))]
+        self._names = Names(names)
+        self._written = Names((*names, *(switch for r in records for switch, _ in _cabled(r))))
+        self._ports = PortNames(
+            (
+                *((self.find(switch), port) for r in records for switch, port in _cabled(r)),
+                *((r.text("name") or "", port) for r in records for port in ports_of(r)),
+            )
+        )
+
+    def find(self, said: str) -> str:
+        """A piece of hardware of the list by a name with or without its domain, in any case; else as it was said."""
+        return self._names.find(said)
+
+    def named(self, found: Record) -> Record:
+        """What was heard of switches, called as the list calls them."""
+        cells = dict(found.cells)
+        for column, cell in found.cells.items():
+            if not column.endswith("_switch"):
+                continue
+            switch = self._written.find(cell.text)
+            cells[column] = replace(cell, text=switch)
+            port = found.cells.get(at := f"{column.removesuffix('_switch')}_port")
+            if port is not None:
+                said = Neighbour("", switch, port.text, None, port.also)
+                cells[at] = replace(port, text=self._ports.find(self.find(switch), said))
+        return Record(found.place, cells, found.notes)
+
+
+def _cabled(record: Record) -> Iterator[tuple[str, str]]:
+    """Switch and port of each interface."""
+    for column, cell in record.cells.items():
+        port = (
+            record.cells.get(f"{column.removesuffix('_switch')}_port") if column.endswith("_switch") else None
+        )
+        if port is not None:
+            yield cell.text, port.text
+
+
+def ports_of(record: Record) -> tuple[str, ...]:
+    """Names of a switch's ports; none if it isn't one, or they are wrong, which is told with its row."""
+    text = record.text("ports") or ""
+    if text.isdecimal():  # of a fabric's switch: how many it has
+        return ()
+    try:
+        return port_names(tuple(text.split()))
+    except ValueError:
+        return ()

@@ -1,0 +1,88 @@
+"""Neighbours from files that tools have written of LLDP. Pure.
+
+Sources: lldpd's `lldpcli -f json0 show neighbors` and `-f json`; the `parsed-lldp` hook of Ironic's inspection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from weft.planning.site.neighbours import Neighbour
+
+FORMATS = "output of `lldpcli -f json0 show neighbors` (or `-f json`), or Ironic's inspection data"
+
+
+def neighbours_of(document: Any) -> tuple[Neighbour, ...]:
+    """From lldpcli's json0 or json, or from Ironic's inspection data. Raises ValueError for anything else."""
+    if not isinstance(document, Mapping):
+        raise ValueError("a mapping")
+    try:
+        if "lldp" in document:
+            return tuple(_of_lldpcli(document["lldp"]))
+        if "inventory" in document or "plugin_data" in document:
+            return tuple(_of_ironic(document.get("plugin_data") or {}))
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"no {error.args[0]}") from None
+    raise ValueError("neither lldp nor inventory is in it")
+
+
+def _of_lldpcli(document: Any) -> Iterator[Neighbour]:
+    if isinstance(document, Mapping):  # json: by name, and one alone isn't in a list
+        for part in _listed(document["interface"]):
+            for local, one in part.items():
+                yield from _heard(str(local), one, _first(one["chassis"]), _first(one["port"]))
+        return
+    if not isinstance(document, list):
+        raise TypeError("list or mapping in lldp")
+    for one in (i for part in document for i in part.get("interface", ())):
+        chassis = one["chassis"][0]
+        name = {"name": str(chassis["name"][0]["value"])} if "name" in chassis else {}
+        port = one["port"][0]
+        described = {"descr": port["descr"][0]["value"]} if "descr" in port else {}
+        yield from _heard(str(one["name"]), one, name, {"id": port["id"][0], **described})
+
+
+def _first(found: Any) -> Mapping[str, Any]:
+    """A chassis of json is below its name, if it says one: then the name is in it here; a port is as it is."""
+    if "id" in found:
+        return {key: value for key, value in found.items() if key != "name"}
+    ((name, inside),) = found.items()
+    if not isinstance(inside, Mapping):
+        raise TypeError("chassis or port")
+    return {**inside, "name": str(name)}
+
+
+def _listed(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else [found]
+
+
+def _heard(
+    local: str, one: Mapping[str, Any], chassis: Mapping[str, Any], port: Mapping[str, Any]
+) -> Iterator[Neighbour]:
+    if one.get("via") != "LLDP":
+        return
+    kind, value = port["id"]["type"], str(port["id"]["value"])
+    mac = value.lower() if kind == "mac" else None
+    if "name" not in chassis and mac is None:
+        return
+    described = str(port["descr"]) if "descr" in port else None
+    name = value if kind in ("ifname", "local") else described or value
+    yield Neighbour(local, str(chassis.get("name", "")), name, mac, described if kind == "local" else None)
+
+
+def _of_ironic(plugins: Mapping[str, Any]) -> Iterator[Neighbour]:
+    if plugins.get("parsed_lldp") is None:
+        raise KeyError("parsed_lldp: Ironic's hook parse-lldp was off")  # nothing was heard isn't known
+    for local, heard in plugins["parsed_lldp"].items():
+        device, port = heard.get("switch_system_name"), heard.get("switch_port_id")
+        if not device or not port:
+            continue
+        described = heard.get("switch_port_description")
+        yield of_ironic(str(local), str(device), str(port), str(described) if described else None)
+
+
+def of_ironic(local: str, device: str, port: str, described: str | None) -> Neighbour:
+    """One that Ironic's hook has parsed: it leaves out of which kind a port id is."""
+    mac = port.lower() if port.count(":") == 5 else None
+    return Neighbour(local, device, described if mac and described else port, mac, None if mac else described)
