@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.fabricagent.test_agent import write_config
 from weft.app.livecheck import certificate_notes
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import read_config
-from weft.fabricagent.options import read_options
+from weft.fabricagent.options import of_the_process, read_options
 from weft.fabricagent.tls import AUTHORITY_DAYS, DAYS, make_certificates
 from weft.generate.certificates import expiry_problems
 from weft.model.errors import UnknownError
@@ -85,6 +86,77 @@ def test_each_setting_is_missed(tmp_path: Path, rule: Rule) -> None:
     path.write_text("\n".join([*lines, f"{setting} {value}"]) + "\n")
     [found] = weaknesses("ib0", "sm1", read_options(path, tmp_path / "p").options)
     assert found.setting == setting and len(found.allows) > 20 and found.wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "lacking"),
+    [
+        ("no_partition_enforcement FALSE # never", set[str]()),
+        ('part_enforce "both"', set()),
+        ("sm_priority\t0xf", set()),
+        ("sm_priority 017", set()),
+        ("m_key 771d2fe77f553d47", {"m_key"}),
+        ("m_key 00000001", {"m_key"}),
+        ("sa_key 01 # mine", {"sa_key"}),
+        ("m_key_protection_level 2 3", {"m_key_protection_level"}),
+        ("m_key_per_port true", {"m_key_per_port"}),
+        ("m_key_per_port True", {"m_key_per_port"}),
+        ("allow_both_pkeys\tTRUE", {"allow_both_pkeys"}),
+        ("console\tsocket", {"console"}),
+        ("console loopback # by hand", {"console"}),
+    ],
+)
+def test_settings_count_as_opensm_reads_them(tmp_path: Path, line: str, lacking: set[str]) -> None:
+    """Neither an open manager that looks hardened, nor a false alarm."""
+    path, name = tmp_path / "opensm.conf", line.split()[0]
+    others = [one for one in HARDENED.splitlines() if not one.startswith(name + " ")]
+    path.write_text("\n".join([*others, line, ""]))
+    assert _lacking(path) == lacking
+
+
+def _process(folder: Path, *arguments: str, started: float = 0.0) -> Path:
+    """A process's folder in /proc, on a host that was booted at 1000 s."""
+    process = folder / "proc" / "77"
+    process.mkdir(parents=True)
+    (process / "cmdline").write_bytes("\0".join(["/usr/sbin/opensm", *arguments, ""]).encode())
+    ticks = int((started - 1000.0) * os.sysconf("SC_CLK_TCK"))
+    (process / "stat").write_text(f"77 (open sm) S {'0 ' * 18}{ticks} 0\n")
+    (process.parent / "stat").write_text("cpu 1\nbtime 1000\n")
+    (process / "cwd").symlink_to(folder)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-F", "opensm.conf", "-B", "-f", "stdout", "-p", "15"], ""),
+        (["--config", "opensm.conf", "-console-port", "1"], ""),
+        (["-Fother.conf"], "was started with other.conf"),
+        (["-F", "opensm.conf", "-W"], "has -W"),
+        (["-F", "opensm.conf", "-BN"], "has -BN"),
+        (["-F", "opensm.conf", "-k", "0x1"], "has -k"),
+        (["-F", "opensm.conf", "-allow_both"], "has -allow_both"),
+        (["-F", "opensm.conf", "--part=off", "-q", "socket"], "has --part=off, -q"),
+        (["-F", "opensm.conf", "-Pother"], "has -Pother"),
+    ],
+)
+def test_options_of_the_running_program_are_compared(tmp_path: Path, arguments: list[str], said: str) -> None:
+    """Another file, or a command line that overrides it."""
+    path = tmp_path / "opensm.conf"
+    path.write_text(HARDENED)
+    os.utime(path, (2000.0, 2000.0))
+    found = of_the_process(_process(tmp_path, *arguments, started=3000.0), path)
+    assert (len(found) == 1 and said in found[0]) if said else found == ()
+
+
+def test_file_that_was_changed_after_the_start_is_said(tmp_path: Path) -> None:
+    """OpenSM reads some settings only then; a process that is gone is a problem too."""
+    path = tmp_path / "opensm.conf"
+    path.write_text(HARDENED)
+    os.utime(path, (4000.0, 4000.0))
+    [found] = of_the_process(_process(tmp_path, "-F", "opensm.conf", started=3000.0), path)
+    assert "only after a restart" in found
+    assert "can't be told" in of_the_process(tmp_path / "none", path)[0]
 
 
 def test_the_agent_must_write_what_opensm_reads(tmp_path: Path) -> None:

@@ -172,7 +172,9 @@ def write_files(site: Site, place: Place) -> None:
         folder = place.of(agent.name)
         for sub in ("dump", "cache", "tmp"):
             (folder / sub).mkdir(parents=True, exist_ok=True)
-        (folder / "opensm.conf").write_text(opensm_text(folder))
+        options, text = folder / "opensm.conf", opensm_text(folder)
+        if not options.exists() or options.read_text() != text:  # a manager that runs has read it before
+            options.write_text(text)
         (folder / "agent.yaml").write_text(
             yaml.safe_dump(agent_document(site, place, agent), sort_keys=False)
         )

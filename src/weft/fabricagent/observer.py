@@ -6,12 +6,13 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from weft.fabricagent.compare import port_reading
 from weft.fabricagent.config import AgentConfig
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
 from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
-from weft.fabricagent.options import read_options
+from weft.fabricagent.options import of_the_process, read_options
 from weft.fabricagent.porterrors import PortErrorWatch, Seen
 from weft.fabricagent.wire import Wire
 from weft.generate.certificates import expiry_problems
@@ -263,8 +264,20 @@ class Observer:
         return Paths(paths=tuple(probes))
 
     def options(self) -> AgentOptions:
-        """opensm's own options. Raises `UnknownError` if they can't be read."""
-        return read_options(self._config.opensm.options_file, self._file.path)
+        """opensm's own options, by its file and, where it can tell, by itself. Raises `UnknownError` if they can't be
+        read."""
+        path = self._config.opensm.options_file
+        read = read_options(path, self._file.path)
+        pid = self._process.pid()
+        if pid is None:
+            return read
+        problems = (*read.problems, *of_the_process(Path(f"/proc/{pid}"), path))
+        try:
+            _, priority = self._own_state(self._wire.client.own_port()[1])
+        except MadError:
+            priority = None
+        said = {} if priority is None else {"sm_priority": str(priority)}
+        return read.model_copy(update={"options": {**read.options, **said}, "problems": problems})
 
     def _certificate_problems(self) -> list[str]:
         tls, now = self._config.tls, datetime.now(UTC)

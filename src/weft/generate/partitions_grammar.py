@@ -12,10 +12,10 @@ such a line is fatal here. So is a name without a key: it is looked for among pa
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 
+from weft.generate.cnumber import c_number, wrapped
 from weft.model.fabrictypes import Mode
 from weft.model.ids import DEFAULT_PKEY
 from weft.model.mark import Mark
@@ -24,7 +24,6 @@ MAX_LINE = 4094
 """Octets of a physical line, the newline included, that OpenSM reads in one piece (`fgets(line, 4095)`)."""
 ALL, ALL_CAS, ALL_SWITCHES, ALL_ROUTERS, SELF = "ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF"
 _GROUPS = (ALL, ALL_CAS, ALL_SWITCHES, ALL_ROUTERS, SELF)
-_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _SPACE = " \t\n"
 
 
@@ -208,16 +207,9 @@ def _mode(word: str) -> Mode | None:
 
 
 def _number(text: str) -> int | None:
-    """`strtoull(text, &end, 0)`; None: something follows the number, or there is none."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
-        return None
-    digits = found[2]
-    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[:1] == "0" else 10
-    value = int(digits, base)
-    if value >= 1 << 64:
-        return (1 << 64) - 1
-    return -value % (1 << 64) if found[1] == "-" else value
+    """In 64 bits; None: it is none."""
+    number = c_number(text)
+    return None if number is None else wrapped(number)
 
 
 def _is_multicast(text: str) -> bool:

@@ -64,7 +64,16 @@ def ufm_weaknesses(fabric: str, settings: Settings) -> Iterator[Weakness]:
     """Each source is judged by itself, by the rules on what it can tell."""
     for told in settings.told:
         rules = [r for r in UFM_RULES if r.setting in told.names]
-        yield from weaknesses(fabric, told.source, told.options, rules)
+        for weakness in weaknesses(
+            fabric, told.source, {n: _word(v) for n, v in told.options.items()}, rules
+        ):
+            found = told.options.get(weakness.setting) or weakness.found
+            yield weakness.model_copy(update={"found": found})
+
+
+def _word(value: str) -> str:
+    """UFM's answers have TRUE and FALSE in any case; agents read opensm's own file as opensm does."""
+    return value.upper() if value.upper() in ("TRUE", "FALSE") else value
 
 
 def _by_agents(eyes: Eyes, problems: list[str]) -> Iterator[Told]:

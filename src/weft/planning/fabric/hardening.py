@@ -48,11 +48,11 @@ def _secret(value: str) -> bool:
 
 
 def _true(value: str) -> bool:
-    return value.upper() == "TRUE"
+    return value == "TRUE"  # OpenSM takes any other word, `true` as well, for FALSE
 
 
 def _default_false(value: str) -> bool:
-    return value.upper() in ("", "FALSE")
+    return value in ("", "FALSE")
 
 
 def _enabled(value: str) -> bool:

@@ -1,0 +1,26 @@
+"""Numbers as C's `strtoul(text, &end, 0)` reads them, which is how OpenSM reads its files. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+MOST = (1 << 64) - 1
+
+
+def c_number(text: str) -> int | None:
+    """The number that a text is, leading zeros octal; None: it is none, or something follows it.
+
+    Not yet brought into 64 bits, see `wrapped`: a caller may refuse what is too large.
+    """
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    digits = found[2]
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[:1] == "0" else 10
+    return -int(digits, base) if found[1] == "-" else int(digits, base)
+
+
+def wrapped(number: int) -> int:
+    """As an unsigned number of 64 bits: negative ones wrap around, larger ones are the largest."""
+    return MOST if abs(number) > MOST else number % (MOST + 1)
