@@ -102,7 +102,7 @@ def test_what_hangs_on_the_wire_is_told_as_waiting(house: TenantHouse) -> None:
 
 
 def test_a_port_whose_table_is_full_says_so(house: TenantHouse) -> None:
-    """OpenSM drops the highest keys and calls the subnet up: the port waits, and names what fills its table."""
+    """OpenSM drops the last new keys and calls the subnet up: the port waits, and names what fills its table."""
     network = house.network()
     port = house.adapter(network)
     others = "".join(f"o{n}=0x{n:x} : 0x{house.guid():016x}=full;\n" for n in range(1, 64))

@@ -8,7 +8,7 @@
     fabric.plant(Fault.LOST_ANSWER)                          # the change is made, the answer is lost
 
 The driver is the real one, and so is the code that reads and writes partitions.conf. Only OpenSM is simulated: it fails
-open, trusts its memory of the tables, and silently drops the highest keys of a full table. It passes the same contract
+open, trusts its memory of the tables, and silently drops the last new keys of a full table. It passes the same contract
 suite as the real one over ibsim.
 """
 

@@ -12,6 +12,7 @@ from weft.generate.partitions_conf import parse, split
 from weft.model.agentapi import ConfiguredPartition, WeftPartitionDocument
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.site import Site
+from weft.planning.fabric.portkeys import table_order
 
 EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
 FILES = 4
@@ -116,9 +117,7 @@ class FakeWire:
         for guid, keys in wanted.items():
             if self.believed.get(guid) == keys and len(keys) <= self.capacity:
                 continue
-            kept = frozenset(
-                sorted(keys, key=lambda k: (k & ~FULL_MEMBER != DEFAULT_PKEY, k))[: self.capacity]
-            )
+            kept = _that_fit(keys, self.believed.get(guid, frozenset()), self.capacity)
             if kept != keys:
                 self.log.append(
                     f"ERR 0512: Failed to set PKey because Pkey table is full: {format_guid(guid)}"
@@ -126,6 +125,17 @@ class FakeWire:
             if guid not in self.cut | self.off and self.believed.get(guid) != kept:
                 self.believed[guid] = kept
                 self.hosts[guid], self.leaves[guid] = set(kept), set(kept)
+
+
+def _that_fit(keys: frozenset[int], before: frozenset[int], capacity: int) -> frozenset[int]:
+    """Of a full table: the default key has its place, what was there stays, new keys come in OpenSM's order."""
+    numbers = {k & ~FULL_MEMBER for k in before}
+
+    def order(key: int) -> tuple[bool, bool, int]:
+        number = key & ~FULL_MEMBER
+        return number != DEFAULT_PKEY, number not in numbers, table_order(number)
+
+    return keys if len(keys) <= capacity else frozenset(sorted(keys, key=order)[:capacity])
 
 
 def digest(text: str) -> str:

@@ -2,8 +2,8 @@
 
 A port's table (InfiniBand: NodeInfo.PartitionCap entries, IBTA 1.4 §14.2.5.7) has the default key and every partition
 that the manager is configured to put it in. Segments of live pods don't count: a node has one pod at a time, and the
-entry is freed before the next one is placed. The rest are foreign segments, the operator's, and remains of pods. OpenSM
-drops the highest keys of a full table, and only logs it.
+entry is freed before the next one is placed. The rest are foreign segments, the operator's, and remains of pods. Of a
+full table OpenSM keeps the keys that are there, takes new ones in `table_order`, drops the rest, and only logs it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ from weft.model.site import Site
 from weft.model.subnet import Partition
 
 _SHOWN = 3
+
+
+def table_order(pkey: int) -> int:
+    """Where OpenSM's order of new keys has a P_Key (`osm_prtn.c`, `prtn_pkey_tbl`): it compares their octets in network
+    order as numbers of its own host, a little-endian one, so that 0x0100 comes before 0x0002."""
+    return int.from_bytes(pkey.to_bytes(2, "big"), "little")
 
 
 def full(port: TightPort, words: FabricType, pods: Collection[int]) -> FullPort | None:

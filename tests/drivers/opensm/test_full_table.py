@@ -1,0 +1,29 @@
+"""Which keys a port's full table has, on the fake and on the real program."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tests.drivers.opensm.rigs import Rig, host_ports, until
+
+
+def test_full_table_keeps_what_it_has_and_takes_new_keys_by_their_low_octet(rig: Rig) -> None:
+    """Of 64 entries one is the default key's. The log says it, and the status."""
+    text, port = rig.text("sm1") or "", host_ports(rig.site)[0]
+
+    def shown(keys: Collection[int]) -> set[int]:
+        lines = [f"k{k:x}=0x{k:x} : 0x{port:016x}=full;" for k in keys]
+        rig.edit("sm1", "\n".join([text.rstrip(), *lines, ""]))
+        rig.hup("sm1")
+        until("the table is as full as it gets", lambda: len(keys_of(rig, port)) == min(64, len(keys) + 1))
+        return keys_of(rig, port) - {0x7FFF}
+
+    high, low = [0x100 * i for i in range(1, 31)], list(range(2, 52))
+    assert shown(low[:40]) == {k | 0x8000 for k in low[:40]}
+    there = shown([*low, *high])
+    assert there == {k | 0x8000 for k in low[:40] + high[:23]}
+    assert "0512" in "".join(p for m in rig.driver.status().managers for p in m.problems)
+
+
+def keys_of(rig: Rig, port: int) -> set[int]:
+    return set(rig.driver.tables([port])[port].keys)
