@@ -11,6 +11,7 @@ import pytest
 from tests.engine.house import ORDER, House, impatient
 from weft.engine.database import Database
 from weft.engine.epoch import note_epoch
+from weft.engine.gate import ClosedError
 from weft.engine.membership import AWAY, OTHERS
 from weft.engine.occupancy import FOREIGN
 from weft.engine.records import PodRecord
@@ -439,7 +440,7 @@ def test_a_note_that_differs_from_the_count_at_the_take_is_judged_by_the_count_n
         house.order(ORDER.model_copy(update={"name": "third"}))
         connection.execute("UPDATE epoch SET number = number - 2")
         held.claims = None
-        with pytest.raises(ConflictError, match="weft audit --accept"):
+        with pytest.raises(ClosedError, match="weft audit --accept"):
             note()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -28,6 +29,7 @@ from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError
 from weft.model.pod import PodState
 from weft.ports.servers import Action
+from weft.ports.witness import Witness
 from weft.testing.cloud import Fault
 from weft.testing.ethernet import FakeEthernet, FakeSwitch
 
@@ -120,6 +122,35 @@ def test_visits_on_ufm_leave_the_number_of_the_dumps_pod_to_its_successor(
     house.release(old)
     assert "--accept" in visit(house, old).reason
     assert inside(ufm, number) == guids(house, live) and house.store.receipt(old.id) is None
+
+
+def test_accepted_database_takes_nothing_of_its_released_pods_successor(house: House, tmp_path: Path) -> None:
+    """Same number, same nodes: it isn't made again, nor taken away, and ends when it is abandoned."""
+    ufm = on_ufm(house, tmp_path)
+    old = house.ready(make("old", 2))
+    kept = house.ready(make("kept", 1))
+    dump(house.database.url)
+    house.release(old)
+    house.run(old, PodState.RELEASED)
+    live = another(house, "live", 2)
+    number, things = number_of(live), len(house.cloud.things())
+    assert number == number_of(old) and live.nodes == old.nodes
+    restore(house.database.url)
+    assert isinstance(house.clock, HandClock)
+    house.clock.forward(minutes=1)
+    house.restart()
+    house.service.accept_database(house.operator)
+    assert "weft pod abandon" in visit(house, old).reason
+    house.release(old)
+    assert "weft pod abandon" in visit(house, old).reason
+    house.service.abandon_pod(house.operator, str(old.id), "released after the dump")
+    house.run(old, PodState.RELEASED)
+    assert visit(house, kept).state is PodState.READY
+    sweep(house)
+    assert inside(ufm, number) == guids(house, live) and len(house.cloud.things()) == things
+    signed = house.store.receipt(old.id)
+    assert signed is not None and not signed.receipt.clean
+    assert set(house.store.capacity().quarantines) == set(old.nodes)
 
 
 class Nameless(FakeSwitch):
@@ -316,3 +347,16 @@ def test_later_look_that_fails_keeps_the_gate_open_for_the_same_server(house: Ho
     house.run(pod, PodState.RELEASED)
     house.database.losses += 1
     assert house.database.gate.closed() is not None
+
+
+def test_pod_in_the_making_when_the_database_is_found_to_be_behind_goes_on_once_it_is_accepted(
+    house: House,
+) -> None:
+    """It is found out by the note of its claim, after the gate was seen open: it doesn't fail by that."""
+    pod = house.order(make("pod", 1))
+    house.database.gate.check()
+    house.cloud.testify(house.site.name, Witness(uuid4(), 9))
+    seen = visit(house, pod, 1)
+    assert seen.state is not PodState.FAILED and "--accept" in seen.reason and not house.cloud.things()
+    house.service.accept_database(house.operator)
+    house.run(pod, PodState.READY)

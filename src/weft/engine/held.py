@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from psycopg.types.json import Jsonb
 
 from weft.engine.documents import written
 from weft.engine.epoch import note_epoch
+from weft.engine.gate import ClosedError
 from weft.engine.heldnotes import News, NotesHeld
 from weft.engine.notes import Notes
 from weft.engine.ownerrecord import Abandonment
 from weft.engine.world import World
-from weft.model.errors import TemporaryError
+from weft.model.errors import ConflictError, TemporaryError
 from weft.model.pod import Aspect, Cause, Phase
 from weft.model.receipt import ReceiptItem, SignedReceipt
 from weft.model.site import Site
@@ -27,6 +29,7 @@ class Held(NotesHeld):
         gone: it was released, and let go with that.
         site_generation: the newest there was when it was taken; None: nobody looked.
         claims: how many were made in its cloud until then, its own among them; None: nobody looked.
+        accepted: when a restored database was accepted last; None: it never was, or nobody looked.
         world, site: what a visit works with; the same from its beginning to its end.
     """
 
@@ -34,6 +37,7 @@ class Held(NotesHeld):
     site: Site
     site_generation: int | None = None
     claims: int | None = None
+    accepted: datetime | None = None
     gone = False
 
     def alarm(self, message: str) -> None:
@@ -67,8 +71,11 @@ class Held(NotesHeld):
         self.owner = replace(self.owner, abandoned=asked)
 
     def note_epoch(self, facts: Witnesses, cloud: str) -> None:
-        """Before anything is made outside for the owner, the cloud knows that it was claimed."""
-        note_epoch(self._database, facts, self.owner.scope.site, cloud, self.claims)
+        """Before anything is made outside for the owner, the cloud knows that it was claimed. Raises `ClosedError`."""
+        try:
+            note_epoch(self._database, facts, self.owner.scope.site, cloud, self.claims)
+        except ConflictError:
+            raise ClosedError from None
 
     def note_end(self) -> None:
         """Before anything is taken away, the clouds know that it was asked for, if they can be told so now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from weft.engine.doubt import DoubtError, doubt
 from weft.engine.fence import LATE, Event
 from weft.engine.heldnotes import News
 from weft.engine.heldpod import HeldPod
@@ -32,6 +33,22 @@ from weft.ports.resources import Acceptance
 
 class PodVisitor(PodBuilder):
     """Handlers of a pod's states."""
+
+    def _closed(self, held: HeldPod) -> TemporaryError | None:
+        closed = super()._closed(held)
+        return closed if closed or held.owner.abandoned is not None else doubt(held)
+
+    def _only_look(self, held: HeldPod, closed: TemporaryError) -> Look:
+        if isinstance(closed, DoubtError) and held.wanted == "absent":
+            self._begin_release(held)  # so that an operator may abandon it
+        return super()._only_look(held, closed)
+
+    def _release(self, held: HeldPod) -> Look:
+        if held.owner.abandoned is not None and doubt(held) is not None:
+            self._wait_for_late(held)  # what it had may be another pod's: nothing is taken away
+            self._begin_release(held)
+            return self._abandon(held, self._read_back(held))
+        return super()._release(held)
 
     # -- present ------------------------------------------------------------------------------------------------
 

@@ -863,7 +863,8 @@ taken AS (
             ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
     WHERE id IN (SELECT id FROM due WHERE kind <> 'pod')
 )
-SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation, e.number +
+SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation,
+    (SELECT max(accepted_at) FROM epoch) AS accepted_at, e.number +
         @ends AS number
 FROM due LEFT JOIN taken ON taken.id = due.id LEFT JOIN epoch e ON e.cloud = taken.plan ->> 'cloud' ORDER BY due.wanted = 'absent' DESC, due.next_at
 

@@ -85,7 +85,7 @@ def _take(name: str, database: Database, leave: threading.Event, **values: objec
                 unreadable.append(Unread(row["id"], whole["token"], whole["woken"], error))
                 continue
             held.site_generation = row["site_generation"]
-            held.claims = row["number"]
+            held.claims, held.accepted = row["number"], row["accepted_at"]
             held.read_ahead(resources[row["id"]])
             readable.append(held)
     return Taken(tuple(readable), tuple(unreadable))

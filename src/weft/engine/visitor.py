@@ -151,11 +151,7 @@ class Visitor(ABC, Generic[H]):
     # -- absent -------------------------------------------------------------------------------------------------
 
     def _release(self, held: H) -> Look:
-        if held.phase is not Phase.RELEASING:
-            held.note_end()
-            over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.CHANGING, Aspect.FAILED)
-            clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
-            held.become(clean, phase=Phase.RELEASING, without=over)
+        self._begin_release(held)
         self._end_in_time(held)
         at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
         try:
@@ -196,6 +192,13 @@ class Visitor(ABC, Generic[H]):
         asked = held.owner.abandoned
         since = held.since + timedelta(seconds=self._settings.limits[PodState.RELEASING])
         return (held.at - (asked.at if asked else since)).total_seconds() >= self._settings.patience_servers
+
+    def _begin_release(self, held: H) -> None:
+        if held.phase is not Phase.RELEASING:
+            held.note_end()
+            over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.CHANGING, Aspect.FAILED)
+            clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
+            held.become(clean, phase=Phase.RELEASING, without=over)
 
     def _abandon(self, held: H, read: ReadBack) -> Look:
         """End it as it is, as somebody asked: what wasn't seen clean is kept back, and the receipt says so."""
