@@ -109,7 +109,7 @@ def test_the_undercloud() -> None:
 
 
 def test_control_networks_are_ipoib() -> None:
-    """P_Keys with the membership bit behind the one adapter, and the APIs' addresses on them."""
+    """P_Keys behind the one adapter, without the membership bit, and the APIs' addresses on them."""
     files = tripleo(rdg())
     assert [n["name"] for n in files["network_data"]] == ["External", "InternalApi", "Storage", "StorageMgmt"]
     assert {v["network"]: v.get("ip_address") for v in files["vip_data"]} == {
@@ -121,7 +121,7 @@ def test_control_networks_are_ipoib() -> None:
     }
     template = export(rdg(), "tripleo")["templates/nics/Controller.j2"]
     assert template.count("type: ib_interface") == 1 and template.count("type: ib_child_interface") == 3
-    assert [f"pkey_id: {0x8000 | n}" in template for n in (17, 18, 19)] == [True] * 3
+    assert [f"pkey_id: {n}\n" in template for n in (17, 18, 19)] == [True] * 3
 
 
 def test_devices_cpus_and_physical_networks() -> None:
@@ -229,6 +229,41 @@ def test_names_that_tripleo_cannot_tell_apart() -> None:
         export(changed(like_it), "tripleo")
 
 
+def test_secrets_are_filled_in_whatever_they_contain(tmp_path: Path) -> None:
+    """As values of JSON and YAML, readable by their owner only; without one of them no file is written."""
+    folder = written(tmp_path, changed(with_everything, with_roce))
+    secret = """a"b\\c$d: #'{"""
+    names = {"BMC_USER": "root", "BMC_PASSWORD": secret, "MLNX_SDN_TOKEN": secret, "WEFT_USER_ID": "4711"}
+    names["KEYSTONE_LDAP_CUSTOMERS_PASSWORD"] = secret
+
+    def fill(source: str, target: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, folder / "fill.py", folder / source, folder / target]
+        return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+
+    left = {n: v for n, v in names.items() if n != "BMC_PASSWORD"}
+    missing = fill("instackenv.json", "filled.json", left)
+    assert (missing.returncode, missing.stderr) == (1, "fill.py: BMC_PASSWORD isn't set\n")
+    assert not (folder / "filled.json").exists()
+    assert fill("instackenv.json", "filled.json", names).returncode == 0
+    assert {n["pm_password"] for n in json.loads((folder / "filled.json").read_text())["nodes"]} == {secret}
+    assert (folder / "filled.json").stat().st_mode & 0o777 == 0o600
+    for file in (ENVIRONMENT, "templates/neutron-ml2-mlnx-sdn.yaml"):
+        before = yaml.safe_load((folder / file).read_text())
+        assert fill(file, file, names).returncode == 0
+        after = yaml.safe_load((folder / file).read_text())
+        assert after != before and before.keys() == after.keys()
+        assert (folder / file).stat().st_mode & 0o777 == 0o600 and "$MLNX" not in str(after)
+        assert secret in texts(after)
+
+
+def texts(value: Any) -> list[str]:
+    """Every text in a document."""
+    if isinstance(value, str):
+        return [value]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for one in inside for text in texts(one)]
+
+
 @pytest.mark.cloud
 def test_tripleos_own_validators_find_nothing(tmp_path: Path) -> None:
     """The guide's cloud, one with everything, several fabrics, and one on Ethernet alone."""
@@ -256,7 +291,11 @@ def test_tripleos_own_validators_find_what_is_wrong(tmp_path: Path) -> None:
         text = (folder / name).read_text()
         assert old in text
         (folder / name).write_text(text.replace(old, new))
-    assert [name for name, errors in validated(folder).items() if not errors] == []
+    controllers = folder / "templates/nics/Controller.j2"
+    controllers.write_text(controllers.read_text().replace("pkey_id: 17", f"pkey_id: {0x8000 | 17}"))
+    found = validated(folder)
+    assert [name for name, errors in found.items() if not errors] == []
+    assert "Controller.j2: InvalidConfigException: Invalid pkey value 0x8011" in found["templates/nics"]
 
 
 @pytest.fixture(scope="module")

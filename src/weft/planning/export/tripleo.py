@@ -1,14 +1,15 @@
 """The reference's file set for TripleO (Wallaby): an undercloud that installs hosts by Ironic, and Heat's environments.
 
 TripleO is retired; the files are those that the reference guide for InfiniBand names. Secrets are `$NAME`, which
-`envsubst` fills; Jinja and Heat leave them alone.
+`fill.py` fills; Jinja and Heat leave them alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address
+from pathlib import PurePosixPath
 from typing import Any
 
 from weft.model.errors import InputError, InputErrors
@@ -16,6 +17,7 @@ from weft.model.fabrictypes import FabricKind
 from weft.model.site import Node, SiteNetwork, SiteSubnet
 from weft.planning.export.text import head, ini_file, yaml_file
 from weft.planning.export.tripleoenvironment import environment, sdn_environment, secrets
+from weft.planning.export.tripleofill import FILL
 from weft.planning.export.tripleonetworks import Networks, networks_for, nic_template
 from weft.planning.export.tripleoroles import role_data
 from weft.planning.export.view import View
@@ -45,7 +47,8 @@ def tripleo_files(view: View) -> dict[str, str]:
     if (sdn := sdn_environment(view)) is not None:
         files["templates/neutron-ml2-mlnx-sdn.yaml"] = yaml_file(site, sdn)
     files["deploy.sh"] = _deploy(view, files)
-    files["README.md"] = _readme(view)
+    files["fill.py"] = FILL
+    files["README.md"] = _readme(view, files)
     return files
 
 
@@ -312,13 +315,18 @@ def _deploy(view: View, files: dict[str, str]) -> str:
     )
 
 
-def _readme(view: View) -> str:
+def _readme(view: View, files: Mapping[str, str]) -> str:
     names = sorted({"BMC_USER", "BMC_PASSWORD", *secrets(view)})
-    variables = " ".join(f"${n}" for n in names)
+    have = [
+        f for f, text in files.items() if any(f"${n}" in text for n in names) and f.startswith("templates/")
+    ]
+    listed = " ".join(PurePosixPath(f).name for f in have)
     steps = [
         f"`undercloud.conf` in the home directory of `stack` on {view.deployment.seed}, `templates` as `{FOLDER}`.",
-        f"Secrets: set {', '.join(f'`{n}`' for n in names)} in the environment, and fill each file that has them: "
-        f"`envsubst '{variables}' < instackenv.json > ~/instackenv.json`.",
+        f"Secrets: set {', '.join(f'`{n}`' for n in names)} in the environment, without writing them into a "
+        "shell's history, and fill each file that has them: `python3 fill.py instackenv.json ~/instackenv.json`, "
+        f"and in `{FOLDER}` `for f in {listed}; do python3 ~/fill.py $f $f; done`. The files are readable by their "
+        "owner only.",
         "`openstack undercloud install`, the images, `openstack overcloud node import ~/instackenv.json`, inspection.",
         "Partitions of the control networks on InfiniBand, with all hosts' ports, before the deployment.",
         "`deploy.sh`.",

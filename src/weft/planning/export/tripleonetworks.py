@@ -11,7 +11,6 @@ import yaml
 
 from weft.model.errors import InputError
 from weft.model.fabrictypes import FabricKind
-from weft.model.ids import FULL_MEMBER
 from weft.planning.export.text import head
 from weft.planning.export.view import View
 
@@ -129,9 +128,9 @@ def _on(
     there = any(e.get("name") == parent for e in before)
     found = [] if there else [_plain(parent) | {"type": kind}]
     if infiniband:
-        # IPoIB's child interfaces are called after the P_Key with the membership bit.
+        # os-net-config adds the membership bit itself, and refuses a P_Key that has it.
         return [
             *found,
-            {"type": "ib_child_interface", "parent": parent, "pkey_id": vlan | FULL_MEMBER, **address},
+            {"type": "ib_child_interface", "parent": parent, "pkey_id": vlan, **address},
         ]
     return [*found, {"type": "vlan", "device": parent, "vlan_id": f"{{{{ {lower}_vlan_id }}}}", **address}]
