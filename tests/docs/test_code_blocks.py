@@ -1,0 +1,72 @@
+"""Each code block of README and docs is read by the shell, command or file reader that it is for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from tests.docs.blocks import Block, blocks, commands, here_documents
+from tests.docs.commandreaders import is_known
+from tests.docs.yamlreaders import read_yaml_block
+from weft.app.orderfile import load_order
+from weft.generate.partitions_conf import parse
+
+BLOCKS = blocks()
+LANGUAGES = {"sh", "yaml", "ini", "json", "conf", "mermaid", "text"}
+"""mermaid is generated, and compared with what generates it; text is output and drawings."""
+
+
+def of(language: str) -> list[Any]:
+    """Its blocks as parameters that are named by file and line."""
+    return [pytest.param(block, id=block.place) for block in BLOCKS if block.language == language]
+
+
+def test_every_block_names_its_language() -> None:
+    """A block without one, or in one that has no reader here, would be checked by nothing."""
+    assert [block.place for block in BLOCKS if block.language not in LANGUAGES] == []
+
+
+@pytest.mark.parametrize("block", of("sh"))
+def test_shell_block_has_commands_that_exist(block: Block, tmp_path: Path) -> None:
+    """The shell reads the script, and each program of weft's or of OpenStack's client the words of its commands."""
+    read = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True, check=False)
+    assert (read.returncode, read.stderr) == (0, "")
+    for name, text in here_documents(block.text).items():
+        load_order(text, name)
+    for other in BLOCKS:  # files that a command reads
+        if other.language == "json" and '"agents"' in other.text:
+            (tmp_path / "order.json").write_text(other.text)
+    assert [words for words in commands(block.text) if not is_known(words, tmp_path)] == []
+
+
+@pytest.mark.parametrize("block", of("yaml"))
+def test_yaml_block_is_read_as_the_file_that_it_is_of(block: Block, tmp_path: Path) -> None:
+    """Orders, sites, lists of machines, agents' settings, policies: complete, or as part of a complete one."""
+    read_yaml_block(block, tmp_path)
+
+
+@pytest.mark.parametrize("block", of("ini"))
+def test_ini_block_keeps_comments_out_of_values(block: Block, tmp_path: Path) -> None:
+    """oslo.config and systemd take all that follows `=` for the value, a comment on the same line included."""
+    path = tmp_path / "block.conf"
+    path.write_text(block.text)
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(str(path), sections).parse()
+    values = [value for options in sections.values() for several in options.values() for value in several]
+    assert values and [value for value in values if "#" in value] == []
+
+
+@pytest.mark.parametrize("block", of("json"))
+def test_json_block_is_valid(block: Block) -> None:
+    assert isinstance(json.loads(block.text), dict)
+
+
+@pytest.mark.parametrize("block", of("conf"))
+def test_partitions_block_is_read_without_problems(block: Block) -> None:
+    """By the reader of OpenSM's partitions file, which is compared with the real program elsewhere."""
+    assert list(parse(block.text, "north").problems) == []
