@@ -16,6 +16,7 @@ from weft.engine.sweep import Sweeper, SweepSettings
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt
+from weft.model.resources import Kind
 from weft.model.site import Site
 from weft.planning.shapes.plantext import plan_text
 from weft.testing.ethernet import FakeEthernet
@@ -244,3 +245,15 @@ def test_the_audit_names_switches_that_can_not_be_read_back(house: EthernetHouse
     house.fake.capabilities = capabilities_of(site, "ib0")
     [said] = [t for t in house.service.audit(house.operator).limits if "can't be read back" in t]
     assert said.startswith(f"ib0: {names[0]} (netmiko_juniper) can't be read back")
+
+
+def test_another_number_is_not_one_that_a_port_is_in_without_its_vlan(house: EthernetHouse) -> None:
+    """As for an order: what counts is what a number is used for, not only where it is defined."""
+    rail = house.site.fabrics["ib0"]
+    first = rail.segments.first
+    pod = house.order()
+    house.cloud.add(Kind.NETWORK, "stranger", "team-b", physical_network=rail.physical_network, segment=first)
+    house.fake.put(stranger(house, pod), first + 1)
+    assert first + 1 not in house.fake.configured().numbers
+    after = house.run(pod, PodState.READY)
+    assert after.plan.segment == first + 2

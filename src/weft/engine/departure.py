@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal
 
 from weft.engine.occupancy import held_nodes
 from weft.engine.records import Change, PodRecord, ResourceRecord
 from weft.engine.world import World
+from weft.model.errors import WeftError
 from weft.model.site import Site
 from weft.model.specs import ServerSpec
 from weft.ports.occupants import Ended, Ending, OnHost
@@ -17,6 +19,10 @@ Result = Literal["clean", "not clean", "unknown"]
 ENDED = "ended"
 """Fact of a server that was replaced, or whose node was given back: the record that says that nothing of it ran any
 more by then."""
+CLOCKS = timedelta(minutes=5)
+"""How far the clocks of Nova and the database may be apart."""
+Beside = Callable[[Collection[str]], frozenset[str]]
+"""Nodes that several pods share -> ids of all pods' servers there."""
 _OVER = (Ended.DESTROYED, Ended.NEVER_RAN)
 
 
@@ -120,15 +126,18 @@ def read_hosts(
     site: Site,
     holding: Collection[str],
     maybe: Mapping[str, str],
+    beside: Beside,
 ) -> Iterator[HostReading]:
     """Occupants of the nodes that the pod still holds, according to Nova and Placement.
 
     On shared nodes only its own servers must be gone: of those that were asked for and never seen, perhaps after one
-    that has ended, whatever has their names. They have no record that could be read, either: if nova-compute is down,
-    Nova may have forgotten one.
+    that has ended, whatever has their names, and whatever was made in its project since then and isn't another pod's:
+    its tenant may have renamed it. They have no record that could be read, either: if nova-compute is down, Nova may
+    have forgotten one.
 
     Args:
         maybe: Nova host -> what says that a guest of the pod may run there, though no listing shows it.
+        beside: as in `Reader`.
     """
     servers = [r for r in records if r.kind.row.on_host]
     own = {one.outside_id for r in servers for one in (*r.predecessors, r) if one.outside_id}
@@ -145,12 +154,43 @@ def read_hosts(
         left = [o for o in one.occupants if not shares or o.id in own or o.name in names]
         if left:
             yield HostReading(node.name, "not clean", f"there is {', '.join(o.text() for o in left)}")
+        elif shares and (unlike := _perhaps_its_own(pod, node.name, one, asked, world, beside)):
+            yield unlike
         elif one.unknown or node.nova_host in maybe:
             yield HostReading(node.name, "unknown", one.unknown or maybe[node.nova_host])
         elif one.down and node.name in hosts:
             yield HostReading(node.name, "unknown", f"a server may be on it: {one.down}")
         else:
             yield HostReading(node.name, "clean", _nothing(one, node.nova_host, shares))
+
+
+def _perhaps_its_own(
+    pod: PodRecord,
+    node: str,
+    seen: OnHost,
+    asked: Sequence[ResourceRecord],
+    world: World,
+    beside: Beside,
+) -> HostReading | None:
+    """What may be a server of the pod whose answer was lost, on a node that others share."""
+    never = [
+        r.started_at for r in asked if r.resource.node == node and (not r.outside_id or ENDED in r.facts)
+    ]
+    since = min((at for at in never if at is not None), default=None)
+    if since is None or not seen.occupants:
+        return None
+    known = beside([node])
+    if not (others := [o for o in seen.occupants if o.id not in known]):
+        return None
+    try:
+        made = world.clouds[pod.plan.cloud].made_by(pod.project_id, [o.id for o in others])
+    except WeftError as error:
+        return HostReading(node, "unknown", str(error))
+    its = [o for o in others if o.id in made and made[o.id] >= since - CLOCKS]
+    if not its:
+        return None
+    said = "was made in the pod's project after a server of the pod was asked for whose id was never answered"
+    return HostReading(node, "not clean", f"{', '.join(o.text() for o in its)} {said}")
 
 
 def _nothing(seen: OnHost, host: str, shares: bool) -> str:

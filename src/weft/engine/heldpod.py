@@ -116,6 +116,12 @@ class HeldPod(Held):
             tx.run("touch_queue", at=now)
             self.say_in(tx, [("release", what, None) for what in said.values()])
 
+    def servers_on(self, nodes: Collection[str]) -> frozenset[str]:
+        """Ids of all pods' servers on these nodes, where several share them."""
+        with self._database.statement() as tx:
+            rows = tx.rows("servers_on", nodes=list(nodes))
+        return frozenset(id_ for row in rows for id_ in row["ids"])
+
     def nodes(self) -> Mapping[str, bool]:
         """Nodes that the pod still holds (single ones may have been given back), and whether each is in quarantine.
 

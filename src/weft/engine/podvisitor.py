@@ -299,7 +299,9 @@ class PodVisitor(PodBuilder):
             for key, members in ports.items() if node in holding else ():
                 former[key] = (*former.get(key, ()), *members)
         records = held.read_resources()
-        return Reader(held.pod, records, held.world, held.site, self._clock, held.at, holding, former)
+        return Reader(
+            held.pod, records, held.world, held.site, self._clock, held.at, holding, former, held.servers_on
+        )
 
     def _receipt(self, held: HeldPod, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
         quarantined = {node for node, is_so in held.nodes().items() if is_so} | read.elsewhere.keys()

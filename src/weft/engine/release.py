@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from weft.engine.departure import read_guests, read_hosts
+from weft.engine.departure import Beside, read_guests, read_hosts
 from weft.engine.membership import all_members
 from weft.engine.occupancy import whole_nodes
 from weft.engine.ownerrecord import OwnerRecord
@@ -26,6 +26,11 @@ from weft.model.specs import SegmentSpec
 from weft.ports.clock import Clock
 
 
+def _nobody(nodes: Collection[str]) -> frozenset[str]:
+    """No node is shared with other pods."""
+    return frozenset()
+
+
 class Reader:
     """Reads back what was taken away of one owner.
 
@@ -34,6 +39,7 @@ class Reader:
         began: the database's time.
         holding: of a pod: nodes that it holds still; the others were given back before, and may be somebody else's.
         former: key of a segment -> ports of nodes that a pod doesn't want any more and holds still.
+        beside: ids of all pods' servers on nodes that several share; asked after it was looked what is there.
     """
 
     def __init__(
@@ -46,12 +52,13 @@ class Reader:
         began: datetime,
         holding: Collection[str] = (),
         former: Mapping[str, tuple[Membership, ...]] | None = None,
+        beside: Beside = _nobody,
     ) -> None:
         self._owner, self._records, self._world, self._site, self._clock = owner, records, world, site, clock
         self._pod = owner if isinstance(owner, PodRecord) else None
         self._holding = frozenset(holding)
         self._began, self._mark = began, clock.monotonic()
-        self._former = former or {}
+        self._former, self._beside = former or {}, beside
         self._items: list[ReceiptItem] = []
         self._unclean: dict[str, str] = {}
         self._again: set[str] = set()
@@ -218,7 +225,8 @@ class Reader:
         for node in whole_nodes(self._site, pod.plan.cloud) if maybe else ():
             if node.nova_host in maybe and node.name not in self._holding:
                 self._elsewhere[node.name] = maybe[node.nova_host]
-        for host in read_hosts(pod, self._records, self._world, self._site, self._holding, maybe):
+        hosts = read_hosts(pod, self._records, self._world, self._site, self._holding, maybe, self._beside)
+        for host in hosts:
             kept = () if host.result == "clean" else (host.node,)
             self._of_node(host.node, self._item("host", host.node, host.result, host.seen, kept))
 

@@ -20,7 +20,7 @@ def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
     """
     plan = held.whole_plan()
     spaces = (s.removeprefix(SEGMENT) for s in plan.allotment.numbers if s.startswith(SEGMENT))
-    configured = {f: world.fabric(f).configured().numbers for f in spaces if f in site.fabrics}
+    configured = {f: world.fabric(f).usage().numbers for f in spaces if f in site.fabrics}
     vlans = world.clouds[plan.cloud].segments(physical_networks(site, plan.cloud))
     with held.write(capacity=True) as tx:
         used = with_segments(site, read_capacity(tx).used, configured, vlans)

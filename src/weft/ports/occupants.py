@@ -147,6 +147,13 @@ class Occupants(Protocol):
         """
         ...
 
+    def made_by(self, project_id: str, servers: Collection[str]) -> Mapping[str, datetime]:
+        """Those of these ids that are servers of the project -> when they were made, by the cloud's clock.
+
+        Raises `UnknownError` or `PermanentError` if the cloud can't be asked about one of them.
+        """
+        ...
+
     def endings(
         self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
     ) -> Mapping[str, Ending]:

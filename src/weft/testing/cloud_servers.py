@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from weft.model.errors import ConflictError
@@ -48,6 +48,11 @@ class FakeServers(FakeExisting):
             return [
                 t.id for t in self.servers if t.broken or t.gone_at or (now >= t.ready_at and not t.stuck)
             ]
+
+    def made_by(self, project_id: str, servers: Collection[str]) -> Mapping[str, datetime]:
+        self._call("made_by", None)
+        mine = (t for t in self.servers if t.id in servers and t.project_id == project_id)
+        return {t.id: t.created for t in mine if t.created is not None}
 
     def _its(self, project_id: str, server: str) -> Thing:
         for thing in self.servers:

@@ -310,4 +310,6 @@ class CloudStore:
 
 
 _OF_CALLS = (Fault.LOST_ANSWER, Fault.ERROR_500, Fault.UNREACHABLE, Fault.REFUSED)
-_READING = frozenset({"find", "marked", "check", "facts", "occupants", "endings", "segments", "networks"})
+_READING = frozenset(
+    {"find", "marked", "check", "facts", "occupants", "endings", "made_by", "segments", "networks"}
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cl
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.endings import MOST_READ
 from weft.drivers.openstack.occupants import OpenStackOccupants
+from weft.model.errors import UnknownError
 from weft.ports.occupants import Ended, Ending
 
 SERVER = "5f0c4a4e-0000-4000-8000-000000000001"
@@ -193,3 +195,17 @@ def test_a_record_that_cannot_be_read_is_unknown(rig: Rig, answer: Reply) -> Non
     """Whatever a proxy says in Nova's place."""
     rig.cloud.lies = [(f"GET /compute/servers/{SERVER}/os-instance-actions", answer)]
     assert rig.ending(BUILT, ENDED_ON_A).how is Ended.UNKNOWN
+
+
+def test_servers_of_a_project_are_told_from_those_of_others(rig: Rig) -> None:
+    """By Nova's word for each id; what isn't there is nobody's, and what can't be read is unknown."""
+    row = {"name": "x", "created": "2026-11-23T01:00:00Z", "status": "ACTIVE"}
+    rig.cloud.things["servers"] = [
+        {"id": "mine", "tenant_id": PROJECT, **row},
+        {"id": "theirs", "tenant_id": ADMIN, **row},
+        {"id": "odd", "tenant_id": PROJECT},
+    ]
+    made = rig.facts.made_by(PROJECT, ["mine", "theirs", "gone"])
+    assert made == {"mine": datetime(2026, 11, 23, 1, tzinfo=UTC)}
+    with pytest.raises(UnknownError):
+        rig.facts.made_by(PROJECT, ["odd"])

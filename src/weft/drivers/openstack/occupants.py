@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 
 from weft.drivers.openstack.changeable import unsettled_boot
 from weft.drivers.openstack.endings import ending
@@ -87,6 +88,18 @@ class OpenStackOccupants:
             uses = zip(wanted, self._asking.map(self._use, wanted), strict=True)
             return {host: OnHost(unknown=_sentence(error), busy=busy) for host, busy in uses}
         return dict(zip(wanted, self._asking.map(self._on_host, wanted), strict=True))
+
+    def made_by(self, project_id: str, servers: Collection[str]) -> Mapping[str, datetime]:
+        project, made = self._sessions.project(project_id), dict[str, datetime]()
+        for server in sorted(set(servers)):
+            asked, path = f"read whose server {server} is", f"/servers/{server}"
+            row = project.compute.item_or_absent(asked, path, "server", server)
+            try:
+                if row is not None and row["tenant_id"] == project_id:
+                    made[server] = datetime.fromisoformat(str(row["created"]))
+            except (KeyError, ValueError) as error:
+                raise UnknownError(asked, "Nova", _sentence(error)) from error
+        return made
 
     def endings(
         self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
