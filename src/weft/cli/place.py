@@ -221,6 +221,8 @@ def _inputs(
             if getattr(args, option) is not None:
                 raise InputError(f"--{option}", getattr(args, option), "only with --site")
         topology = read_topology(args.topology, args.columns)
+        for said in topology.left_out:
+            warn(f"weft: {args.topology}: {said}")
         traits, kind = dict.fromkeys(topology.stands, Traits()), Kind()
     wide = args.required if args.required != "nearest" else None
     if wide and wide not in topology.levels:

@@ -193,6 +193,34 @@ def test_hosts_that_cannot_be_told_apart_are_refused() -> None:
         from_observed("ib0", observed(names, {2, 3}, [(2, 1), (3, 1)]))
 
 
+@pytest.mark.parametrize(
+    "name", ["MT4129 ConnectX7   Mellanox Technologies", "Infinity HDR adapter", "localhost"]
+)
+def test_adapters_without_a_hosts_name_are_left_out(name: str) -> None:
+    """Hosts that are off have their product's name alone; the topology says which they are."""
+    names = {1: "l1", 2: "gpu1 mlx5_0", 3: name, 4: name}
+    found = from_observed("ib0", observed(names, {2, 3, 4}, [(2, 1), (3, 1), (4, 1)]))
+    assert list(found.stands) == ["gpu1"]
+    [said] = found.left_out
+    assert said == f"2 adapters without a host's name are left out: {3:016x} ({name}), {4:016x} ({name})"
+
+
+def test_one_adapter_with_a_products_name_is_no_host() -> None:
+    """Nor is it in UFM's list of links."""
+    product = "MT4129 ConnectX7 Mellanox Technologies"
+    names = {1: "l1", 2: "gpu1 mlx5_0", 3: product}
+    found = from_observed("ib0", observed(names, {2, 3}, [(2, 1), (3, 1)]))
+    rows = [ufm(("0a", "gpu1 mlx5_0"), ("01", "l1:1")), ufm(("0b", product), ("01", "l1:2"))]
+    for topology in (found, from_ufm("ib0", rows)):
+        assert list(topology.stands) == ["gpu1"] and product in topology.left_out[0]
+
+
+def test_partial_discovery_says_that_hosts_may_be_missing() -> None:
+    """With the message of the discovery."""
+    seen = observed({1: "l1", 2: "gpu1 mlx5_0"}, {2}, [(2, 1)]).model_copy(update={"partial": ("timed out",)})
+    assert "hosts may be missing: timed out" in from_observed("ib0", seen).left_out[0]
+
+
 def test_a_fabric_without_hosts_is_refused() -> None:
     """There is nothing to place on."""
     with pytest.raises(InputError, match="at least one from a host to a switch"):

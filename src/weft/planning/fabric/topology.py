@@ -73,6 +73,7 @@ class Topology:
             cables aren't known.
         rails: leaf switch -> the leaf that it is a rail of; itself if it is the first or only one.
         nvlink: whether any node is in an NVLink domain.
+        left_out: what the source has, or may have, and the topology hasn't; a sentence each.
     """
 
     fabric: str
@@ -84,6 +85,7 @@ class Topology:
     uplinks: dict[str, int] = field(default_factory=dict[str, int])
     rails: dict[str, str] = field(default_factory=dict[str, str])
     nvlink: bool = False
+    left_out: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, site: Site, fabric: str) -> Self:

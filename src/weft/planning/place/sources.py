@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from weft.model.errors import InputError
@@ -20,6 +21,10 @@ from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology, natural
 _HOST = re.compile(r"(?P<node>\S+)\s+(?P<hca>\S.*)")
 _NO_HOST = re.compile(r"\bAggregation Node\b")
 """Node descriptions of what has an adapter's port and is part of a switch (SHARP)."""
+_PRODUCT = re.compile(r"MT\d{4,5}\b|.*\bMellanox Technologies$")
+"""Descriptions that adapters have by themselves, until their host gives them its name."""
+_SHOWN = 10
+_DEVICE = re.compile(r"(?:[a-z]+\d*_?\d+|HCA-\d+)$")
 _Id = TypeVar("_Id", int, str)
 Cable = tuple[str, str]
 Adapter = tuple[str, str]
@@ -32,8 +37,11 @@ def from_observed(fabric: str, observed: ObservedFabric, rates: Mapping[Ends, in
     Args:
         rates: Gb/s of cables, as `Discovery.rates`; uplinks are known only if every switch's is there.
 
-    Raises InputError if two adapters have the same description, no host is cabled to a switch, or the output is cut
-    off: a cable leads to what has no record of its own.
+    Adapters without a host's name (hosts that are off, or not yet set up) are left out; `Topology.left_out` has them,
+    and what the discovery itself may lack.
+
+    Raises InputError if two adapters have the same host and device in their description, no host is cabled to a switch,
+    or the output is cut off: a cable leads to what has no record of its own.
     """
     known = {n.guid for n in observed.nodes}
     lost = sorted({e.guid for link in observed.links for e in link} - known)
@@ -41,7 +49,8 @@ def from_observed(fabric: str, observed: ObservedFabric, rates: Mapping[Ends, in
         allowed = f"complete: a cable leads to {_guid(lost[0])}, which is not described"
         raise InputError("ibnetdiscover", f"{len(observed.nodes)} nodes", allowed)
     adapters = {n.guid: n.name for n in observed.nodes if n.kind == "ca" and not _NO_HOST.search(n.name)}
-    hosts = {guid: _host(name) for guid, name in _each_once(adapters).items()}
+    named, left_out = _with_names(adapters)
+    hosts = {guid: _host(name) for guid, name in named.items()}
     names = _distinct({n.guid: n.name for n in observed.nodes if n.kind == "switch"})
     up: list[tuple[Adapter, str]] = []
     between: list[Cable] = []
@@ -54,7 +63,9 @@ def from_observed(fabric: str, observed: ObservedFabric, rates: Mapping[Ends, in
         if a.guid in names and b.guid in names:
             between.append((names[a.guid], names[b.guid]))
             gbps.append((rates or {}).get(((a.guid, a.port), (b.guid, b.port)), 0))
-    return from_cables(fabric, up, between, gbps if all(gbps) else None)
+    found = from_cables(fabric, up, between, gbps if all(gbps) else None)
+    lacking = [f"the discovery is partial, and hosts may be missing: {why}" for why in observed.partial]
+    return replace(found, left_out=(*lacking, *left_out))
 
 
 def from_ufm(fabric: str, answer: Any) -> Topology:
@@ -70,16 +81,17 @@ def from_ufm(fabric: str, answer: Any) -> Topology:
     links = [(_ufm_end(row, "source", i), _ufm_end(row, "destination", i)) for i, row in enumerate(rows)]
     ends = [end for link in links for end in link]
     names = _distinct({end.guid: end.name for end in ends if end.kind == "switch"})
-    _each_once({end.guid: f"{end.name} {end.rest}" for end in ends if end.kind == "host" and end.guid})
+    hosts = {end.guid: f"{end.name} {end.rest}".strip() for end in ends if end.kind == "host" and end.guid}
+    named, left_out = _with_names(hosts)
     up: list[tuple[Adapter, str]] = []
     between: list[Cable] = []
     for a, b in links:
         for one, other in ((a, b), (b, a)):
-            if one.kind == "host" and other.kind == "switch":
+            if one.kind == "host" and other.kind == "switch" and (not one.guid or one.guid in named):
                 up.append(((one.name, f"{one.rest}/{one.port}"), names[other.guid]))
         if a.kind == b.kind == "switch":
             between.append((names[a.guid], names[b.guid]))
-    return from_cables(fabric, up, between)
+    return replace(from_cables(fabric, up, between), left_out=left_out)
 
 
 def from_table(
@@ -211,15 +223,29 @@ def _distinct(switches: Mapping[_Id, str]) -> dict[_Id, str]:
     return {g: name if count[name] == 1 else f"{name}-{_guid(g)}" for g, name in switches.items()}
 
 
-def _each_once(adapters: Mapping[_Id, str]) -> Mapping[_Id, str]:
-    """The adapters; raises InputError if two have the same description: their hosts can't be told apart."""
-    known: dict[str, _Id] = {}
+def _with_names(adapters: Mapping[_Id, str]) -> tuple[dict[_Id, str], tuple[str, ...]]:
+    """The adapters that have a host's name, and a sentence on the others, if there are any.
+
+    Raises InputError if two have the same host and device: these hosts can't be told apart.
+    """
+    by_name: dict[str, list[_Id]] = {}
     for guid, name in adapters.items():
-        other = known.setdefault(name, guid)
-        if other != guid:
-            allowed = f"each node description once: {_guid(other)} and {_guid(guid)} share it (ibnetdiscover "
+        by_name.setdefault(name, []).append(guid)
+    named: dict[_Id, str] = {}
+    unnamed: list[str] = []
+    for name, guids in by_name.items():
+        if _PRODUCT.match(name) or (len(guids) > 1 and not _DEVICE.match(_host(name)[1])):
+            unnamed += [f"{_guid(guid)} ({name})" for guid in guids]
+        elif len(guids) > 1:
+            allowed = f"each node description once: {_guid(guids[0])} and {_guid(guids[1])} share it (ibnetdiscover "
             raise InputError("host", name, allowed + "--node-name-map gives names)")
-    return adapters
+        else:
+            named[guids[0]] = name
+    if not unnamed:
+        return named, ()
+    more = f" and {len(unnamed) - _SHOWN} more" if len(unnamed) > _SHOWN else ""
+    listed = f"{', '.join(unnamed[:_SHOWN])}{more}"
+    return named, (f"{len(unnamed)} adapters without a host's name are left out: {listed}",)
 
 
 def _guid(guid: int | str) -> str:
