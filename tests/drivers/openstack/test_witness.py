@@ -1,0 +1,48 @@
+"""The note of how far weft's database has come: of several, the highest counts, and nobody takes a higher one away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import uuid4
+
+from weft.drivers.openstack.session import Sessions
+from weft.drivers.openstack.witness import OpenStackWitness
+from weft.ports.witness import Witness
+
+
+class KeyPairs:
+    """Nova's key pairs of one user; `meanwhile` is called once, before the next creation."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[str, str] = {"somebody's": "ssh-rsa AAAA me@home"}
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def listing(self, asked: str, path: str, collection: str) -> list[dict[str, Any]]:
+        return [{"keypair": {"name": name, "public_key": key}} for name, key in self.pairs.items()]
+
+    def ask(self, asked: str, method: str, path: str, json: Any = None, ok: tuple[int, ...] = ()) -> None:
+        if method == "POST":
+            self.meanwhile, work = (lambda: None), self.meanwhile
+            work()
+            self.pairs[json["keypair"]["name"]] = json["keypair"]["public_key"]
+        else:
+            self.pairs.pop(path.rpartition("/")[2], None)  # 404 is fine
+
+
+def test_note_with_the_highest_number_counts_and_is_taken_away_by_no_other() -> None:
+    """Two processes write at the same time, each under a name of its own; another site's note is another one's."""
+    nova = KeyPairs()
+    sessions = cast(Sessions, SimpleNamespace(own=lambda: SimpleNamespace(compute=nova)))
+    one, two = OpenStackWitness(sessions), OpenStackWitness(sessions)
+    assert one.witness("hall") is None
+    first, second, third = (Witness(uuid4(), number) for number in (1, 2, 3))
+    elsewhere = Witness(uuid4(), 9)
+    one.testify("hall", first)
+    one.testify("attic", elsewhere)
+    nova.meanwhile = lambda: two.testify("hall", third)
+    one.testify("hall", second)
+    assert one.witness("hall") == third
+    one.testify("hall", Witness(uuid4(), 4))
+    assert len(nova.pairs) == 3 and two.witness("attic") == elsewhere
