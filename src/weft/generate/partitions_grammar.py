@@ -115,6 +115,11 @@ class Reader:
             word, value = _token(flag)
             if word and "defmember".startswith(word):
                 self._default_membership(number, value)
+            elif word == "indx0":
+                said = (
+                    "indx0: OpenSM may take the default partition's key out of a member's table: leave it out"
+                )
+                self.say(number, said, False)
         pkey = self._key(number, name, key)
         ours = number in self.ours
         self.definitions.append(Definition(number, name, pkey, ours))

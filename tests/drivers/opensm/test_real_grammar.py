@@ -178,7 +178,7 @@ def generated(chance: random.Random, ports: list[int]) -> str:
         return f"{gap()}{who}{how}{gap()}"
 
     def flag() -> str:
-        usual = ["ipoib", "defmember=full", "defmember=limited", "sl=0", "rate=3", "mtu=4", "indx0"]
+        usual = ["ipoib", "defmember=full", "defmember=limited", "sl=0", "rate=3", "mtu=4"]
         odd = [
             "",
             "d=full",
