@@ -28,6 +28,22 @@ config = convert_net_json(json.load(sys.stdin))
 files = Renderer()._render_content(parse_net_config_data(config))
 json.dump({"interfaces": config["config"], "files": files}, sys.stdout)
 """
+CHOOSER = """\
+import json, sys
+from cloudinit import net, util
+net.SYS_CLASS_NET = sys.argv[1] + "/"
+net.get_sys_class_path = lambda: net.SYS_CLASS_NET
+from cloudinit.net import netplan, networkd, renderers
+from cloudinit.net.network_state import parse_net_config_data
+from cloudinit.sources.helpers.openstack import convert_net_json
+for module in (netplan, networkd):
+    module.available = lambda target=None: True
+config = util.read_conf_with_confd(sys.argv[2])
+name, chosen = renderers.select(config["system_info"]["network"]["renderers"])
+state = parse_net_config_data(convert_net_json(json.load(sys.stdin)))
+made = chosen({"netplan_path": "x", "postcmds": False})._render_content(state)
+json.dump({"config": config, "renderer": name, "made": json.dumps(made)}, sys.stdout)
+"""
 INFINIBAND = 32
 """ARPHRD_INFINIBAND, in the kernel's if_arp.h."""
 
@@ -61,13 +77,8 @@ def _unpacked() -> Path:
     return modules
 
 
-def read_by_cloud_init(network_data: object, hardware: Mapping[str, str], folder: Path) -> Read:
-    """Raises `AssertionError` with cloud-init's words where it refuses the document.
-
-    Args:
-        hardware: interface -> its address in the machine, of 6 bytes, or of 20 for InfiniBand.
-        folder: empty, for what stands for the machine's sysfs.
-    """
+def _asked(program: str, network_data: object, hardware: Mapping[str, str], folder: Path, *more: str) -> Any:
+    """What a program with cloud-init's modules says of network data on a machine with these interfaces."""
     for name, address in hardware.items():
         about = folder / name
         (about / "device").mkdir(parents=True)
@@ -76,7 +87,7 @@ def read_by_cloud_init(network_data: object, hardware: Mapping[str, str], folder
         for file, text in {**rows, "uevent": "DRIVER=any", "iflink": 0}.items():
             (about / file).write_text(f"{text}\n")
     done = subprocess.run(
-        [sys.executable, "-c", READER, str(folder)],
+        [sys.executable, "-c", program, str(folder), *more],
         input=json.dumps(network_data),
         env={**os.environ, "PYTHONPATH": str(_unpacked())},
         capture_output=True,
@@ -84,5 +95,27 @@ def read_by_cloud_init(network_data: object, hardware: Mapping[str, str], folder
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    told = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def read_by_cloud_init(network_data: object, hardware: Mapping[str, str], folder: Path) -> Read:
+    """Raises `AssertionError` with cloud-init's words where it refuses the document.
+
+    Args:
+        hardware: interface -> its address in the machine, of 6 bytes, or of 20 for InfiniBand.
+        folder: empty, for what stands for the machine's sysfs.
+    """
+    told = _asked(READER, network_data, hardware, folder)
     return Read({row["name"]: row for row in told["interfaces"]}, told["files"])
+
+
+def rendered_by_cloud_init(
+    network_data: object, hardware: Mapping[str, str], folder: Path, config: Path
+) -> tuple[Any, str, str]:
+    """cloud-init's configuration, the renderer that it chooses by that, and all that this one writes, as JSON.
+
+    Args:
+        config: cloud.cfg, with its folder cloud.cfg.d beside it.
+    """
+    told = _asked(CHOOSER, network_data, hardware, folder, str(config))
+    return told["config"], told["renderer"], told["made"]

@@ -162,6 +162,10 @@ WRONG = {
         {"ipoib mlx5_0/1", "module ib_ipoib"},
     ),
     "interface down": (write(f"{NET}/operstate", "down"), {"ipoib mlx5_0/1"}),
+    "interface without an address": (
+        write("proc/net/route", "Iface\tDestination\neno1\t00000000\n"),
+        {"ipoib mlx5_0/1"},
+    ),
     "interface of another port": (write(f"{NET}/dev_port", "1"), {"ipoib mlx5_0/1"}),
     "interface isn't IPoIB": (write(f"{NET}/type", "1"), {"ipoib mlx5_0/1"}),
     "SR-IOV off": (remove(f"{IB}/sriov_totalvfs"), {"vfs mlx5_0"}),
@@ -322,3 +326,18 @@ def test_a_folder_in_place_of_the_file(root: Path) -> None:
     code, _, errors = run(root)
     assert code == 2
     assert "Is a directory" in errors
+
+
+def test_an_interface_with_an_address_is_good(root: Path) -> None:
+    """The kernel's table has a route to the address's own network; a host may need none."""
+    route = root / "proc/net/route"
+    route.parent.mkdir(parents=True, exist_ok=True)
+    route.write_text("Iface\tDestination\tGateway\nibp0s5\t0000400A\t00000000\n")
+    assert run(root)[0] == 0
+    route.write_text("Iface\tDestination\tGateway\n")
+    assert (
+        "FAIL  ipoib mlx5_0/1: ibp0s5 is up, without an IPv4 address (netplan leaves InfiniBand out)"
+        in run(root)[1]
+    )
+    (root / CONFIG).write_text(EXPECTED + "ipoib = up\n")
+    assert run(root)[0] == 0

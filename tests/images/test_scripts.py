@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ELEMENTS = Path(__file__).parents[2] / "images/elements"
+PKEYS = ELEMENTS / "weft-ipoib/static/usr/local/bin/weft-pkeys"
 LOAD = ELEMENTS / "weft-ipoib/static/usr/local/sbin/weft-ipoib"
 
 
@@ -19,10 +20,12 @@ def program(folder: Path, name: str, text: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def run(script: Path, root: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(script: Path, root: Path, argument: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     path = f"{root / 'bin'}:{os.environ['PATH']}"
     env = {"PATH": path, "WEFT_ROOT": str(root), "WEFT_IPOIB_TRIES": "0", "ARCH": "amd64", **variables}
-    return subprocess.run([script], env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [script, *filter(None, [argument])], env=env, capture_output=True, text=True, check=False
+    )
 
 
 class TestLoadingModules:
@@ -236,3 +239,49 @@ class TestPoplar:
         built = self.build(tmp_path, sdk, sdk, WEFT_POPLAR_SDK_SHA256="0" * 64)
         assert built.returncode == 1
         assert f"the SHA-256 sum of {sdk} is not {'0' * 64} (WEFT_POPLAR_SDK_SHA256)" in built.stderr
+
+
+class TestPartitionKeys:
+    """`weft-pkeys`: the pod's P_Key, and where it is in the ports' tables."""
+
+    @staticmethod
+    def table(root: Path, device: str, *keys: int, link: str = "InfiniBand") -> None:
+        port = root / f"sys/class/infiniband/{device}/ports/1"
+        (port / "pkeys").mkdir(parents=True)
+        (port / "link_layer").write_text(f"{link}\n")
+        for index, key in enumerate(keys):
+            (port / f"pkeys/{index}").write_text(f"{key:#06x}\n")
+
+    def test_the_only_full_membership_is_the_pods(self, tmp_path: Path) -> None:
+        """At the index that it has, behind the default partition; ports on Ethernet have none."""
+        self.table(tmp_path, "mlx5_0", 0x7FFF, 0x8101, 0)
+        self.table(tmp_path, "mlx5_1", 0x7FFF, 0x8101, 0)
+        self.table(tmp_path, "mlx5_2", 0xFFFF, link="Ethernet")
+        ran = run(PKEYS, tmp_path)
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "UCX_IB_PKEY=0x101\nNCCL_IB_PKEY=1\n", "")
+
+    def test_one_of_several_is_named(self, tmp_path: Path) -> None:
+        """A limited membership counts if it is named."""
+        self.table(tmp_path, "mlx5_0", 0xFFFF, 0x8101, 0x8102, 0x0103)
+        ran = run(PKEYS, tmp_path)
+        assert (ran.returncode, ran.stderr) == (1, "weft-pkeys: several P_Keys, name one: 0x101 0x102 \n")
+        for key, index in (("0x102", 2), ("0x8101", 1), ("0x103", 3)):
+            assert run(PKEYS, tmp_path, argument=key).stdout.endswith(f"NCCL_IB_PKEY={index}\n")
+        assert run(PKEYS, tmp_path, argument="101").returncode == 2
+
+    def test_an_index_that_differs_is_no_index(self, tmp_path: Path) -> None:
+        """NCCL takes one for all ports; UCX looks for the P_Key itself."""
+        self.table(tmp_path, "mlx5_0", 0x7FFF, 0x8101)
+        self.table(tmp_path, "mlx5_1", 0x8101, 0x7FFF)
+        ran = run(PKEYS, tmp_path)
+        assert (ran.returncode, ran.stdout) == (1, "UCX_IB_PKEY=0x101\n")
+        assert "its index differs between ports (0, 1)" in ran.stderr
+
+    def test_a_port_without_the_key_is_named(self, tmp_path: Path) -> None:
+        """As before the pod's adapters are in its partition; a machine without InfiniBand says so."""
+        assert run(PKEYS, tmp_path).stderr == "weft-pkeys: no InfiniBand port\n"
+        self.table(tmp_path, "mlx5_0", 0x7FFF, 0x8101)
+        self.table(tmp_path, "mlx5_1", 0x7FFF, 0)
+        ran = run(PKEYS, tmp_path)
+        said = "weft-pkeys: no P_Key of a pod in the table of mlx5_1/ports/1\n"
+        assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", said)

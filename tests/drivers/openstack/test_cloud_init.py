@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.cloudinit import read_by_cloud_init
+from tests.helpers.cloudinit import read_by_cloud_init, rendered_by_cloud_init
+from tests.helpers.paths import ROOT
 from weft.drivers.openstack.networkdata import network_data
 from weft.planning.fabric.addressing import IPoIBAddress, mac_of_guid
 
+ELEMENT = ROOT / "images/elements/weft-ipoib/static/usr/local/share/weft/cloud-init-networkd.cfg"
 MANAGEMENT = "02:00:00:00:b0:01"
 PHYSICAL = "a0:00:00:27:fe:80:00:00:00:00:00:00:7c:fe:90:03:00:29:26:52"
 OTHER = "80:00:00:28:fe:80:00:00:00:00:00:00:00:11:22:03:00:33:44:56"
@@ -83,3 +85,32 @@ def test_another_adapter_with_nearly_the_same_guid_isnt_taken_for_it(tmp_path: P
     second = PHYSICAL[:-2] + "53"
     read = read_by_cloud_init(document, {"eno1": MANAGEMENT, "ib0": second, "ib1": PHYSICAL}, tmp_path)
     assert "Address=10.64.0.9/22" in read.files["ib1"] and "ib0" not in read.files
+
+
+UBUNTU = """\
+system_info:
+  distro: ubuntu
+  default_user: {name: ubuntu}
+  network: {renderers: [netplan, eni, sysconfig]}
+"""
+"""What matters here of the cloud.cfg of Ubuntu's package."""
+
+
+@pytest.mark.parametrize("with_element", [False, True])
+def test_infiniband_has_its_address_where_netplan_is(tmp_path: Path, with_element: bool) -> None:
+    """netplan's renderer leaves it out without a word; with the image element's file, systemd-networkd's is chosen, and
+    the rest of the image's configuration stays."""
+    (tmp_path / "cloud.cfg.d").mkdir()
+    (tmp_path / "cloud.cfg").write_text(UBUNTU)
+    if with_element:
+        (tmp_path / "cloud.cfg.d/95-weft-ipoib.cfg").write_text(ELEMENT.read_text())
+    document = drive((mac_of_guid(IPoIBAddress.parse(PHYSICAL).guid), "10.64.0.9"))
+    hardware = {"eno1": MANAGEMENT, "ib0": PHYSICAL}
+    config, renderer, made = rendered_by_cloud_init(
+        document, hardware, tmp_path / "net", tmp_path / "cloud.cfg"
+    )
+    assert config["system_info"]["distro"] == "ubuntu" and config["system_info"]["default_user"] == {
+        "name": "ubuntu"
+    }
+    assert renderer == ("networkd" if with_element else "netplan")
+    assert ("10.64.0.9/22" in made) is with_element and MANAGEMENT in made
