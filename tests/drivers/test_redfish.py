@@ -323,6 +323,17 @@ def test_interfaces_of_the_system_come_first(bmc: Bmc) -> None:
     )
 
 
+def test_what_is_absent_is_no_interface(bmc: Bmc) -> None:
+    """BMCs keep documents for empty slots, with the last hardware's addresses."""
+    absent = {"Status": {"State": "Absent"}}
+    bmc.tree["/redfish/v1/Systems/1/EthernetInterfaces/NIC.2"] |= absent
+    rows: list[dict[str, Any]] = [{"Ethernet": {"AssociatedMACAddresses": [mac]}} for mac in MACS]
+    with_adapter(bmc, "OCP", "Ports", rows[0], rows[1] | absent, systems=True)
+    with_adapter(bmc, "Slot2", "Ports", rows[1], systems=True)
+    bmc.tree[f"{CHASSIS}/1/NetworkAdapters/Slot2"] |= absent
+    assert texts(bmc.read()) == {"nic_1_mac": "2C:EA:7F:00:01:02", "ocp_mac": MACS[0]}
+
+
 def test_what_a_bmc_does_not_list_is_noted(bmc: Bmc) -> None:
     """No interface at all, an adapter that isn't there, and one of another shape; what was read stays."""
     del bmc.tree["/redfish/v1/Systems/1"]["EthernetInterfaces"]

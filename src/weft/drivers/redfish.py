@@ -12,7 +12,7 @@ import requests
 import sushy
 from sushy import auth, exceptions
 
-from weft.drivers.redfishadapters import adapter_ports, cells_of
+from weft.drivers.redfishadapters import adapter_ports, cells_of, is_absent
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.hardware import Cell, Record
 from weft.planning.hardware.columns import interface_called
@@ -81,7 +81,7 @@ def _cells(root: Any, address: str, bmc: str, notes: list[str]) -> Iterator[tupl
             mac = one.permanent_mac_address or one.mac_address
             if not one.identity:
                 raise KeyError("Id")  # required by the schema: this isn't an interface
-            if not mac:
+            if not mac or is_absent(one.json):
                 continue
             name = _called(str(one.identity), str(mac), names, macs, address)
             if name != "bmc":

@@ -123,11 +123,9 @@ def _members(owner: Any, name: str, what: str, found: AdapterPorts) -> Sequence[
         members = list(collection.get_members())
     except _ODD as error:
         return _unread(error, what, found)
-    if len(members) != listed:
-        found.unread.append(
-            f"{what}: {listed - len(members)} of {listed} aren't there"
-        )  # sushy passes them over
-    return members
+    if len(members) != listed:  # sushy passes them over
+        found.unread.append(f"{what}: {listed - len(members)} of {listed} aren't there")
+    return [one for one in members if not is_absent(_document(one))]
 
 
 def _unread(error: Exception, what: str, found: AdapterPorts) -> Sequence[Any]:
@@ -136,6 +134,11 @@ def _unread(error: Exception, what: str, found: AdapterPorts) -> Sequence[Any]:
         raise error
     found.unread.append(f"{what}: not as Redfish describes them")
     return ()
+
+
+def is_absent(document: Mapping[str, Any]) -> bool:
+    """Whether a BMC keeps a document for hardware that isn't there (Status of DMTF's Resource)."""
+    return _mapping(document, "Status").get("State") == "Absent"
 
 
 def _document(member: Any) -> Mapping[str, Any]:
