@@ -17,11 +17,11 @@ from weft.app.sitefile import assemble, load_site, read_site_file, read_text
 from weft.app.yamltext import Positions, read_yaml, without_nulls
 from weft.generate.sitecsv import table_csv
 from weft.model.errors import InputError, InputErrors
-from weft.model.fabrictypes import FabricKind
 from weft.model.hardware import Record
-from weft.model.site import Fabric, IpuPod, Site, SiteNetwork
+from weft.model.site import IpuPod, Site, SiteNetwork
 from weft.model.sitefile import TABLES
-from weft.planning.hardware.tables import Around, Tables, columns_in, tables_of
+from weft.planning.hardware.around import Around, fabric_without_macs
+from weft.planning.hardware.tables import Tables, columns_in, tables_of
 
 _RECORD = "record"
 """Name under which positions have the list's rows; no site file has such a table."""
@@ -136,24 +136,11 @@ def _around(data: Mapping[str, Any], where: Positions) -> Around:
         assemble(dict(data), where, links_needed=False)
         raise
     if "racks" not in data:
-        return Around(networks, pods, infiniband=_infiniband(data))
+        return Around(networks, pods, fabric_without_macs=fabric_without_macs(data))
     named = (r.get("name") for r in data["racks"] if isinstance(r, dict))
-    return Around(networks, pods, frozenset(n for n in named if isinstance(n, str)), _infiniband(data))
-
-
-def _infiniband(data: Mapping[str, Any]) -> str | None:
-    """The site's only fabric of InfiniBand; what is wrong with fabrics is told elsewhere."""
-    found = data.get("fabrics")
-    rows = found.items() if isinstance(found, dict) else ()
-    names: list[str] = []
-    for name, one in rows:
-        try:
-            fabric = Fabric.model_validate(one)
-        except ValidationError:
-            continue
-        if fabric.type is FabricKind.INFINIBAND:
-            names.append(name)
-    return names[0] if len(names) == 1 else None
+    return Around(
+        networks, pods, frozenset(n for n in named if isinstance(n, str)), fabric_without_macs(data)
+    )
 
 
 def _merge(data: dict[str, Any], where: Positions, tables: Tables, records: Sequence[Record]) -> None:

@@ -146,7 +146,8 @@ def _on_ports(own: Own, seen: EthernetSnapshot) -> Iterator[EvidenceItem]:
             yield EvidenceItem("switch port", end, "clean", f"switch {switch} has no such port")
         else:
             numbers, level = seen.numbers_at(end), seen.level(end)
-            result = "not clean" if is_in(now, own.number) or own.number in numbers else "clean"
+            beyond = numbers - now.numbers  # a trunk of every VLAN is judged by `is_in`
+            result = "not clean" if is_in(now, own.number) or own.number in beyond else "clean"
             has = "every VLAN" if now.tagged == EVERY else listed(numbers)
             told, unread = read_at(has, "no VLAN", level)
             yield EvidenceItem("switch port", end, result, told, unread=unread, level=level)

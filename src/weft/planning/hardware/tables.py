@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from weft.model.errors import InputError
 from weft.model.hardware import Record
 from weft.model.ids import NAMES
-from weft.model.site import IpuPod, SiteNetwork, plain_port, port_names
+from weft.model.site import plain_port, port_names
 from weft.model.sitefile import csv_columns
+from weft.planning.hardware.around import Around
 from weft.planning.hardware.columns import ATTRIBUTES, PLAIN, interfaces_of, is_full_name
 from weft.planning.hardware.kinds import FABRIC_SWITCH, IPU_MACHINE, KINDS, HardwareKind, kind_of
 from weft.planning.hardware.legs import LEGS, Legs
@@ -25,21 +26,6 @@ from weft.planning.hardware.where import Addresses, Block, address_of, block_of
 _BARE_MAC = re.compile(r"[0-9a-fA-F]{12}")
 
 Row = dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What the site says already: where hardware can be.
-
-    Attributes:
-        racks: that it lists; None: those of the list are taken.
-        infiniband: its fabric of InfiniBand, if it has one of them.
-    """
-
-    networks: Mapping[str, SiteNetwork] = field(default_factory=dict)
-    ipu_pods: Mapping[str, IpuPod] = field(default_factory=dict)
-    racks: frozenset[str] | None = None
-    infiniband: str | None = None
 
 
 @dataclass(slots=True)
@@ -186,8 +172,8 @@ class _Reader:
             pod = self._around.ipu_pods.get(row.get("ipu_pod", (None, ""))[0] or "")
             row |= self._legs.columns(record, name, interface, _normal(texts), pod)
             return
-        if "fabric" not in texts and self._around.infiniband is not None and _is_infiniband(texts):
-            texts["fabric"] = self._around.infiniband
+        if "fabric" not in texts and self._around.fabric_without_macs is not None and _is_infiniband(texts):
+            texts["fabric"] = self._around.fabric_without_macs
         if "mac" not in cells and not _is_infiniband(texts):
             what = ", ".join(sorted(cells))
             allowed = f"MAC address of {name}'s interface {interface}, of which the row says: {what}"

@@ -1,0 +1,43 @@
+"""What a site file says already where a list of hardware is read into it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from weft.model.fabrictypes import FabricKind
+from weft.model.site import Fabric, IpuPod, SiteNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the site says already: where hardware can be.
+
+    Attributes:
+        racks: that it lists; None: those of the list are taken.
+        fabric_without_macs: its only InfiniBand fabric, that of adapters with GUIDs and no MAC address;
+            None: there is none, or more than one.
+    """
+
+    networks: Mapping[str, SiteNetwork] = field(default_factory=dict)
+    ipu_pods: Mapping[str, IpuPod] = field(default_factory=dict)
+    racks: frozenset[str] | None = None
+    fabric_without_macs: str | None = None
+
+
+def fabric_without_macs(data: Mapping[str, Any]) -> str | None:
+    """Name of the only InfiniBand fabric in a site file's data; fabrics that are invalid count for nothing here."""
+    found = data.get("fabrics")
+    rows = found.items() if isinstance(found, dict) else ()
+    names: list[str] = []
+    for name, one in rows:
+        try:
+            fabric = Fabric.model_validate(one)
+        except ValidationError:
+            continue
+        if fabric.type is FabricKind.INFINIBAND:
+            names.append(name)
+    return names[0] if len(names) == 1 else None
