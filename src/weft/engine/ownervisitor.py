@@ -231,14 +231,12 @@ class OwnerVisitor(Visitor[Held]):
             return Wait(LATE, late)
         read = self._reader(held, old)
         held.note(seen_again(read))
-        if not read.over:
-            return Wait(read.reason(), self._settings.delay(held.owner.failures + 1))
-        held.keep_stale_numbers(read.stale)
-        held.give_back_numbers(unused, read.items)
-        return None
+        self._give_back_numbers(held, read, unused, read.items if read.over else ())
+        return None if read.over else Wait(read.reason(), self._settings.delay(held.owner.failures + 1))
 
     def _reader(self, held: Held, records: list[ResourceRecord]) -> ReadBack:
-        return Reader(held.owner, records, held.world, held.site, self._clock, held.at).read()
+        world, numbers = held.world, held.numbers()
+        return Reader(held.owner, records, world, held.site, self._clock, held.at, numbers=numbers).read()
 
     # -- absent -------------------------------------------------------------------------------------------------
 

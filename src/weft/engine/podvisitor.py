@@ -300,7 +300,16 @@ class PodVisitor(PodBuilder):
                 former[key] = (*former.get(key, ()), *members)
         records = held.read_resources()
         return Reader(
-            held.pod, records, held.world, held.site, self._clock, held.at, holding, former, held.servers_on
+            held.pod,
+            records,
+            held.world,
+            held.site,
+            self._clock,
+            held.at,
+            holding,
+            former,
+            held.servers_on,
+            held.numbers(),
         )
 
     def _receipt(self, held: HeldPod, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
@@ -322,6 +331,7 @@ class PodVisitor(PodBuilder):
         held.quarantine(read.unclean)
         clean = [n for n in sorted(held.nodes()) if n not in read.unclean]
         held.give_back_read(clean, [item for n in clean for item in read.of_nodes.get(n, ())])
+        super()._keep_back(held, read)
 
 
 def _of_data(records: Collection[ResourceRecord]) -> set[str]:

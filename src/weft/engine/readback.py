@@ -6,13 +6,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from weft.engine.records import StaleNumber
+from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.records import PodRecord, ResourceRecord, StaleNumber
+from weft.model.kindrow import Home
 from weft.model.kinds import Kind
 from weft.model.receipt import ReceiptItem
 from weft.model.spaces import SEGMENT
 
 OVER = ("clean", "accepted", "kept")
 """Results that hold nothing back."""
+
+
+OFF_THE_WIRE = frozenset(
+    str(kind) for kind in Kind if kind.row.home is Home.CLOUD and not kind.row.keeps_node
+)
+"""Planes of what sends no frames: whether it is gone decides nothing about what a fabric carries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,9 @@ class ReadBack:
         of_nodes: node -> those of the items that aren't read again once it was given back.
         ended: id of a server -> what proves that nothing of it runs any more.
         elsewhere: nodes that the pod doesn't hold -> what says that a guest of it may run there.
-        stays: a guest of it was never removed, as far as is known: it may be on the pod's networks still.
+        stays: a guest of it was never removed, as far as is known, and may be on the pod's networks still; or their
+            addresses are let in somewhere.
+        of_numbers: space and number -> those of the items that are of segments and networks which bear it.
     """
 
     items: tuple[ReceiptItem, ...]
@@ -44,6 +54,9 @@ class ReadBack:
     ended: Mapping[str, str] = field(default_factory=dict[str, str])
     elsewhere: Mapping[str, str] = field(default_factory=dict[str, str])
     stays: bool = False
+    of_numbers: Mapping[tuple[str, int], tuple[ReceiptItem, ...]] = field(
+        default_factory=dict[tuple[str, int], tuple[ReceiptItem, ...]]
+    )
 
     @property
     def over(self) -> bool:
@@ -59,18 +72,29 @@ class ReadBack:
 def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
     """Spaces and numbers of those that may still be in use outside: not to be given to anybody.
 
-    A fabric's number is a network's too, and everything else is the cloud's: what isn't seen gone there keeps them, but
-    for data, which is on no network (what lets a server in to it is a kind of its own): its tenant can keep it
-    from being deleted for ever. Nodes and guests keep none by being unknown, since what a number was for is read for
-    itself; a guest that was never removed may be on its networks' VLANs still, where its host is cut off from Neutron.
+    A number is free once every segment and every network that bears it was read back clean, whatever else is left:
+    groups, routers, floating IPs, key pairs and data are on no wire, and their tenant can keep them from being deleted.
+    A server that isn't seen gone may send on its networks' VLANs, where its host is cut off from Neutron, and a rule
+    that lets addresses in to data would let in whose they are next. A number that nothing explains is free once nothing
+    is left.
     """
-    fabric = any(i.result not in OVER for i in read.of_fabric)
-    beside = {"database", "guest", "host", *(str(kind) for kind in Kind if kind.row.data)}
-    cloud = any(
-        i.result not in OVER and i.plane not in beside and i not in read.of_fabric for i in read.items
-    )
     return frozenset(
         (space, number)
         for space, number in numbers
-        if cloud or (fabric if space.startswith(SEGMENT) else read.stays)
+        if any(i.result not in OVER for i in read.of_numbers.get((space, number), ()))
+        or ((space, number) not in read.of_numbers and not read.over)
+        or (read.stays and not space.startswith(SEGMENT))
     )
+
+
+def subject_of(record: ResourceRecord) -> str:
+    """Its name and id."""
+    return f"{record.resource.name} {record.outside_id or '(never created)'}"
+
+
+def nodes_of(record: ResourceRecord, pod: OwnerRecord | None) -> tuple[str, ...]:
+    """Nodes that can't be given back while this thing is there: its own, or for a shared thing none."""
+    node = record.resource.node
+    if not record.kind.row.keeps_node or not node or not isinstance(pod, PodRecord):
+        return ()
+    return (node,) if node in pod.nodes or not record.wanted else pod.nodes

@@ -10,7 +10,7 @@ from weft.engine.departure import Beside, read_guests, read_hosts
 from weft.engine.membership import all_members
 from weft.engine.occupancy import whole_nodes
 from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.readback import OVER, ReadBack
+from weft.engine.readback import OFF_THE_WIRE, OVER, ReadBack, nodes_of, subject_of
 from weft.engine.records import PodRecord, ResourceRecord, StaleNumber
 from weft.engine.seen import as_left, kept_item, seen_of
 from weft.engine.world import World
@@ -23,6 +23,7 @@ from weft.model.receipt import ReceiptItem
 from weft.model.resources import Status
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
+from weft.planning.owners.numbers import numbers_of
 from weft.ports.clock import Clock
 
 
@@ -40,6 +41,8 @@ class Reader:
         holding: of a pod: nodes that it holds still; the others were given back before, and may be somebody else's.
         former: key of a segment -> ports of nodes that a pod doesn't want any more and holds still.
         beside: ids of all pods' servers on nodes that several share; asked after it was looked what is there.
+        numbers: that the owner still holds; a segment whose number it has given back was read back clean before, and
+            its number may be another owner's by now. None: it holds all of them.
     """
 
     def __init__(
@@ -53,7 +56,10 @@ class Reader:
         holding: Collection[str] = (),
         former: Mapping[str, tuple[Membership, ...]] | None = None,
         beside: Beside = _nobody,
+        numbers: Collection[tuple[str, int]] | None = None,
     ) -> None:
+        self._numbers = numbers
+        self._of_numbers: dict[tuple[str, int], tuple[ReceiptItem, ...]] = {}
         self._owner, self._records, self._world, self._site, self._clock = owner, records, world, site, clock
         self._pod = owner if isinstance(owner, PodRecord) else None
         self._holding = frozenset(holding)
@@ -122,7 +128,8 @@ class Reader:
         """
         prober, read = self._world.probers.get(fabric), list(items)
         wanted = self._wanted_level(fabric)
-        if prober is None or any(i.result not in OVER for i in (*self._items, *read)):
+        left = [i for i in self._items if i.plane not in OFF_THE_WIRE]
+        if prober is None or any(i.result not in OVER for i in (*left, *read)):
             return [item.weighed(wanted) for item in read]
         elsewhere = self._given_back(fabric, segment)
         mine = tuple(m for m in segment.members if m.port not in elsewhere)
@@ -162,7 +169,7 @@ class Reader:
         """Cloud, fabric and database, in that order."""
         self._clouds()
         for record in self._records:
-            if record.kind is Kind.SEGMENT:
+            if record.kind is Kind.SEGMENT and self._holds(record):
                 self._fabric(record)
         left = [r.key for r in self._records if not r.is_nowhere]
         self._item(
@@ -181,7 +188,15 @@ class Reader:
             self._of_nodes,
             elsewhere=self._elsewhere,
             stays=self._stays,
+            of_numbers=self._of_numbers,
         )
+
+    def _holds(self, record: ResourceRecord) -> bool:
+        """Whether the owner still holds its number."""
+        return self._numbers is None or not self._numbers_of(record).isdisjoint(self._numbers)
+
+    def _numbers_of(self, record: ResourceRecord) -> frozenset[tuple[str, int]]:
+        return numbers_of([record.resource], self._site)
 
     def read_segments(self, keys: Collection[str]) -> ReadBack:
         """What is left of these alone, of an owner that goes on with others."""
@@ -214,14 +229,14 @@ class Reader:
         """What is left on the nodes that a pod held, and on others that its servers came to."""
         maybe: dict[str, str] = {}
         for guest in read_guests(pod, self._records, self._world, self._holding):
-            kept = () if guest.result == "clean" else _nodes(guest.record, pod)
-            item = self._item("guest", _subject(guest.record), guest.result, guest.seen, kept)
+            kept = () if guest.result == "clean" else nodes_of(guest.record, pod)
+            item = self._item("guest", subject_of(guest.record), guest.result, guest.seen, kept)
             self._of_node(guest.record.resource.node, item)
             if guest.result == "clean" and guest.record.outside_id:
                 self._ended[guest.record.outside_id] = guest.seen
             self._stays = self._stays or guest.stays
             for host in guest.hosts:
-                maybe.setdefault(host, f"{_subject(guest.record)} may run on it: {guest.seen}")
+                maybe.setdefault(host, f"{subject_of(guest.record)} may run on it: {guest.seen}")
         for node in whole_nodes(self._site, pod.plan.cloud) if maybe else ():
             if node.nova_host in maybe and node.name not in self._holding:
                 self._elsewhere[node.name] = maybe[node.nova_host]
@@ -243,20 +258,33 @@ class Reader:
             seen = seen_of(driver.find(scope, [as_left(r, self._records) for r in group], ids), group)
         except WeftError as error:
             for record in group:
-                self._item(kind, _subject(record), "unknown", str(error), _nodes(record, self._pod))
+                item = self._item(
+                    kind, subject_of(record), "unknown", str(error), nodes_of(record, self._pod)
+                )
+                self._of_number(record, item)
             return
         for record in group:
             found = seen[record.key]
             if found.there:
                 self._again.add(record.key)
                 what = f"still exists as {found.id}"
-                self._item(kind, _subject(record), "not clean", what, _nodes(record, self._pod))
+                item = self._item(kind, subject_of(record), "not clean", what, nodes_of(record, self._pod))
+                self._of_number(record, item)
             elif found.status is Status.KEPT:
                 self._items.append(kept_item(record, found, self._now()))
             else:
-                item = self._item(kind, _subject(record), "clean", f"{where}: {found.reason}")
+                item = self._item(kind, subject_of(record), "clean", f"{where}: {found.reason}")
+                self._of_number(record, item)
                 if kind.row.lent:
                     self._of_node(record.resource.node, item)
+
+    def _of_number(self, record: ResourceRecord, *items: ReceiptItem) -> None:
+        """What was read of a thing decides on its own number; a server, or a rule for addresses, on networks' VLANs."""
+        for number in self._numbers_of(record) if items else ():
+            self._of_numbers[number] = (*self._of_numbers.get(number, ()), *items)
+        row = record.kind.row
+        if (row.on_host or row.admits) and any(i.result not in OVER for i in items):
+            self._stays = True
 
     def _fabric(self, record: ResourceRecord) -> None:
         """What the fabric's driver proves of a segment, by a reading that began after it was taken away."""
@@ -270,10 +298,12 @@ class Reader:
         except WeftError as error:
             item = EvidenceItem(Kind.SEGMENT, segment.text, "unknown", str(error), whole=True)
             clean = Clean((item,))
+        before = len(self._of_fabric)
         for item in self._tried(name, segment, clean.items):
             nodes = () if item.result in OVER else self._kept_for(item)
             self._item(item.plane, item.subject, item.result, item.seen, nodes, at, item.unread, item.level)
             self._of_fabric.append(self._items[-1])
+        self._of_number(record, *self._of_fabric[before:])
         if any(i.result == "not clean" for i in clean.items):
             self._again.add(record.key)
         for manager, why in sorted(clean.stale.items()):
@@ -313,15 +343,3 @@ class Reader:
         for node in nodes:
             self._unclean.setdefault(node, f"{plane} {subject}: {seen}")
         return item
-
-
-def _subject(record: ResourceRecord) -> str:
-    return f"{record.resource.name} {record.outside_id or '(never created)'}"
-
-
-def _nodes(record: ResourceRecord, pod: OwnerRecord | None) -> tuple[str, ...]:
-    """Nodes that can't be given back while this thing is there: its own, or for a shared thing none."""
-    node = record.resource.node
-    if not record.kind.row.keeps_node or not node or not isinstance(pod, PodRecord):
-        return ()
-    return (node,) if node in pod.nodes or not record.wanted else pod.nodes

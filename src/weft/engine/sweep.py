@@ -292,7 +292,8 @@ class Sweeper(Periodic):
                 rows = tx.rows("numbers_of", owner_id=owner.id)
                 numbers = {(r["space"], r["number"]) for r in rows}
             resources = self._store.resources(owner.id)
-            read = Reader(owner, resources, world, site, self._clock, self._clock.now()).read()
+            now = self._clock.now()
+            read = Reader(owner, resources, world, site, self._clock, now, numbers=numbers).read()
             unread += [f"{i.plane} {i.subject}: {i.seen}" for i in read.items if i.result == "unknown"]
             free = numbers - unfree(read, numbers)
             if not free:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,8 +24,10 @@ from weft.engine.world import World
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
 from weft.model.kindrow import Home
 from weft.model.pod import Aspect, Cause, Phase, PodState, find
-from weft.model.receipt import Abandoned, Receipt, SignedReceipt
+from weft.model.receipt import Abandoned, Receipt, ReceiptItem, SignedReceipt
 from weft.model.site import Site
+from weft.model.spaces import SEGMENT
+from weft.planning.owners.numbers import numbers_of
 from weft.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -134,7 +136,29 @@ class Visitor(ABC, Generic[H]):
         """What will be signed."""
 
     def _keep_back(self, held: H, read: ReadBack) -> None:
-        """What to do with capacity when a release lasts too long."""
+        """Give back what was read back clean, when a release lasts too long."""
+        self._give_back_numbers(held, read, held.numbers())
+
+    def _give_back_numbers(
+        self,
+        held: H,
+        read: ReadBack,
+        numbers: Collection[tuple[str, int]],
+        items: Sequence[ReceiptItem] = (),
+    ) -> None:
+        """Those that nothing of the owner uses any more. None of a row by which it is still to be taken away: what is
+        asked for then could be another owner's.
+
+        Args:
+            items: what of it is part of the receipt, if it isn't the fabric's alone.
+        """
+        there = numbers_of((r.resource for r in held.resources() if not r.is_nowhere), held.site)
+        free = frozenset(numbers) - unfree(read, numbers) - there
+        if free:
+            held.keep_stale_numbers(s for s in read.stale if (SEGMENT + s.fabric, s.number) in free)
+            # The fabric isn't read again for these; all else is, until the end.
+            mine = [i for n in sorted(free) for i in read.of_numbers.get(n, ()) if i in read.of_fabric]
+            held.give_back_numbers(free, items or mine)
 
     def _set_aside(self, held: H, read: ReadBack) -> None:
         """Before an abandoned release ends: what must not be given to anybody."""

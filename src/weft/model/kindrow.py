@@ -44,6 +44,7 @@ class Row:
         repaired_unasked: recreated when missing. Otherwise only on an operator's request: a tenant may have deleted it.
         cleaned: something that isn't the tenant's runs on its node when it is deleted: its adapters leave the segment
             before that begins.
+        admits: it lets the pod's addresses in to what others hold: who gets these next would be let in.
         data: it holds what a tenant has written: once its pod has served, weft neither replaces nor recreates it.
     """
 
@@ -66,6 +67,7 @@ class Row:
     ends_with: str = ""
     repaired_unasked: bool = True
     cleaned: bool = False
+    admits: bool = False
     data: bool = False
 
 

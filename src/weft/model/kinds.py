@@ -161,6 +161,7 @@ class Kind(AnyKind):
             many="access rules",
             shown=_fields("share share_id port read_only"),
             settles=True,
+            admits=True,
             detachable=True,
         ),
     )
