@@ -260,3 +260,40 @@ def test_nobody_is_woken_for_a_place_that_another_takes_at_once() -> None:
     for name in ("a", "b"):
         visits.let(name, "answer", "is back", "rest", "is over")
     lane.close()
+
+
+def test_visit_that_waits_long_for_one_answer_gives_its_place_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As while a service of the cloud hangs; when it has its answer it waits for a place like those aside."""
+    monkeypatch.setattr(lane_module, "HANGING", 0.0)
+    lane = Lane("visit", 1, aside=1)
+    visits = Visits(lane)
+    answer, back = threading.Event(), threading.Event()
+
+    def hanging() -> None:
+        with lane.outside():
+            assert answer.wait(LONG)
+        back.set()
+        visits.ended.append(lane.ended())
+
+    lane.begin(hanging)
+    while not lane.free:
+        pass
+    visits.begin("b", aside=False)
+    assert lane.free == 0
+    answer.set()
+    assert not back.wait(0.05)
+    visits.let("b", "work", "is over")
+    assert back.wait(LONG)
+    lane.close()
+
+
+def test_short_waits_for_answers_keep_their_places() -> None:
+    """However many there are: only one that hangs is another's chance."""
+    lane = Lane("visit", 1, aside=1)
+    for _ in range(3):
+        with lane.outside():
+            assert lane.free == 1
+    assert lane.empty
+    lane.close()

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.database import Database, Row
 from weft.engine.fence import Event, LostError
 from weft.engine.heldnumbers import NumbersHeld
-from weft.engine.lane import Alone, Way
+from weft.engine.lane import ALONE, Way
 from weft.engine.notes import Notes
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.postgres import FIRST
@@ -60,7 +60,7 @@ class NotesHeld(NumbersHeld):
         way: what the visit knows of the worker's others.
     """
 
-    way: Way = Alone()
+    way: Way = ALONE
 
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
         super().__init__(database, owner, leave)

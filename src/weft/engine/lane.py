@@ -2,7 +2,8 @@
 
 Changes of a fabric wait for each other, and all that wait are one change (`weft.drivers.opensm.change`): the more
 pods may wait, the fewer changes there are. So a visit that waits for a fabric gives its place to another, and takes
-none of the processor; it goes on when there is a place again.
+none of the processor; it goes on when there is a place again. What waits long for an answer of a cloud does the same:
+while a service of it hangs, the visits that wait for it keep no others from being begun.
 
 Taking owners out of the database costs less for each, the more are taken at once. So where visits are short, some are
 handed out before there is a place for them: as many as begin within a moment, since nobody else can take them.
@@ -29,6 +30,8 @@ MOVED = 2.0
 AHEAD = 0.25
 """So many visits are handed out ahead as places have become free in these seconds, and no more than `EACH` for each."""
 EACH = 3
+HANGING = 5.0
+"""Seconds after which a visit that waits for one answer from outside gives its place to another."""
 SLOW = 1.0
 """After so many seconds in which no place has become free, those that were handed out ahead are handed back."""
 
@@ -38,6 +41,10 @@ class Way(Protocol):
 
     def aside(self) -> AbstractContextManager[None]:
         """Without a place as long as this lasts; it ends when there is one again."""
+        ...
+
+    def outside(self) -> AbstractContextManager[None]:
+        """An answer from outside is waited for: without a place once that takes longer than answers do."""
         ...
 
     def give_way(self) -> None:
@@ -51,8 +58,14 @@ class Alone:
     def aside(self) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def outside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def give_way(self) -> None:
         return
+
+
+ALONE = Alone()
 
 
 class Lane:
@@ -85,6 +98,8 @@ class Lane:
         self._taken = self._aside = 0
         self._returning: deque[threading.Lock] = deque()
         self._moved = float("-inf")
+        self._outside: dict[object, float] = {}  # since when each waits; the first began first
+        self._hanging: set[object] = set()  # those of them that gave their place away
         self._waiting: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
         self._freed_at: deque[float] = deque(maxlen=EACH * places if ahead else 0)
         self._closed = False
@@ -94,6 +109,7 @@ class Lane:
         """Visits that may be handed out now: those that begin at once, and some ahead once half of these have begun."""
         with self._condition:
             now = time.monotonic()
+            self._put_aside(now)
             ahead = sum(now - freed < AHEAD for freed in self._freed_at)
             places = max(0, self._places - self._taken - len(self._returning))
             return places + ahead - len(self._waiting) if len(self._waiting) <= ahead // 2 else 0
@@ -180,6 +196,30 @@ class Lane:
         finally:
             self._come_back()
 
+    @contextmanager
+    def outside(self) -> Generator[None]:
+        mine = object()
+        with self._condition:
+            self._outside[mine] = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._outside.pop(mine, None)
+                hangs = mine in self._hanging
+                self._hanging.discard(mine)
+            if hangs:
+                self._come_back()
+
+    def _put_aside(self, now: float) -> None:
+        """Those that have waited long for an answer from outside."""
+        for mine, since in list(self._outside.items()):
+            if now - since < HANGING or self._aside >= self._most_aside:
+                return
+            del self._outside[mine]
+            self._hanging.add(mine)
+            self._go_aside()
+
     def _come_back(self) -> None:
         with self._condition:
             if self._taken < self._places:
@@ -199,11 +239,14 @@ class Lane:
         with self._condition:
             if self._aside == self._most_aside:
                 return False
-            self._aside += 1
-            self._taken -= 1
-            self._freed_at.append(time.monotonic())
-            self._begin_those_that_wait()
+            self._go_aside()
             return True
+
+    def _go_aside(self) -> None:
+        self._aside += 1
+        self._taken -= 1
+        self._freed_at.append(time.monotonic())
+        self._begin_those_that_wait()
 
     def close(self) -> None:
         """No visit begins in its threads any more; those under way end by themselves."""

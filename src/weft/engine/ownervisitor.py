@@ -109,7 +109,7 @@ class OwnerVisitor(Visitor[Held]):
     def _verdict(self, held: Held, max_age: float = 0.0) -> Verdict:
         held.about_to_ask()  # a reading may take its time
         records = held.resources()
-        verdict = verify(held.owner, records, held.world, self._pool, max_age, held.way.aside)
+        verdict = verify(held.owner, records, held.world, self._pool, max_age, held.way)
         held.note(news_of(records, verdict.changes))
         return verdict
 

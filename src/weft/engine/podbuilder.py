@@ -120,7 +120,7 @@ class PodBuilder(Visitor[HeldPod]):
         watched = self._watch_nodes(held, arriving=held.pod.repair)
         records = held.resources()
         pool = self._pool if waited_for else None
-        verdict = verify(held.pod, records, held.world, pool, max_age, held.way.aside)
+        verdict = verify(held.pod, records, held.world, pool, max_age, held.way)
         held.note(news_of(records, verdict.changes))
         verdict = replace(verdict, problems=(*watched.problems, *verdict.problems))
         return self._tried(held, verdict) if verdict.fine else verdict

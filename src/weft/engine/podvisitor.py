@@ -147,8 +147,8 @@ class PodVisitor(PodBuilder):
         """The change doesn't get on; what was there before goes on being looked at, and says how it is."""
         old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
         watched = self._watch_nodes(held, arriving=held.pod.repair)
-        records, keys, aside = held.resources(), {r.key for r in old}, held.way.aside
-        verdict = verify(held.pod, records, held.world, self._pool, aside=aside, only=keys)
+        records, keys, way = held.resources(), {r.key for r in old}, held.way
+        verdict = verify(held.pod, records, held.world, self._pool, way=way, only=keys)
         held.note(news_of(old, verdict.changes))
         on = {r.resource.node for r in old}
         known = (p for p in watched.problems if not p.nodes or on.intersection(p.nodes))
@@ -208,7 +208,7 @@ class PodVisitor(PodBuilder):
         made = [r for r in held.resources() if r.outside_id]
         if not made:
             return Look(delay)
-        verdict = verify(held.pod, made, held.world, self._pool, aside=held.way.aside)
+        verdict = verify(held.pod, made, held.world, self._pool, way=held.way)
         held.note(news_of(made, verdict.changes))
         self._tell(
             held,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 
 from weft.engine.intruders import intruders
+from weft.engine.lane import ALONE, Way
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
 from weft.engine.seen import observed_change, seen_of
@@ -62,7 +62,7 @@ def verify(
     world: World,
     pool: Executor | None,
     max_age: float = 0.0,
-    aside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    way: Way = ALONE,
     only: Container[str] | None = None,
 ) -> Verdict:
     """Servers on their hosts, ports bound on their segments, the fabric's own evidence.
@@ -73,7 +73,7 @@ def verify(
         records: all of its resources: what is none of these is somebody else's.
         pool: for what can be read at the same time; None: nobody waits for the verdict, one thing after the other.
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
-        aside: how to wait for a fabric; see `Lane.aside`.
+        way: the visit's, which waits for fabric and cloud.
         only: keys of those that are looked at; None: all.
     """
     places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
@@ -83,17 +83,18 @@ def verify(
     # Networks of the site, and of a tenant's own making, are there for others to be on.
     others = _begin(pool, intruders, owner, records, world) if isinstance(owner, PodRecord) else None
     found: dict[str, Callable[[], _Looks]] = {}
-    for where, kinds in places.items():
-        if _of_fabric(kinds):
-            found[where] = _begin(pool, _look_at_fabric, owner, kinds, world, max_age)
-        else:
-            alone = len(places) - len(found) == 1  # the last one is for this thread
-            found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids)
     # Nobody's place is taken by who waits for a fabric: those that wait together share a reading.
     fabrics = [where for where, kinds in places.items() if _of_fabric(kinds)]
-    looks = {where: look() for where, look in found.items() if where not in fabrics}
+    with way.outside():
+        for where, kinds in places.items():
+            if where in fabrics:
+                found[where] = _begin(pool, _look_at_fabric, owner, kinds, world, max_age)
+            else:
+                alone = len(places) - len(found) == 1  # the last one is for this thread
+                found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids)
+        looks = {where: look() for where, look in found.items() if where not in fabrics}
     if fabrics:
-        with aside():
+        with way.aside():
             looks |= {where: found[where]() for where in fabrics}
     verdict = _judged(places, looks)
     if not isinstance(owner, PodRecord) or others is None:

@@ -109,7 +109,7 @@ class Visitor(ABC, Generic[H]):
     def _only_look(self, held: H, closed: TemporaryError) -> Look:
         """Read what is there, and say how it is and why nothing is done; no row of a resource is changed by it."""
         if held.wanted == "present" and held.phase is Phase.SERVING:
-            verdict = verify(held.owner, held.resources(), held.world, self._pool, aside=held.way.aside)
+            verdict = verify(held.owner, held.resources(), held.world, self._pool, way=held.way)
             if verdict.fine:
                 known = find(held.conditions, Aspect.READY)
                 held.become(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import groupby
 from typing import Any, Self
 
@@ -217,8 +217,9 @@ class _Round:
         return self.ended()
 
     def _place(self, asked: Iterable[_Asked]) -> AbstractContextManager[None]:
-        """The visit's place while it waits: another may have it if a fabric is among those that are asked."""
-        return self._held.way.aside() if any(map(_is_of_fabric, asked)) else nullcontext()
+        """The visit's place while it waits: another may have it if a fabric is among those that are asked, or if no
+        answer comes for long."""
+        return self._held.way.aside() if any(map(_is_of_fabric, asked)) else self._held.way.outside()
 
     def _goes_here(self, asked: _Asked) -> bool:
         """Whether this thread asks by itself: there is nothing beside it, or only a fabric, which takes long, and what

@@ -83,6 +83,8 @@ class KindDriver(ABC):
     """One kind of resource: how it is listed, compared, created, repaired and removed."""
 
     kind: ClassVar[Kind]
+    threads: ClassVar[str]
+    """Of which service it waits in: its type. Who waits for one service holds up no other."""
     updatable: ClassVar[frozenset[str]]
     """Fields that can be changed in place."""
     by_project: ClassVar[bool] = False

@@ -25,6 +25,7 @@ class Volumes(StorageKind):
     """Volumes of a pod's servers."""
 
     kind = Kind.VOLUME
+    threads = "volume"
     item, collection = "volume", "volumes"
     settled = frozenset({"available", "in-use", "reserved", "attaching", "detaching", "backing-up"})
 
@@ -104,6 +105,7 @@ class VolumeAttachments(KindDriver):
     """Known by server and volume, which are the id here: Nova's API has no other."""
 
     kind = Kind.VOLUME_ATTACHMENT
+    threads = "volume"
     updatable = frozenset[str]()
 
     def control(self, call: Call) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -18,14 +17,17 @@ from weft.drivers.openstack.manila import SHARES, ShareAccess
 from weft.drivers.openstack.metal import MetalServers
 from weft.drivers.openstack.network import Networks, Subnets
 from weft.drivers.openstack.nova import KeyPairs, Servers
+from weft.drivers.openstack.pools import Pools
 from weft.drivers.openstack.port import FloatingIPs, Ports
 from weft.drivers.openstack.router import Routers
 from weft.drivers.openstack.security_group import SecurityGroups
 from weft.drivers.openstack.session import Project, Sessions
+from weft.drivers.openstack.transport import TIMEOUT
 from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Storage
+from weft.ports.patience import waiting_at_most
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import PartlyListedError, Scope
 
@@ -52,7 +54,7 @@ DRIVERS: tuple[KindDriver, ...] = (
 T = TypeVar("T")
 
 REQUESTS = 8
-"""Concurrent requests of one batch; see docs/decisions/openstack-driver.md."""
+"""Concurrent requests to one service; see docs/decisions/openstack-driver.md."""
 
 
 class OpenStackDriver:
@@ -61,7 +63,7 @@ class OpenStackDriver:
     Args:
         name: the cloud's name in the site: `where` of its resources.
         keys: source of the keys in servers' user data.
-        requests: how many requests of one batch run concurrently.
+        requests: how many requests to one service run concurrently.
         machines: the cloud has bare metal, and so an Ironic to look for it.
         storage: what the cloud has of it; None: neither Manila nor Cinder.
         closed: names of networks that no tenant may have a port on.
@@ -91,17 +93,14 @@ class OpenStackDriver:
             for kind in DRIVERS
             if not missing.get(kind.kind, False) and (machines or not isinstance(kind, MetalServers))
         ]
-        # Work on a kind may wait for its requests, requests wait for nothing: two pools can't deadlock.
-        self._by_kind = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-kinds")
-        self._requests = ThreadPoolExecutor(requests, thread_name_prefix=f"{name}-requests")
+        self._pools = Pools(name, frozenset(kind.threads for kind in DRIVERS), requests)
 
     @property
     def kinds(self) -> frozenset[AnyKind]:
         return frozenset(kind.kind for kind in DRIVERS)
 
     def close(self) -> None:
-        self._by_kind.shutdown(wait=False, cancel_futures=True)
-        self._requests.shutdown(wait=False, cancel_futures=True)
+        self._pools.close()
         self._sessions.close()
 
     def find(
@@ -171,16 +170,19 @@ class OpenStackDriver:
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
         own = self._sessions.own()
         # An audit that sees nothing at all must not report that nothing is left.
-        eye = self._call(Scope(site, Owner("site", ""), "", ""), {}, "site")
+        eye = self._call(Scope(site, Owner("site", ""), "", ""), {}, "site", Servers.threads)
         for kind in (kind for kind in DRIVERS if isinstance(kind, Servers | Ports)):
             kind.control(eye)
         found: list[Marked] = []
         unread: dict[str, WeftError] = {}
         looks = [(kind, project) for kind in self._searched for project in self._eyes(kind)]
-        for kind, rows in self._by_kind.map(
-            lambda look: (look[0], _all(look[0], look[1], own, unread)), looks
-        ):
-            for row in sorted(rows, key=lambda r: r.age):
+        with waiting_at_most(TIMEOUT):  # everything in the cloud
+            listed = [
+                (kind, self._pools.of(kind.threads).kinds.submit(_all, kind, project, own, unread))
+                for kind, project in looks
+            ]
+        for kind, rows in listed:
+            for row in sorted(rows.result(), key=lambda r: r.age):
                 seen_by_us = not projects or row.project_id is None or row.project_id in projects
                 if row.mark is not None and row.mark.site == site and seen_by_us:
                     found.append(self._marked(kind, row))
@@ -192,7 +194,8 @@ class OpenStackDriver:
         outcomes: dict[str, Outcome] = {}
         for kind in DRIVERS:
             batch = [t for t in things if t.kind is kind.kind and kind.knows(t.id)]
-            for thing, outcome in zip(batch, self._requests.map(self._remove, batch), strict=True):
+            pool = self._pools.of(kind.threads).requests
+            for thing, outcome in zip(batch, pool.map(self._remove, batch), strict=True):
                 outcomes[thing.id] = outcome
         return outcomes
 
@@ -226,13 +229,14 @@ class OpenStackDriver:
         made = _moment(row.created)
         return Marked(kind.kind, self.name, row.id, row.name, mark.owner, row.project_id, facts, made)
 
-    def _call(self, scope: Scope, ids: Mapping[str, str], owner: str) -> Call:
+    def _call(self, scope: Scope, ids: Mapping[str, str], owner: str, service: str) -> Call:
+        spread = self._pools.of(service).requests
         tenant, own = self._sessions.project(scope.project_id), self._sessions.own()
         project = tenant
         if owner == "site":
             scope = replace(scope, project_id=own.network.signed_in_project())
             project = own
-        return Call(scope, project, own, ids, self._lookups, tenant, self._keys, self._requests)
+        return Call(scope, project, own, ids, self._lookups, tenant, self._keys, spread)
 
     def _each_kind(
         self,
@@ -245,11 +249,10 @@ class OpenStackDriver:
         done."""
         batches: list[tuple[Call, KindDriver, list[Resource]]] = []
         for owner in sorted({r.owner for r in wanted}):
-            call = self._call(scope, ids, owner)
             for kind in DRIVERS:
                 batch = [r for r in wanted if kind.serves(r) and r.owner == owner]
                 if batch:
-                    batches.append((call, kind, batch))
+                    batches.append((self._call(scope, ids, owner, kind.threads), kind, batch))
 
         def shaped(call: Call, kind: KindDriver, batch: list[Resource]) -> dict[str, T]:
             try:
@@ -260,7 +263,7 @@ class OpenStackDriver:
         found: dict[str, T] = {}
         if len(batches) == 1:
             return shaped(*batches[0])
-        futures = [self._by_kind.submit(shaped, *batch) for batch in batches]
+        futures = [self._pools.of(batch[1].threads).kinds.submit(shaped, *batch) for batch in batches]
         errors = [error for f in futures if (error := f.exception()) is not None]
         if errors:
             raise errors[0]

@@ -29,6 +29,7 @@ KEYS = "extra_specs"
 
 class Flavors(KindDriver):
     kind = Kind.FLAVOR
+    threads = "compute"
     updatable = frozenset({"mark", KEYS})
 
     def project(self, call: Call) -> Project:

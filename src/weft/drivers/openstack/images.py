@@ -26,6 +26,7 @@ PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 
 class Images(KindDriver):
     kind = Kind.IMAGE_PROPERTIES
+    threads = "image"
     updatable = frozenset({"mark", KEYS})
 
     def project(self, call: Call) -> Project:

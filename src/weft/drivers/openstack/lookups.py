@@ -14,7 +14,8 @@ from weft.model.errors import PermanentError
 
 REMEMBERED = 60.0
 """Seconds."""
-
+KEPT = 2_000
+"""Maximum number of cached answers; the oldest are evicted."""
 
 PLACEMENT_MICROVERSION = "1.18"
 """Queens: the first that lists providers by a required trait; 1.14 brought the roots of trees."""
@@ -192,14 +193,26 @@ class Lookups:
     def _remembered(self, key: tuple[str, ...], ask: Callable[[], T]) -> T:
         with self._lock:
             asking = self._asking.setdefault(key, threading.Lock())
-        with asking:  # concurrent requests for the same wait for the first answer
-            known = self._known.get(key)
-            if known is not None and time.monotonic() - known[0] < REMEMBERED:
-                return known[1]
-            value = ask()
-            if value is not None:
-                self._known[key] = (time.monotonic(), value)
-            return value
+        try:
+            with asking:  # concurrent requests for the same wait for the first answer
+                known = self._known.get(key)
+                if known is not None and time.monotonic() - known[0] < REMEMBERED:
+                    return known[1]
+                value = ask()
+                if value is not None:
+                    self._remember(key, value)
+                return value
+        finally:
+            with self._lock:  # tenants name what is looked up: nothing is kept of an answer that is over
+                if self._asking.get(key) is asking:
+                    del self._asking[key]
+
+    def _remember(self, key: tuple[str, ...], value: Any) -> None:
+        with self._lock:
+            self._known.pop(key, None)
+            while len(self._known) >= KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[key] = (time.monotonic(), value)
 
 
 def place_of(hypervisor: Json) -> str:

@@ -42,6 +42,7 @@ class Machines(KindDriver):
     """See the module. A machine's id for weft is `node@owner`: the same machine is another thing in the next pod."""
 
     kind = Kind.MACHINE
+    threads = "baremetal"
     updatable = frozenset({"mark"})
 
     def project(self, call: Call) -> Project:

@@ -35,6 +35,7 @@ class Shares(StorageKind):
     """NFS shares. Only the pod's own rules may be on one: others are removed."""
 
     kind = Kind.SHARE
+    threads = "share"
     item, collection = "share", "shares"
     settled = frozenset({"available"})
     updatable = frozenset({"mark", "others", "public"})
@@ -121,6 +122,7 @@ class ShareAccess(KindDriver):
     """One rule for each address of the pod's. The mark is in its metadata, its identity its id."""
 
     kind = Kind.SHARE_ACCESS
+    threads = "share"
     updatable = frozenset({"mark"})
 
     def control(self, call: Call) -> str:

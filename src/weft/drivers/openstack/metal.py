@@ -74,6 +74,7 @@ class MetalServers(KindDriver):
     """See the module."""
 
     kind = Kind.SERVER
+    threads = "baremetal"
     updatable = frozenset({"mark", "deployed"})
 
     def serves(self, resource: Resource) -> bool:

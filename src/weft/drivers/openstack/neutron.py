@@ -28,6 +28,7 @@ and a quarter to its address. A port is 134 queries of its database, 107 without
 class NeutronKind(KindDriver):
     """A resource of Neutron's core or router API."""
 
+    threads = "network"
     collection: ClassVar[str]
     item: ClassVar[str]
     fields: ClassVar[tuple[str, ...]]

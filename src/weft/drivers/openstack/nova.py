@@ -43,6 +43,7 @@ class Servers(KindDriver):
     """Servers on a requested host: Nova's scheduler still checks and claims it (microversion 2.74)."""
 
     kind = Kind.SERVER
+    threads = "compute"
     updatable = frozenset({"mark"})
 
     def serves(self, resource: Resource) -> bool:
@@ -210,6 +211,7 @@ class KeyPairs(KindDriver):
     """
 
     kind = Kind.KEY_PAIR
+    threads = "compute"
     updatable = frozenset[str]()
 
     def project(self, call: Call) -> Project:

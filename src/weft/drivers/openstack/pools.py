@@ -1,0 +1,49 @@
+"""Threads of one cloud's driver, by service: those that wait for one service are no other's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, NamedTuple
+
+
+class Carrying(ThreadPoolExecutor):
+    """Work in its threads has the context of whoever submits it, such as how long that waits."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return super().submit(copy_context().run, fn, *args, **kwargs)
+
+
+class Threads(NamedTuple):
+    """Of one service. Work on a kind may wait for its requests, requests wait for nothing: two pools can't deadlock."""
+
+    kinds: Carrying
+    requests: Carrying
+
+
+class Pools:
+    """A pair of pools for each service; their threads are started when they are needed.
+
+    Args:
+        name: of the cloud.
+        services: types of its services, such as `compute`.
+        threads: of each pool.
+    """
+
+    def __init__(self, name: str, services: frozenset[str], threads: int) -> None:
+        self._threads = {
+            service: Threads(
+                Carrying(threads, thread_name_prefix=f"{name}-{service}-kinds"),
+                Carrying(threads, thread_name_prefix=f"{name}-{service}-requests"),
+            )
+            for service in services
+        }
+
+    def of(self, service: str) -> Threads:
+        return self._threads[service]
+
+    def close(self) -> None:
+        for threads in self._threads.values():
+            for pool in threads:
+                pool.shutdown(wait=False, cancel_futures=True)

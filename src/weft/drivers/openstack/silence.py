@@ -1,0 +1,137 @@
+"""Which services are silent: they take requests and don't answer. Known to the whole process.
+
+A request to such a service would hold a thread until its time is over. So while a service is silent, requests to it
+fail at once, except for one read at a time that tries it. Services are told apart by their addresses, and so are those
+of several clouds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import requests
+
+SILENT_SECONDS = 15.0
+"""From one try of a silent service to the next; and the limit of a try."""
+UNANSWERED_SECONDS = 10.0
+UNANSWERED_READS = 2
+"""So many reads that have waited for so long, while nothing was answered, make a service silent. One alone may be a
+long listing; it makes the service silent when its own time is over."""
+
+
+class SilentError(requests.ConnectionError):
+    """Nothing was sent: the service is silent."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What is known of a service; times are monotonic seconds.
+
+    Attributes:
+        reads: beginnings of the reads that wait for an answer.
+        begun: when an answer last began to arrive.
+        ended: when one was last there as a whole.
+        silent: since when nothing is heard; None: it isn't silent.
+        tried: when it was last tried.
+        trying: a read tries it now.
+    """
+
+    reads: dict[object, float] = field(default_factory=dict[object, float])
+    begun: float = float("-inf")
+    ended: float = float("-inf")
+    silent: float | None = None
+    tried: float = float("-inf")
+    trying: bool = False
+
+    def judge(self, now: float) -> None:
+        """Reads that have waited for long make it silent; the next read tries it at once."""
+        if self.silent is None:
+            overdue = [at for at in self.reads.values() if now - max(at, self.begun) >= UNANSWERED_SECONDS]
+            if len(overdue) >= UNANSWERED_READS:
+                self.silent = max(min(overdue), self.begun)
+
+
+class Asking:
+    """One request on its way. Exactly one of `answered` and `failed` ends it.
+
+    Attributes:
+        tries: it is the one that tries a silent service.
+    """
+
+    def __init__(self, silences: Silences, heard: _Heard, began: float, read: bool, tries: bool) -> None:
+        self._silences, self._heard, self._began, self._read = silences, heard, began, read
+        self.tries = tries
+
+    def begun(self) -> None:
+        """Its answer begins to arrive."""
+        with self._silences.lock:
+            self._heard.begun = self._silences.now()
+
+    def answered(self) -> None:
+        """Its answer is there: the service isn't silent."""
+        with self._silences.lock:
+            self._end()
+            self._heard.begun = self._heard.ended = self._silences.now()
+            self._heard.silent = None
+
+    def failed(self, in_time: bool) -> None:
+        """Without an answer. Args: in_time: something said so at once, such as a refused connection."""
+        with self._silences.lock:
+            self._end()
+            if in_time:
+                self._heard.silent = None
+            elif self._heard.ended <= self._began:
+                now = self._silences.now()
+                self._heard.silent, self._heard.tried = self._heard.silent or self._began, now
+
+    def _end(self) -> None:
+        self._heard.reads.pop(self, None)
+        if self.tries:
+            self._heard.trying = False
+
+
+class Silences:
+    """Thread-safe.
+
+    Args:
+        now: monotonic seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self.lock = threading.Lock()
+        self._services: dict[str, _Heard] = {}
+
+    def ask(self, url: str, read: bool) -> Asking:
+        """Before a request. Raises `SilentError`.
+
+        Args:
+            read: it changes nothing, and may try a silent service.
+        """
+        name = service_of(url)
+        with self.lock:
+            heard, now = self._services.setdefault(name, _Heard()), self.now()
+            heard.judge(now)
+            tries = heard.silent is not None
+            if heard.silent is not None:
+                if not read or heard.trying or now - heard.tried < SILENT_SECONDS:
+                    raise SilentError(f"it has given no answer for {now - heard.silent:.0f} s; not asked")
+                heard.trying, heard.tried = True, now
+            asking = Asking(self, heard, now, read, tries)
+            if read:
+                heard.reads[asking] = now
+            return asking
+
+
+def service_of(url: str) -> str:
+    """Where a service is: its host and port, and the first part of the path, since several may share a port."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{parts.path.lstrip('/').partition('/')[0]}"
+
+
+SILENCES = Silences()
+"""The one of the process."""
