@@ -362,7 +362,9 @@ def test_somebody_on_a_node_of_before_is_told_while_a_change_is_stuck(house: Hou
     house.cloud.plant(Fault.UNREACHABLE, verb="create", times=None)
     house.store.wake(pod.id)
     house.worker.run_once()
-    house.cloud.add(Kind.SERVER, "secret-project-x", "team-b", host=pod.nodes[0])
+    house.cloud.add(
+        Kind.SERVER, "secret-project-x", "team-b", host=pod.nodes[0], flavor="gpu1"
+    )  # with an alias
     for _ in range(3):
         house.store.wake(pod.id)
         house.worker.run_once()

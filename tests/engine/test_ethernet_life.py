@@ -11,6 +11,7 @@ from tests.engine.house import House, nothing_lands
 from weft.app.shown import shown
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.engine.database import Database
+from weft.engine.membership import BESIDE, OTHERS
 from weft.engine.records import PodRecord
 from weft.engine.sweep import Sweeper, SweepSettings
 from weft.generate.receipts import verify
@@ -257,3 +258,25 @@ def test_another_number_is_not_one_that_a_port_is_in_without_its_vlan(house: Eth
     assert first + 1 not in house.fake.configured().numbers
     after = house.run(pod, PodState.READY)
     assert after.plan.segment == first + 2
+
+
+def test_a_server_without_an_adapter_takes_no_port_out_of_a_vlan(house: EthernetHouse) -> None:
+    """A small server of another project on a pod's node; one with an adapter takes that node's ports out."""
+    pod = house.ready()
+    node = pod.nodes[0]
+    theirs = house.cloud.add(Kind.SERVER, "small", "team-b", host=node)
+    pod = visits(house, pod, 2)
+    assert pod.state is PodState.READY and BESIDE in pod.reason
+    inside = house.fake.snapshot().ports_in[pod.plan.segment or 0]
+    assert inside == set(ports(house, pod))
+    fields = {
+        "network": "theirs",
+        "bound_host": node,
+        "vnic_type": "direct-physical",
+        "pci_slot": "0000:40:00.0",
+    }
+    house.cloud.add(Kind.PORT, "theirs", "team-b", None, device_id=theirs.id, **fields)
+    pod = visits(house, pod, 2)
+    assert pod.state is PodState.DEGRADED and OTHERS in pod.reason
+    mine = {h.port_id for h in house.site.node_by_name[node].hcas_on("ib0")}
+    assert house.fake.snapshot().ports_in[pod.plan.segment or 0] == inside - mine

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from weft.engine.bystanders import without_adapters
 from weft.engine.occupancy import held_nodes
 from weft.engine.records import Change, PodRecord, ResourceRecord
 from weft.engine.world import World
@@ -135,6 +136,9 @@ def read_hosts(
     its tenant may have renamed it. They have no record that could be read, either: if nova-compute is down, Nova may
     have forgotten one.
 
+    On a whole node a server that isn't the pod's and has no adapter holds nothing back: the node isn't given to anybody
+    while it is there, and nothing of the pod is in it.
+
     Args:
         maybe: Nova host -> what says that a guest of the pod may run there, though no listing shows it.
         beside: as in `Reader`.
@@ -149,19 +153,25 @@ def read_hosts(
     nodes, unreadable = held_nodes(site, cloud, holding)
     yield from (HostReading(name, "unknown", why) for name, why in unreadable.items())
     seen = world.clouds[cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
+    others = {h: [o for o in one.occupants if o.id not in own] for h, one in seen.items()}
+    harmless = frozenset[str]() if shares else without_adapters(world.clouds[cloud], pod.project_id, others)
     for node in nodes:
         one = seen[node.nova_host]
-        left = [o for o in one.occupants if not shares or o.id in own or o.name in names]
+        left = [
+            o for o in one.occupants if o.id in own or o.name in names or not (shares or o.id in harmless)
+        ]
         if left:
             yield HostReading(node.name, "not clean", f"there is {', '.join(o.text() for o in left)}")
-        elif shares and (unlike := _perhaps_its_own(pod, node.name, one, asked, world, beside)):
+        elif one.occupants and (unlike := _perhaps_its_own(pod, node.name, one, asked, world, beside)):
             yield unlike
         elif one.unknown or node.nova_host in maybe:
             yield HostReading(node.name, "unknown", one.unknown or maybe[node.nova_host])
         elif one.down and node.name in hosts:
             yield HostReading(node.name, "unknown", f"a server may be on it: {one.down}")
         else:
-            yield HostReading(node.name, "clean", _nothing(one, node.nova_host, shares))
+            yield HostReading(
+                node.name, "clean", _nothing(one, node.nova_host, bool(shares or one.occupants))
+            )
 
 
 def _perhaps_its_own(
@@ -172,7 +182,7 @@ def _perhaps_its_own(
     world: World,
     beside: Beside,
 ) -> HostReading | None:
-    """What may be a server of the pod whose answer was lost, on a node that others share."""
+    """What may be a server of the pod whose answer was lost, on a node with servers of others."""
     never = [
         r.started_at for r in asked if r.resource.node == node and (not r.outside_id or ENDED in r.facts)
     ]

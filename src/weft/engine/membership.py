@@ -6,9 +6,11 @@ where changes of servers by a tenant, an operator or Nova itself are noticed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weft.engine.bystanders import Beside, beside, kept_adapters
 from weft.engine.heldpod import HeldPod
 from weft.engine.notes import COMING
 from weft.engine.occupancy import held_nodes
@@ -25,7 +27,11 @@ from weft.model.specs import PortSpec, SegmentSpec, ServerSpec
 from weft.planning.fabric.functions import own_ports
 from weft.ports.occupants import OnHost
 
+log = logging.getLogger(__name__)
+
 OTHERS = "its host has something that doesn't belong to the pod"
+BESIDE = f"{OTHERS}, without an adapter: the pod's stay in its segment"
+SOME = f"{OTHERS}: adapters that the pod's server doesn't have are kept out of its segment"
 AWAY = "the pod's server isn't on its host"
 ONE_AWAY = "a server of the pod isn't on its host, where it has others"
 AGAIN = "its machine doesn't run the pod's server now"
@@ -39,7 +45,9 @@ class Watched:
         cloud: that the nodes are of.
         withheld: node -> why its adapters are out, shown to the tenant, too.
         foreign: those of them with somebody else on them.
-        short: shared node that the pod has other servers on -> why not all of them; the others' adapters are in.
+        short: node some of whose adapters are in -> why not all: a server of a shared node is away, or something else
+            is on a node whose server doesn't have all of its adapters.
+        beside: node -> what is on it without being a danger, shown to the tenant, too; its adapters are in.
         unknown: node -> why it couldn't be determined; its adapters stay as they are.
     """
 
@@ -47,18 +55,24 @@ class Watched:
     withheld: Mapping[str, str] = field(default_factory=dict[str, str])
     foreign: frozenset[str] = frozenset()
     short: Mapping[str, str] = field(default_factory=dict[str, str])
+    beside: Mapping[str, str] = field(default_factory=dict[str, str])
     unknown: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
-        def told(kind: ProblemKind, nodes: Mapping[str, str]) -> list[Problem]:
-            return [Problem(kind, n, self.cloud, nodes=(n,), detail={"why": w}) for n, w in nodes.items()]
+    def notes(self) -> tuple[Problem, ...]:
+        """What keeps no pod from being READY."""
+        return tuple(self._told(ProblemKind.NODE_BESIDE, self.beside))
 
+    @property
+    def problems(self) -> tuple[Problem, ...]:
         return (
-            *told(ProblemKind.NODE_WITHHELD, self.withheld),
-            *told(ProblemKind.SERVER_WITHHELD, self.short),
-            *told(ProblemKind.NODE_UNREAD, self.unknown),
+            *self._told(ProblemKind.NODE_WITHHELD, self.withheld),
+            *self._told(ProblemKind.SERVER_WITHHELD, self.short),
+            *self._told(ProblemKind.NODE_UNREAD, self.unknown),
         )
+
+    def _told(self, kind: ProblemKind, nodes: Mapping[str, str]) -> list[Problem]:
+        return [Problem(kind, n, self.cloud, nodes=(n,), detail={"why": w}) for n, w in nodes.items()]
 
 
 def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watched:
@@ -72,11 +86,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
     shares, follows = pod.plan.order.nodes.sharing == "shared", has_followers(records.values())
     nodes, unknown = held_nodes(site, pod.plan.cloud, pod.held)
     seen = world.clouds[pod.plan.cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
-    withheld: dict[str, str] = {}
-    details: dict[str, str] = {}
-    foreign: set[str] = set()
-    short: dict[str, str] = {}
-    away: list[ResourceRecord] = []
+    found = _Nodes(unknown=unknown)
     for node in nodes:
         servers = [r for r in records.values() if r.kind.row.on_host and r.resource.node == node.name]
         try:
@@ -90,22 +100,65 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
             gone = _away(seen[node.nova_host], servers, own, coming)
             why, detail = _none_there(servers, gone)
             if gone and not why:
-                short[node.name] = ONE_AWAY
-                away += gone
+                found.short[node.name] = ONE_AWAY
+                found.away += gone
         else:
             why, detail = _judge(seen[node.nova_host], servers, own, coming)
         if not why and any(coming) and not deployed:
-            details[node.name] = COMING
+            found.details[node.name] = COMING
         elif why:
-            withheld[node.name], details[node.name] = why, detail
-            foreign.update([node.name] if why is OTHERS else [])
+            found.withheld[node.name], found.details[node.name] = why, detail
+            if why is OTHERS:
+                found.foreign.append(beside(node, seen[node.nova_host], servers, own))
         elif seen[node.nova_host].unknown:
             unknown[node.name] = seen[node.nova_host].unknown
     segment = next((r for r in records.values() if r.kind.row.home is Home.FABRIC), None)
-    alone = _functions(away, records, site, segment.resource.where) if segment and away else frozenset[str]()
-    changed = _members(pod, segment, site, details, unknown, alone) if segment else None
-    held.withhold({n.name: details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
-    return Watched(pod.plan.cloud, withheld, frozenset(foreign), short, unknown)
+    fabric = segment.resource.where if segment else ""
+    out = _bystanders(found, pod, world, fabric, records)
+    if segment and found.away:
+        out |= _functions(found.away, records, site, fabric)
+    changed = _members(pod, segment, site, found.details, unknown, out) if segment else None
+    held.withhold({n.name: found.details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
+    foreign = frozenset(one.node.name for one in found.foreign)
+    return Watched(pod.plan.cloud, found.withheld, foreign, found.short, found.beside, unknown)
+
+
+@dataclass(slots=True)
+class _Nodes:
+    """What was found so far; as in `Watched`, besides `details`: node whose adapters are out -> why, for operators."""
+
+    unknown: dict[str, str]
+    withheld: dict[str, str] = field(default_factory=dict[str, str])
+    details: dict[str, str] = field(default_factory=dict[str, str])
+    short: dict[str, str] = field(default_factory=dict[str, str])
+    beside: dict[str, str] = field(default_factory=dict[str, str])
+    foreign: list[Beside] = field(default_factory=list[Beside])
+    away: list[ResourceRecord] = field(default_factory=list[ResourceRecord])
+
+
+def _bystanders(
+    found: _Nodes, pod: PodRecord, world: World, fabric: str, records: Mapping[str, ResourceRecord]
+) -> frozenset[str]:
+    """Take back what was said of nodes whose others have no adapter of the fabric; ports of theirs that are out."""
+    if not found.foreign:
+        return frozenset()
+    facts = world.clouds[pod.plan.cloud]
+    kept = kept_adapters(facts, pod.project_id, fabric, found.foreign, records)
+    out: set[str] = set()
+    for one in (f for f in found.foreign if f.node.name in kept):
+        name = one.node.name
+        rest = {h.port_id for h in one.node.hcas_on(fabric)} - kept[name] if fabric else set[str]()
+        if rest and not kept[name]:
+            continue
+        del found.withheld[name]
+        seen = found.details.pop(name)
+        out |= rest
+        (found.short if rest else found.beside)[name] = SOME if rest else BESIDE
+        said = f"node {name}: {SOME if rest else BESIDE}"
+        if said not in pod.reason:  # once, not at each visit
+            log.warning("pod %s (%s): %s: %s", pod.name, pod.id, said, seen)
+    found.foreign = [one for one in found.foreign if one.node.name in found.withheld]
+    return frozenset(out)
 
 
 def all_members(owner: OwnerRecord, resource: Resource) -> SegmentSpec:

@@ -122,7 +122,8 @@ class PodBuilder(Visitor[HeldPod]):
         pool = self._pool if waited_for else None
         verdict = verify(held.pod, records, held.world, pool, max_age, held.way)
         held.note(news_of(records, verdict.changes))
-        verdict = replace(verdict, problems=(*watched.problems, *verdict.problems))
+        problems, notes = (*watched.problems, *verdict.problems), (*watched.notes, *verdict.notes)
+        verdict = replace(verdict, problems=problems, notes=notes)
         return self._tried(held, verdict) if verdict.fine else verdict
 
     def _tried(self, held: HeldPod, verdict: Verdict) -> Verdict:

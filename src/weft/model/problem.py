@@ -23,6 +23,8 @@ class ProblemKind(StrEnum):
     """A node's adapters are kept out of the pod's segment."""
     SERVER_WITHHELD = "server-withheld"
     """A server's own part of a shared node's adapters is kept out of the pod's segment."""
+    NODE_BESIDE = "node-beside"
+    """Something is on a node that isn't the pod's, and has none of its adapters: they stay in the pod's segment."""
     NODE_UNREAD = "node-unread"
     PORT_UNREAD = "port-unread"
     PORT_LOST = "port-lost"
@@ -129,6 +131,7 @@ _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
         "node {subject}: {why}: its adapters are kept out of the pod's segment",
     ),
     _K.SERVER_WITHHELD: (_S.ISOLATION, "node {subject}: {why}"),
+    _K.NODE_BESIDE: (_S.SERVICE, "node {subject}: {why}"),
     _K.NODE_UNREAD: (_S.UNKNOWN, "node {subject}: what is on its host is unknown: {why}"),
     _K.PORT_UNREAD: (_S.UNKNOWN, "{subject}: its P_Key table can't be read: {why}"),
     _K.PORT_LOST: (_S.UNKNOWN, "{subject} was not found on the fabric"),

@@ -19,6 +19,7 @@ class Occupant:
         nova: Nova says that it is on the host, deleted ones that can still be restored included.
         placement: Placement has an allocation of the host's resources for it.
         ironic: Ironic says that it is on the machine, which Nova doesn't have.
+        devices: resource classes that may be devices of the host, of Placement's allocation; None: unknown.
     """
 
     id: str
@@ -26,6 +27,7 @@ class Occupant:
     nova: bool = False
     placement: bool = False
     ironic: bool = False
+    devices: tuple[str, ...] | None = None
 
     @property
     def runs(self) -> bool:

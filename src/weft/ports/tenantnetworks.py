@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from weft.model.mark import Mark
@@ -22,6 +22,7 @@ class TenantPort:
         client_ids: DHCP client identifiers, which its owner may change at any time.
         server: that has it; empty: none. Its owner may change that, too.
         has_address: without one Neutron lets only few drivers bind it.
+        network, project_id: its network's id, and whose the port is; set by `ports_at` alone, and not compared.
     """
 
     id: str
@@ -34,6 +35,8 @@ class TenantPort:
     client_ids: tuple[str, ...] = ()
     server: str = ""
     has_address: bool = True
+    network: str = field(default="", compare=False)
+    project_id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +77,16 @@ class TenantNetworks(Protocol):
 
         Args:
             project_id: whose network it was on.
+        """
+        ...
+
+    def ports_at(
+        self, project_id: str, hosts: Collection[str] = (), macs: Collection[str] = ()
+    ) -> Sequence[TenantPort]:
+        """All ports, of all projects and on all networks, that are bound to these hosts, and all with these MAC
+        addresses; sorted by id.
+
+        Args:
+            project_id: by which it is checked that ports of other projects are shown at all.
         """
         ...

@@ -335,12 +335,21 @@ class FakeCloud(FakeServers, FakeStorage):
         if known is None or known.number <= witness.number:
             self.witnesses[site] = witness
 
+    def _devices(self, server: Thing) -> tuple[str, ...]:
+        """As Placement has them where Nova reports PCI devices to it; those of ports are none of them."""
+        flavor = self.offers.flavors.get(str(server.fields.get("flavor")))
+        return ("CUSTOM_PCI_DEVICE",) if flavor is not None and flavor.alias else ()
+
     def _on_host(self, host: str) -> OnHost:
         state = self.offers.hosts.get(host)
         if state is None or host in self.offers.unreadable:
             busy = self.offers.busy.get(host, "")
             return OnHost(unknown=f"Nova lists no hypervisor of host {host}", busy=busy)
-        servers = {t.id: Occupant(t.id, t.name, True, True) for t in self.servers if host_of(t) == host}
+        servers = {
+            t.id: Occupant(t.id, t.name, True, True, devices=self._devices(t))
+            for t in self.servers
+            if host_of(t) == host
+        }
         claims = {c: Occupant(c, placement=True) for c in self.offers.claims.get(host, ())}
         both = {**claims, **servers}
         return OnHost(

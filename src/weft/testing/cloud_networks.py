@@ -77,6 +77,16 @@ class FakeNetworks(CloudStore):
         found = self._by_id(Kind.PORT, port, project_id)
         return None if found is None else _tenant_port(found)
 
+    def ports_at(
+        self, project_id: str, hosts: Collection[str] = (), macs: Collection[str] = ()
+    ) -> Sequence[TenantPort]:
+        self._call("ports", None)
+        if project_id in self.unseen_projects:
+            raise UnknownError("list ports", self.name, f"nothing of project {project_id} is shown")
+        shown = [_tenant_port(t) for t in self._shown(Kind.PORT) if t.id not in self.unlisted]
+        mine = (p for p in shown if p.host in hosts or (p.mac and p.mac.lower() in macs))
+        return sorted(mine, key=lambda p: p.id)
+
     def _by_id(self, kind: Kind, thing_id: str, project_id: str) -> Thing | None:
         found = next((t for t in self._shown(kind) if t.id == thing_id), None)
         if found is None and project_id in self.unseen_projects:
@@ -129,5 +139,15 @@ def _tenant_port(port: Thing) -> TenantPort:
     vif = text("vif_type") or "unbound"
     mac, vnic, host = text("mac"), text("vnic_type"), text("bound_host")
     return TenantPort(
-        port.id, port.name, mac, vnic, vif, host, text("pci_slot"), tuple(map(str, ids)), text("device_id")
+        port.id,
+        port.name,
+        mac,
+        vnic,
+        vif,
+        host,
+        text("pci_slot"),
+        tuple(map(str, ids)),
+        text("device_id"),
+        network=text("network"),
+        project_id=port.project_id,
     )

@@ -114,11 +114,13 @@ def bind_ports(server: Thing, things: Mapping[str, Thing], offers: Offers, away:
         port.facts["device_id"] = "" if away else server.id
         port.facts["vif_type"] = "unbound" if away else vif.get(str(port.fields.get("vnic_type")), "ovs")
         port.facts["bound_host"] = "" if away else server.fields.get("host")
-        if port.fields.get("vnic_type") == "direct":
+        if port.fields.get("vnic_type") in ("direct", "direct-physical"):
             taken = {
                 t.facts.get("pci_slot") for t in things.values() if t.facts.get("bound_host") == _host(server)
             }
-            free = [slot for slot in offers.functions.get(_host(server), []) if slot not in taken]
+            whole = port.fields.get("vnic_type") == "direct-physical"
+            there = offers.adapters if whole else offers.functions.get(_host(server), [])
+            free = [slot for slot in there if slot not in taken]
             port.facts["pci_slot"] = None if away or not free else free[0]
 
 

@@ -222,6 +222,8 @@ class Offers:
     key_pairs: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     quotas: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """(project, quota's name as in `weft.model.quota`) -> limit; none: without limit."""
+    adapters: list[str] = field(default_factory=lambda: [f"0000:{0x40 + n:02x}:00.0" for n in range(8)])
+    """PCI addresses of each host's whole adapters, as the lab's hosts have them; Nova takes the first that is free."""
     functions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Nova host -> PCI addresses of its virtual functions, those that Nova takes first at the front."""
     hosts: dict[str, str] = field(default_factory=lambda: {f"gpu{n:02d}": "up" for n in range(1, 17)})

@@ -210,3 +210,21 @@ def test_a_keystone_that_gives_no_token_of_a_project_that_weft_serves_leaves_it_
     nobody_knows(facts, "401")
     tiny.lies = [("GET /v3/auth/projects", Reply(200, {}))]
     nobody_knows(facts, "projects")
+
+
+def test_ports_of_all_projects_by_host_and_by_address(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """Rows that a filter should have left out are, and nothing is known unless another project's things are shown."""
+    tiny, facts = cloud
+    with_group(tiny)
+    other = port(id="1", mac_address="FA:16:3E:00:00:01", project_id="team-c", **{"binding:host_id": "gpu02"})
+    tiny.things["ports"] = [port(project_id=TEAM_B), other]
+    (found,) = facts.ports_at(TEAM_B, hosts=["gpu01"])
+    assert (found.id, found.network, found.project_id, found.vnic_type) == (PORT, NET, TEAM_B, "baremetal")
+    assert [p.id for p in facts.ports_at(TEAM_B, macs=["fa:16:3e:00:00:01"])] == ["1"]
+    assert not facts.ports_at(TEAM_B, hosts=["gpu03"], macs=["fa:16:3e:00:00:02"])
+    tiny.things["ports"] = [port()]
+    with pytest.raises(UnknownError, match="project_id"):
+        facts.ports_at(TEAM_B, hosts=["gpu01"])
+    tiny.things["ports"], tiny.things["security_groups"] = [], []
+    with pytest.raises(UnknownError, match="default security group"):
+        facts.ports_at(TEAM_B, hosts=["gpu01"])

@@ -85,6 +85,13 @@ _CLAUSES = forms(
         )
     ),
     "node {node}: a server of the pod isn't on its host, where it has others",
+    *(
+        f"node {{node}}: its host has something that doesn't belong to the pod{why}"
+        for why in (
+            ", without an adapter: the pod's stay in its segment",
+            ": adapters that the pod's server doesn't have are kept out of its segment",
+        )
+    ),
 )
 _HEALTH = forms(
     "ok",

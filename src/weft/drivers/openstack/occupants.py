@@ -33,6 +33,19 @@ STALE = 300.0
 FRESH_TREE = 300.0
 """Seconds for which the resource providers of a host are known: they change when its devices do."""
 _PLACEMENT = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
+_NO_DEVICES = (
+    "VCPU",
+    "PCPU",
+    "MEMORY_MB",
+    "DISK_GB",
+    "VGPU",
+    "MEM_ENCRYPTION_CONTEXT",
+    "NET_BW_",
+    "NET_PACKET_RATE_",
+)
+"""Beginnings of the resource classes (os-resource-classes) of which a server has no PCI device."""
+_UNKNOWN = "unknown"
+"""In their place, of an allocation that is shown without any."""
 UNREADABLE = (OutsideError, KeyError, TypeError, ValueError, AttributeError)
 """No answer, or one that Nova or Placement would not give."""
 
@@ -186,10 +199,15 @@ class OpenStackOccupants:
                 down = down or _down(row)
                 consumers = self._consumers(own, host, provider)
                 seen.update((o.id, o) for o in _servers(row, consumers))
-                for consumer in consumers:
+                for consumer, classes in consumers.items():
                     known = seen.get(consumer)
+                    devices = tuple(sorted({*((known and known.devices) or ()), *classes}))
                     seen[consumer] = Occupant(
-                        consumer, known.name if known else "", nova=known is not None, placement=True
+                        consumer,
+                        known.name if known else "",
+                        nova=known is not None and known.nova,
+                        placement=True,
+                        devices=devices,
                     )
                 if row.get("hypervisor_type") == "ironic":
                     node = node_in_ironic(own, host)
@@ -210,13 +228,18 @@ class OpenStackOccupants:
         except UNREADABLE:
             return ""
 
-    def _consumers(self, own: Project, host: str, provider: str) -> list[str]:
-        """Who has an allocation of a host, or of one of its devices alone: they may be providers of their own."""
+    def _consumers(self, own: Project, host: str, provider: str) -> Mapping[str, frozenset[str]]:
+        """Who has an allocation of a host, or of one of its devices alone: they may be providers of their own; with the
+        resource classes that may be devices."""
         read_at, tree = self._trees.get(provider, (-math.inf, ()))
         if time.monotonic() - read_at > FRESH_TREE:
             tree = _tree(own, host, provider)
             self._trees = {**self._trees, provider: (time.monotonic(), tree)}
-        return sorted({consumer for one in tree for consumer in _allocations(own, host, one)})
+        found: dict[str, frozenset[str]] = {}
+        for one in tree:
+            for consumer, classes in _allocations(own, host, one).items():
+                found[consumer] = found.get(consumer, frozenset()) | classes
+        return {consumer: found[consumer] for consumer in sorted(found)}
 
 
 def _another(node: Json, there: Iterable[Occupant]) -> str:
@@ -251,12 +274,18 @@ def _tree(own: Project, host: str, provider: str) -> tuple[str, ...]:
     return found
 
 
-def _allocations(own: Project, host: str, provider: str) -> list[str]:
+def _allocations(own: Project, host: str, provider: str) -> dict[str, frozenset[str]]:
     asked = f"list the allocations on host {host}"
     answer = own.placement.ask(
         asked, "GET", f"/resource_providers/{provider}/allocations", headers=_PLACEMENT
     )
-    return [str(consumer) for consumer in own.placement.part(asked, answer, "allocations")]
+    rows = own.placement.part(asked, answer, "allocations")
+    return {
+        str(consumer): frozenset(
+            c for c in map(str, row.get("resources") or [_UNKNOWN]) if not c.startswith(_NO_DEVICES)
+        )
+        for consumer, row in rows.items()
+    }
 
 
 def _servers(row: Json, consumers: Collection[str] = ()) -> list[Occupant]:
@@ -267,7 +296,7 @@ def _servers(row: Json, consumers: Collection[str] = ()) -> list[Occupant]:
     rows: Sequence[Json] = row.get("servers") or ()
     if row.get("hypervisor_type") == "ironic":
         rows = [s for s in rows if str(s["uuid"]) in consumers]
-    return [Occupant(str(s["uuid"]), str(s.get("name") or ""), nova=True) for s in rows]
+    return [Occupant(str(s["uuid"]), str(s.get("name") or ""), nova=True, devices=()) for s in rows]
 
 
 def _down(row: Json) -> str:

@@ -7,7 +7,7 @@ renames it `client-id`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
 from weft.drivers.openstack.networks import IDS_IN_A_URL
@@ -61,6 +61,24 @@ class OpenStackTenantNetworks:
             return None
         _check_shown(f"read port {port}", [row], _PORT)
         return _port(row)
+
+    def ports_at(
+        self, project_id: str, hosts: Collection[str] = (), macs: Collection[str] = ()
+    ) -> Sequence[TenantPort]:
+        asked, own = "list the ports of all projects by hosts and MAC addresses", self._tenants_of.own()
+        found: dict[str, TenantPort] = {}
+        for field, values in (
+            (_HOST, sorted(set(hosts))),
+            ("mac_address", sorted({m.lower() for m in macs})),
+        ):
+            for start in range(0, len(values), IDS_IN_A_URL):
+                some = values[start : start + IDS_IN_A_URL]
+                shown = (*_PORT, "project_id")
+                rows = own.network.listing(asked, "/ports", "ports", {field: some, "fields": shown})
+                _check_shown(asked, rows, shown)
+                found |= {r["id"]: _port(r) for r in rows if str(r[field]).lower() in {*some}}
+        default_group(own, project_id)
+        return [found[i] for i in sorted(found)]
 
     def _by_id(self, item: str, thing_id: str, project_id: str) -> Json | None:
         """A thing on a network of a project; None only if it is proved to be gone.
@@ -125,4 +143,6 @@ def _port(row: Json) -> TenantPort:
         tuple(str(o.get("opt_value") or "") for o in named),
         str(row["device_id"] or "") if str(row["device_owner"] or "").startswith(_SERVERS) else "",
         bool(row["fixed_ips"]),
+        str(row.get("network_id") or ""),
+        str(row.get("project_id") or ""),
     )

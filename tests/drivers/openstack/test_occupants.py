@@ -1,0 +1,52 @@
+"""What Placement has given to who is on a host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import Reply, TinyCloud, tiny_cloud
+from weft.drivers.openstack import OpenStackFacts, Sessions
+
+
+@pytest.fixture
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TinyCloud, OpenStackFacts]]:
+    with tiny_cloud() as (cloud, text):
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        yield cloud, OpenStackFacts(sessions)
+        sessions.close()
+
+
+def test_what_placement_gave_says_whether_it_may_be_a_device(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """Processors, memory, disk and bandwidth are none; a class of the site's own, or an allocation without any, may
+    be, also where a device is a provider of its own."""
+    tiny, facts = cloud
+    row: dict[str, object] = {
+        "id": "root-9",
+        "hypervisor_hostname": "gpu09",
+        "hypervisor_type": "QEMU",
+        "state": "up",
+    }
+    row |= {
+        "service": {"host": "gpu09"},
+        "servers": [{"uuid": s, "name": s} for s in ("small", "soft-deleted")],
+    }
+    plain = {"resources": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1, "NET_BW_EGR_KILOBIT_PER_SEC": 5}}
+    of = "GET /placement/resource_providers"
+    tiny.lies = [
+        ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": [row]})),
+        ("GET /compute/os-hypervisors/root-9", Reply(200, {"hypervisor": row})),
+        (f"{of}/root-9/allocations", Reply(200, {"allocations": {"small": plain, "gpu": plain, "odd": {}}})),
+        (f"{of}/pci-9/allocations", Reply(200, {"allocations": {"gpu": {"resources": {"CUSTOM_PCI_1": 1}}}})),
+    ]
+    tiny.children = {"root-9": ["pci-9"]}
+    seen = facts.on_hosts(["gpu09"])["gpu09"]
+    assert {o.id: (o.nova, o.devices) for o in seen.occupants} == {
+        "small": (True, ()),
+        "soft-deleted": (True, ()),
+        "gpu": (False, ("CUSTOM_PCI_1",)),
+        "odd": (False, ("unknown",)),
+    }
