@@ -15,6 +15,7 @@ from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, WeftError
 from weft.model.mark import Mark
 from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, Status
+from weft.ports.fences import unfenced
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import Scope
 
@@ -119,6 +120,10 @@ class KindDriver(ABC):
         """Take weft's mark off what stays, and give it the name under which it stays. Raises the error."""
         raise AssertionError(f"a {self.kind} never stays")
 
+    def is_given_back(self, row: Row) -> bool:
+        """Whether nothing of weft's is left on something without its mark that stays."""
+        return True
+
     def kept(self, call: Call, row: Row) -> str:
         """Where it stays, for the receipt."""
         raise AssertionError(f"a {self.kind} never stays")
@@ -170,6 +175,10 @@ class KindDriver(ABC):
         Args:
             fence: was called right before; again before each request that may come late.
         """
+
+    def remove_left(self, project: Project, row: Row) -> None:
+        """End what bears the mark of an owner that is gone, by that mark alone. Raises the error."""
+        self.remove(project, row, unfenced)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
         """Rows with whatever else must be read to compare them; called once for all rows to observe."""

@@ -217,7 +217,7 @@ class OpenStackDriver:
             if row.mark is None or (row.mark.owner, row.mark.key) != (thing.owner, key):
                 asked = f"remove {thing.kind} {thing.name}"
                 raise self._impossible(asked, "it doesn't carry our mark", "check it by hand")
-            kind.remove(project, row, _held_by_nobody)
+            kind.remove_left(project, row)
         except WeftError as error:
             return Outcome(error=error)
         return Outcome(thing.id)
@@ -280,13 +280,9 @@ class OpenStackDriver:
         return PermanentError(asked, f"cloud {self.name}", why, then)
 
 
-def _held_by_nobody() -> None:
-    """The fence of what is removed by its mark alone."""
-
-
 def _kept(call: Call, kind: KindDriver, resource: Resource, row: Row) -> Observed | None:
     """How something that stays is seen once it isn't weft's any more; None: it is, or goes."""
-    if not (call.scope.leaving and resource.spec.stays and row.mark is None):
+    if not (call.scope.leaving and resource.spec.stays and row.mark is None and kind.is_given_back(row)):
         return None
     status, _ = kind.status(row)
     if status is Status.PENDING:  # somebody deletes it

@@ -1,30 +1,41 @@
 """Flavors that the site describes. Nova has no owner of a flavor: weft's mark is its description.
 
-One that weft has made says so in an extra spec, and is deleted in the end. One that was adopted keeps in another the
+One that weft has made says so in an extra spec, and is deleted in the end. One that was adopted keeps in others the
 values that weft has overwritten, and has them again in the end. Nova ignores extra specs of scopes unknown to it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.nova import compute_control
-from weft.drivers.openstack.properties import with_keys
+from weft.drivers.openstack.properties import (
+    Note,
+    check_given_back,
+    note_lost,
+    read_note,
+    to_note,
+    with_keys,
+)
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError
 from weft.model.mark import Mark
 from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import FlavorSpec
+from weft.ports.fences import unfenced
 
 MADE, BEFORE, DESCRIPTION = "weft:made", "weft:before", "weft:description"
-"""Extra specs of weft's own: it made the flavor; values that were there before; the description that was."""
+"""Extra specs of weft's own: it made the flavor; values that were there before, continued in `weft:before:2` and so on;
+the description that was."""
 MOST = 255
 """Characters of an extra spec's value, in Nova's schema."""
 KEYS = "extra_specs"
+_PART = re.compile(f"{BEFORE}(:[1-9][0-9]{{0,3}})?")
 
 
 class Flavors(KindDriver):
@@ -58,11 +69,11 @@ class Flavors(KindDriver):
 
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
         there, seen = _specs(row), super().observe(call, resource, row)
-        if row.mark is not None and not there.keys() & {MADE, BEFORE}:
+        if row.mark is not None and _origin(there) is None:
             # Whoever made it died before saying so: it would stay in the end, as if it had been there before.
             unsaid = Difference(field=KEYS, wanted=f"{MADE}=yes", observed=f"{MADE}=none")
             seen = replace(seen, differences=(*seen.differences, unsaid))
-        return with_keys(seen, KEYS, _spec(resource), there, _had(there))
+        return with_keys(seen, KEYS, _spec(resource), there, _note(there, _spec(resource)))
 
     def status(self, row: Row) -> tuple[Status, str]:
         return Status.SETTLED, ""
@@ -85,33 +96,50 @@ class Flavors(KindDriver):
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         spec, there = _spec(resource), _specs(row)
         marks: dict[str, str] = {}
-        if row.mark is None:  # adopted: what it had is written down before anything else
-            had = {k: there[k] for k in spec.extra_specs if k in there and there[k] != spec.extra_specs[k]}
-            marks = {BEFORE: json.dumps(had), DESCRIPTION: row.raw.get("description") or " "}
-            for key, value in marks.items():
-                if len(value) > MOST:
-                    what = f"{key} would have {len(value)} characters, and Nova takes {MOST}"
-                    raise PermanentError(f"adopt flavor {row.name}", "Nova", what, "shorten what it has")
-            self._set(call.own, row.id, row.name, marks)
-        elif BEFORE not in there:
+        if _origin(there) == BEFORE or (row.mark is None and MADE not in there):
+            if row.mark is not None and BEFORE not in there:
+                raise note_lost(f"set extra specs of flavor {row.name}", "Nova", BEFORE)
+            # Adopted: what it had is written down before anything else, and more before a further key is set.
+            if added := _to_write_down(row, spec):
+                self._set(call.own, row.id, row.name, added)
+            there |= added
+        elif MADE not in there:
             marks = {MADE: "yes"}
-        if KEYS in fields or marks:
+        if KEYS in fields or marks or row.mark is None:
             self._set(call.own, row.id, row.name, {**spec.extra_specs, **marks})
-            self._unset(call.own, row, [k for k in spec.former if k in there], _had(there))
+            note = _note(there, spec)
+            self._give_back(call.own, row, {k: note[k] for k in spec.former if k in note and k in there})
         if "mark" in fields:
             self._describe(call.own, row, call.text(resource.key))
 
     def let_go(self, call: Call, resource: Resource, row: Row) -> None:
-        """Deletes one that weft has made; another has its own values again."""
-        spec, there = _spec(resource), _specs(row)
+        self._end(call.own, row)
+
+    def remove_left(self, project: Project, row: Row) -> None:
+        self._end(project, row)
+
+    def _end(self, own: Project, row: Row) -> None:
+        """Deletes one that weft has made; another has its own values again, and only then nothing of weft's."""
+        there, asked = _specs(row), f"give back flavor {row.name}"
         if there.get(MADE):
-            self.remove(call.own, row, call.scope.fence)
+            self.remove(own, row, unfenced)
             return
-        # Without a record of what it had, by somebody's hand, it stays as it is.
-        keys = [k for k in (*spec.extra_specs, *spec.former) if k in there and BEFORE in there]
-        self._unset(call.own, row, keys, _had(there))
-        self._describe(call.own, row, there.get(DESCRIPTION, "").strip() or None)
-        self._unset(call.own, row, [k for k in (BEFORE, DESCRIPTION) if k in there], {})
+        if BEFORE not in there:
+            raise note_lost(asked, "Nova", BEFORE)
+        note = _note(there)
+        self._give_back(own, row, {k: v for k, v in note.items() if there.get(k) != v})
+        seen = self.one_row(own, row.id)
+        if seen is None:
+            return
+        check_given_back(asked, "Nova", note, _specs(seen))
+        if row.mark is not None or DESCRIPTION in there:
+            self._describe(own, row, there.get(DESCRIPTION, "").strip() or None)
+        # The note's first part goes last: while it is there, this begins again.
+        notes = [k for k in (DESCRIPTION, *reversed(_parts(there))) if k in there]
+        self._give_back(own, row, dict.fromkeys(notes))
+
+    def is_given_back(self, row: Row) -> bool:
+        return _origin(_specs(row)) is None
 
     def kept(self, call: Call, row: Row) -> str:
         return "it was there before, and has the extra specs that it had"
@@ -126,11 +154,11 @@ class Flavors(KindDriver):
         body, path = {"extra_specs": dict(specs)}, f"/flavors/{flavor}/os-extra_specs"
         own.compute.ask(f"set extra specs of flavor {name}", "POST", path, json=body)
 
-    def _unset(self, own: Project, row: Row, keys: Sequence[str], had: Mapping[str, str]) -> None:
+    def _give_back(self, own: Project, row: Row, had: Note) -> None:
         """Keys have the values that they had, or are gone."""
-        if back := {k: had[k] for k in keys if k in had}:
+        if back := {k: v for k, v in had.items() if v is not None}:
             self._set(own, row.id, row.name, back)
-        for key in (k for k in keys if k not in had):
+        for key in (k for k, v in had.items() if v is None):
             path = f"/flavors/{row.id}/os-extra_specs/{key}"
             own.compute.ask(f"remove {key} of flavor {row.name}", "DELETE", path, ok=(404,))
 
@@ -153,5 +181,47 @@ def _specs(row: Row) -> dict[str, str]:
     return {str(k): str(v) for k, v in (row.raw.get("extra_specs") or {}).items()}
 
 
-def _had(there: Mapping[str, str]) -> dict[str, str]:
-    return dict(json.loads(there.get(BEFORE) or "{}"))
+def _origin(there: Mapping[str, str]) -> str | None:
+    """Whether weft has made or adopted a flavor, `MADE` or `BEFORE`; None: it doesn't say."""
+    if MADE in there:
+        return MADE
+    return BEFORE if _parts(there) or DESCRIPTION in there else None
+
+
+def _parts(there: Mapping[str, str]) -> list[str]:
+    """Extra specs that the note is in, in order."""
+    return sorted((k for k in there if _PART.fullmatch(k)), key=_number)
+
+
+def _number(part: str) -> int:
+    return int(part.removeprefix(BEFORE).removeprefix(":") or 1)
+
+
+def _note(there: Mapping[str, str], spec: FlavorSpec | None = None) -> dict[str, str | None]:
+    """What was there before weft; of one that weft made, none of its keys. Raises `ValueError`."""
+    if MADE in there:
+        return dict.fromkeys((*spec.keys, *spec.former) if spec else ())
+    return {k: v for part in reversed(_parts(there)) for k, v in read_note(there[part]).items()}
+
+
+def _to_write_down(row: Row, spec: FlavorSpec) -> dict[str, str]:
+    """Extra specs with what isn't noted yet of what the site sets; the note's last part is filled first.
+
+    Raises `PermanentError` for a value that fits in none.
+    """
+    there = _specs(row)
+    added = {} if DESCRIPTION in there else {DESCRIPTION: row.raw.get("description") or " "}
+    if BEFORE not in there:
+        added[BEFORE] = "{}"
+    last = (_parts(there) or [BEFORE])[-1]
+    text = read_note(there.get(last, "{}"))
+    for key, value in to_note(_note(there), spec.keys, there).items():
+        if text and len(json.dumps({**text, key: value})) > MOST:
+            last, text = f"{BEFORE}:{_number(last) + 1}", {}
+        text[key] = value
+        added[last] = json.dumps(text)
+    for key, value in added.items():
+        if len(value) > MOST:
+            what = f"{key} would have {len(value)} characters, and Nova takes {MOST}"
+            raise PermanentError(f"adopt flavor {row.name}", "Nova", what, "shorten what it has")
+    return added

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
-from weft.drivers.openstack.properties import with_keys
+from weft.drivers.openstack.properties import check_given_back, note_lost, read_note, to_note, with_keys
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, UnknownError
@@ -58,7 +58,7 @@ class Images(KindDriver):
 
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
         observed = super().observe(call, resource, row)
-        return with_keys(observed, KEYS, _spec(resource), _texts(row.raw), _had(row.raw))
+        return with_keys(observed, KEYS, _spec(resource), _texts(row.raw), _note(row.raw))
 
     def status(self, row: Row) -> tuple[Status, str]:
         return Status.SETTLED, ""
@@ -85,25 +85,35 @@ class Images(KindDriver):
     def _write(self, call: Call, resource: Resource, row: Row) -> None:
         """All in one request: Glance makes all of a patch, or nothing of it."""
         spec, there = _spec(resource), _texts(row.raw)
-        had = _had(row.raw)
-        for key in spec.properties:
-            if BEFORE not in there and key in there and there[key] != spec.properties[key]:
-                had[key] = there[key]
-        news: dict[str, str | None] = {**{k: had.get(k) for k in spec.former}, **spec.properties}
-        news |= {MARK: _mark_text(row.id, call.text(resource.key)), BEFORE: json.dumps(had)}
+        if row.mark is not None and BEFORE not in there:
+            raise note_lost(f"set properties of image {row.name}", "Glance", BEFORE)
+        note = _note(row.raw)
+        note |= to_note(note, spec.properties, there)
+        news: dict[str, str | None] = {**{k: note[k] for k in spec.former if k in note}, **spec.properties}
+        news |= {MARK: _mark_text(row.id, call.text(resource.key)), BEFORE: json.dumps(note)}
         self._patch(call.own, row, news)
 
     def let_go(self, call: Call, resource: Resource, row: Row) -> None:
-        spec, had = _spec(resource), _had(row.raw)
-        back: dict[str, str | None] = {k: had.get(k) for k in (*spec.properties, *spec.former)}
-        self._patch(call.own, row, {**back, MARK: None, BEFORE: None})
+        self.remove(call.own, row, call.scope.fence)
+
+    def is_given_back(self, row: Row) -> bool:
+        return BEFORE not in _texts(row.raw)
 
     def kept(self, call: Call, row: Row) -> str:
         return "the image is others', and has the properties that it had"
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
-        """The audit's, of an owner that is gone: which keys were set nobody knows any more. The mark goes."""
-        self._patch(project, row, {MARK: None, BEFORE: None})
+        """Everything noted is as it was; once that is seen, nothing of weft's is there."""
+        asked = f"give back image {row.name}"
+        if BEFORE not in _texts(row.raw):
+            raise note_lost(asked, "Glance", BEFORE)
+        note = _note(row.raw)
+        self._patch(project, row, note)
+        seen = image_or_absent(project, row.id)
+        if seen is None:
+            return
+        check_given_back(asked, "Glance", note, _texts(seen))
+        self._patch(project, _row(seen), {MARK: None, BEFORE: None})
 
     def _patch(self, own: Project, row: Row, news: Mapping[str, str | None]) -> None:
         there, body = _texts(row.raw), list[dict[str, Any]]()
@@ -159,7 +169,7 @@ def _texts(raw: Json) -> dict[str, str]:
     return {k: v for k, v in raw.items() if isinstance(v, str)}
 
 
-def _had(raw: Json) -> dict[str, str]:
-    """What the image had before weft; nothing of what a copy of it says."""
+def _note(raw: Json) -> dict[str, str | None]:
+    """What the image had before weft; nothing of what a copy of it says. Raises `ValueError`."""
     image, _, _ = str(raw.get(MARK) or "").partition(" ")
-    return dict(json.loads(raw.get(BEFORE) or "{}")) if image == raw["id"] else {}
+    return read_note(str(raw.get(BEFORE) or "{}")) if image in ("", raw["id"]) else {}

@@ -1,23 +1,61 @@
-"""Keys that weft sets on things which have others besides: compared and told together, others left alone."""
+"""Keys that weft sets on things which have others besides: compared and told together, others left alone.
+
+What a key was before weft set it is noted on the thing itself, and a note is only ever completed: a second look would
+see weft's own value. Only keys that are noted are set, and given back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import cast
 
+from weft.model.errors import PermanentError, TemporaryError
 from weft.model.resources import Difference, Observed
 from weft.model.specs import PropertiesSpec
 
+Note = Mapping[str, str | None]
+"""Key -> the value that it had before weft set it; None: there was none."""
+
+
+def read_note(text: str) -> dict[str, str | None]:
+    """A note as written by `json.dumps`. Raises `ValueError` for any other text."""
+    note: object = json.loads(text)
+    table = cast(dict[str, object], note) if isinstance(note, dict) else {"": note}
+    found = {key: value for key, value in table.items() if value is None or isinstance(value, str)}
+    if len(found) != len(table) or not isinstance(note, dict):
+        raise ValueError(f"not a note of weft's: {text[:100]!r}")
+    return found
+
+
+def to_note(note: Note, keys: Collection[str], there: Mapping[str, str]) -> dict[str, str | None]:
+    """What must be added to a note before these keys are set."""
+    return {key: there.get(key) for key in sorted(keys) if key not in note}
+
+
+def check_given_back(asked: str, by: str, note: Note, there: Mapping[str, str]) -> None:
+    """Raises `TemporaryError` unless everything noted is there as it was."""
+    if wrong := sorted(key for key, value in note.items() if there.get(key) != value):
+        seen = ", ".join(f"{k}={there.get(k) or 'none'} and had {note[k] or 'none'}" for k in wrong)
+        raise TemporaryError(asked, by, f"it was given its values again, and has {seen}"[:300])
+
+
+def note_lost(asked: str, by: str, note: str) -> PermanentError:
+    """The error if nothing says any more what a thing had before."""
+    seen = f"{note}, in which weft noted what it had before, isn't there"
+    return PermanentError(asked, by, seen, "set what it should have, then remove weft's mark from it")
+
 
 def with_keys(
-    observed: Observed, field: str, spec: PropertiesSpec, there: Mapping[str, str], had: Mapping[str, str]
+    observed: Observed, field: str, spec: PropertiesSpec, there: Mapping[str, str], note: Note
 ) -> Observed:
     """With a difference for every key of weft's that isn't as wanted.
 
     Args:
-        there: what the thing has now; `had`: what it had before weft, of keys that weft sets or has set.
+        there: what the thing has now; `note`: what it had before weft, of keys that weft has set.
     """
-    wanted = {**{k: had.get(k) for k in spec.former}, **spec.keys}
+    wanted = {**{k: note[k] for k in spec.former if k in note}, **spec.keys}
     wrong = sorted(k for k, value in wanted.items() if there.get(k) != value)
     if not wrong:
         return observed

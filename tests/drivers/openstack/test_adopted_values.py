@@ -1,0 +1,261 @@
+"""Flavors and images that the site adopts get their previous values back, whatever happened in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
+from weft.drivers.openstack import OpenStackDriver, Sessions
+from weft.model.errors import PermanentError, TemporaryError
+from weft.model.owner import Owner
+from weft.model.resources import Resource, Status
+from weft.model.specs import FlavorSpec, ImagePropertiesSpec
+from weft.ports.resources import Scope
+
+SCOPE = Scope("lab", Owner("site", "00000000-1111-2222-3333-444444444444"), "lab", "")
+LEAVING = replace(SCOPE, leaving=True)
+KEY, IMAGE = "flavor/lab/gpu8", "image/lab/tiny"
+BUSY = Reply(503, {"error": {"message": "busy", "code": 503}})
+Cloud = tuple[TinyCloud, OpenStackDriver]
+
+
+class Keeping(TinyCloud):
+    """Keeps flavors' extra specs and descriptions; an image takes a JSON patch."""
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        _, service, collection, *rest = path.split("/")
+        if method != "GET" and collection in ("flavors", "images") and rest:
+            if any(pattern == f"{method} {path}" for pattern, _ in self.lies):
+                return super().answer(method, path, query, seer, body)
+            self.asked.append(f"{method} {path}")
+            thing = next(t for t in self.things[collection] if t["id"] == rest[0])
+            if method == "POST":
+                thing["extra_specs"].update(body["extra_specs"])
+            elif method == "DELETE" and len(rest) == 1:
+                self.things[collection].remove(thing)
+            elif method == "DELETE":
+                thing["extra_specs"].pop(rest[-1], None)
+            elif method == "PUT":
+                thing["description"] = body["flavor"]["description"]
+            else:
+                for one in body:
+                    name = one["path"].removeprefix("/")
+                    if one["op"] == "remove":
+                        del thing[name]
+                    else:
+                        thing[name] = one["value"]
+            return Reply(200, thing if service == "image" else {"flavor": thing})
+        if method == "GET" and service == "image" and rest:
+            return Reply(200, next(t for t in self.things["images"] if t["id"] == rest[-1]))
+        return super().answer(method, path, query, seer, body)
+
+
+@pytest.fixture
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    with tiny_cloud(Keeping) as (tiny, text):
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        driver = OpenStackDriver("lab", sessions)
+        yield tiny, driver
+        driver.close()
+        sessions.close()
+
+
+def flavor(**specs: str) -> Resource:
+    spec = FlavorSpec(vcpus=4, ram=4096, disk=1, extra_specs=specs)
+    return Resource(key=KEY, name="gpu8", where="lab", owner="site", spec=spec)
+
+
+def image(**properties: str) -> Resource:
+    spec = ImagePropertiesSpec(properties=properties)
+    return Resource(key=IMAGE, name="tiny", where="lab", owner="site", spec=spec)
+
+
+DEDICATED = flavor(**{"hw:cpu_policy": "dedicated"})
+LATER = flavor(**{"hw:cpu_policy": "dedicated", "hw:mem_page_size": "1GB", "hw:cpu_threads": "2"})
+
+
+def theirs(tiny: TinyCloud, **more: str) -> dict[str, Any]:
+    """A flavor that is there before weft."""
+    specs = {"hw:cpu_policy": "shared", "hw:mem_page_size": "small", **more}
+    row: dict[str, Any] = {
+        "id": "f-1",
+        "name": "gpu8",
+        "vcpus": 4,
+        "ram": 4096,
+        "disk": 1,
+        "extra_specs": specs,
+    }
+    row["description"] = "for the physicists"
+    tiny.things["flavors"] = [row]
+    return row
+
+
+def updated(driver: OpenStackDriver, wanted: Resource) -> object:
+    return driver.update(SCOPE, [wanted], {wanted.key: "f-1"})[wanted.key].error
+
+
+def destroyed(driver: OpenStackDriver, wanted: Resource) -> object:
+    return driver.delete(LEAVING, [wanted], {wanted.key: "f-1"})[wanted.key].error
+
+
+def seen(driver: OpenStackDriver, wanted: Resource) -> Status:
+    return driver.find(LEAVING, [wanted], {wanted.key: "f-1"})[wanted.key].status
+
+
+@pytest.mark.parametrize(
+    ("refused", "times"),
+    [
+        ("", 0),
+        ("PUT /compute/flavors/f-1", 1),
+        ("PUT /compute/flavors/f-1", 2),
+        ("POST /compute/flavors/f-1/os-extra_specs", 1),
+    ],
+)
+def test_an_adopted_flavor_gets_its_values_back_after_an_interrupted_adoption(
+    cloud: Cloud, refused: str, times: int
+) -> None:
+    """Each visit begins again, and sees what the last one has set."""
+    tiny, driver = cloud
+    row = theirs(tiny, **{"hw:cpu_sockets": "2"})
+    wanted = flavor(**{"hw:cpu_policy": "dedicated", "hw:cpu_threads": "2", "hw:cpu_sockets": "2"})
+    before = json.dumps(row, sort_keys=True)
+    tiny.lies = [(refused, BUSY)] if refused else []
+    for _ in range(times):
+        assert isinstance(updated(driver, wanted), TemporaryError)
+    tiny.lies = []
+    assert updated(driver, wanted) is None
+    assert row["extra_specs"]["hw:cpu_policy"] == "dedicated"
+    assert destroyed(driver, wanted) is None
+    assert json.dumps(row, sort_keys=True) == before
+    assert seen(driver, wanted) is Status.KEPT
+
+
+def test_a_flavors_key_that_the_site_names_later_gets_its_value_back(cloud: Cloud) -> None:
+    """Removed from the site file again, and at the site's end; a key that wasn't there goes."""
+    tiny, driver = cloud
+    row = theirs(tiny)
+    before = dict(row["extra_specs"])
+    assert updated(driver, DEDICATED) is None and updated(driver, LATER) is None
+    assert row["extra_specs"]["hw:mem_page_size"] == "1GB"
+    spec = DEDICATED.spec.model_copy(update={"former": ("hw:cpu_threads", "hw:mem_page_size", "never:set")})
+    removed = DEDICATED.model_copy(update={"spec": spec})
+    assert updated(driver, removed) is None
+    assert {k: v for k, v in row["extra_specs"].items() if k.startswith("hw:")} == {
+        **before,
+        "hw:cpu_policy": "dedicated",
+    }
+    assert driver.find(SCOPE, [removed], {KEY: "f-1"})[KEY].differences == ()
+    assert updated(driver, LATER) is None and destroyed(driver, LATER) is None
+    assert row["extra_specs"] == before
+
+
+def test_a_note_longer_than_an_extra_spec_is_continued_in_further_ones(cloud: Cloud) -> None:
+    """Nova takes 255 characters; what is noted already stays in its place."""
+    tiny, driver = cloud
+    row = theirs(tiny, **{f"hw:key{n}": "x" * 60 for n in range(9)})
+    before = dict(row["extra_specs"])
+    assert updated(driver, DEDICATED) is None
+    first = json.loads(row["extra_specs"]["weft:before"])
+    many = flavor(**dict.fromkeys(before, "set"))
+    assert updated(driver, many) is None
+    notes = {k: v for k, v in row["extra_specs"].items() if k.startswith("weft:before")}
+    assert len(notes) > 2 and max(map(len, notes.values())) <= 255
+    assert json.loads(notes["weft:before"]).items() >= first.items()
+    assert destroyed(driver, many) is None and row["extra_specs"] == before
+
+
+def test_an_adopted_flavor_without_its_note_is_not_called_given_back(cloud: Cloud) -> None:
+    """Nor taken for one that weft has made, and deleted."""
+    tiny, driver = cloud
+    row = theirs(tiny)
+    assert updated(driver, DEDICATED) is None
+    del row["extra_specs"]["weft:before"]
+    assert isinstance(updated(driver, LATER), PermanentError)
+    assert isinstance(destroyed(driver, DEDICATED), PermanentError)
+    assert tiny.things["flavors"] == [row] and seen(driver, DEDICATED) is not Status.KEPT
+
+
+@pytest.mark.parametrize(
+    "refused", ["PUT /compute/flavors/f-1", "DELETE /compute/flavors/f-1/os-extra_specs/weft:before"]
+)
+def test_a_flavor_that_was_given_back_in_part_is_finished(cloud: Cloud, refused: str) -> None:
+    """While anything of weft's is left on it, the receipt doesn't name it."""
+    tiny, driver = cloud
+    row = theirs(tiny)
+    before = json.dumps(row, sort_keys=True)
+    assert updated(driver, DEDICATED) is None
+    tiny.lies = [(refused, BUSY)]
+    assert isinstance(destroyed(driver, DEDICATED), TemporaryError)
+    assert seen(driver, DEDICATED) is not Status.KEPT
+    tiny.lies = []
+    assert destroyed(driver, DEDICATED) is None
+    assert json.dumps(row, sort_keys=True) == before and seen(driver, DEDICATED) is Status.KEPT
+
+
+def test_values_that_the_cloud_does_not_take_back_are_not_signed_for(cloud: Cloud) -> None:
+    """Nova answers 200, and the flavor is as it was: the note stays."""
+    tiny, driver = cloud
+    row = theirs(tiny)
+    assert updated(driver, DEDICATED) is None
+    tiny.lies = [("POST /compute/flavors/f-1/os-extra_specs", Reply(200, {"extra_specs": {}}))]
+    assert isinstance(destroyed(driver, DEDICATED), TemporaryError)
+    assert "weft:before" in row["extra_specs"] and seen(driver, DEDICATED) is not Status.KEPT
+
+
+def test_the_audit_gives_an_adopted_flavor_and_an_image_back(cloud: Cloud) -> None:
+    """Their owner is gone from the database: the notes say what they had."""
+    tiny, driver = cloud
+    row, golden = theirs(tiny), golden_image(tiny)
+    before = dict(row["extra_specs"]), dict(golden)
+    assert updated(driver, DEDICATED) is None
+    assert driver.create(SCOPE, [image(hw_disk_bus="virtio")], {})[IMAGE].error is None
+    things = [t for t in driver.marked("lab", []) if t.owner == SCOPE.owner]
+    outcomes = driver.remove_marked(things)
+    assert len(outcomes) == 2 and all(o.error is None for o in outcomes.values())
+    assert (row["extra_specs"], golden) == before and tiny.things["flavors"] == [row]
+
+
+def golden_image(tiny: TinyCloud) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": "11111111-2222-3333-4444-555555555555",
+        "name": "tiny",
+        "owner": PROJECT,
+        "status": "active",
+        "hw_disk_bus": "scsi",
+        "hw_machine_type": "pc",
+    }
+    tiny.things["images"] = [row]
+    return row
+
+
+def test_an_images_key_that_the_site_names_later_gets_its_value_back(cloud: Cloud) -> None:
+    """Somebody who removes the mark alone doesn't make weft's values the image's own."""
+    tiny, driver = cloud
+    row = golden_image(tiny)
+    before, ids = dict(row), {IMAGE: row["id"]}
+    assert driver.create(SCOPE, [image(hw_disk_bus="virtio")], {})[IMAGE].error is None
+    later = image(hw_disk_bus="virtio", hw_machine_type="q35", hw_new="1")
+    assert driver.update(SCOPE, [later], ids)[IMAGE].error is None
+    del row["weft_mark"]
+    assert driver.update(SCOPE, [later], ids)[IMAGE].error is None
+    assert json.loads(row["weft_before"]) == {"hw_disk_bus": "scsi", "hw_machine_type": "pc", "hw_new": None}
+    assert driver.delete(LEAVING, [later], ids)[IMAGE].error is None
+    assert row == before and driver.find(LEAVING, [later], ids)[IMAGE].status is Status.KEPT
+
+
+def test_an_image_without_its_note_is_not_called_given_back(cloud: Cloud) -> None:
+    """Its values would be noted as what it had before."""
+    tiny, driver = cloud
+    row = golden_image(tiny)
+    wanted, ids = image(hw_disk_bus="virtio"), {IMAGE: row["id"]}
+    assert driver.create(SCOPE, [wanted], {})[IMAGE].error is None
+    del row["weft_before"]
+    assert isinstance(driver.update(SCOPE, [image(hw_disk_bus="ide")], ids)[IMAGE].error, PermanentError)
+    assert isinstance(driver.delete(LEAVING, [wanted], ids)[IMAGE].error, PermanentError)
