@@ -163,7 +163,7 @@ class GpuSiteDemo(SiteSteps, RoceDemo):
         self.say("release of the pod, with its own receipt")
         self.weft("pod", "release", "train", "--wait")
         self.weft("pod", "receipt", "train", "--json", save="pod-receipt.json")
-        self.weft("receipt", "verify", "pod-receipt.json")
+        self.verify("pod-receipt.json")
         items = json.loads((self.folder / "pod-receipt.json").read_text())["receipt"]["items"]
         print(f"read back: {', '.join(sorted({i['plane'] for i in items}))}")
         self.taken_back(VLAN)

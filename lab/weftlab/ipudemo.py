@@ -65,5 +65,5 @@ class IpuDemo(Demo):
         self.say("release, with the partition still there, and proof")
         self.weft("pod", "release", "bert", "--wait")
         self.weft("pod", "receipt", "bert", "--json", save="receipt.json")
-        self.weft("receipt", "verify", "receipt.json")
+        self.verify("receipt.json")
         self.weft("audit", cloud="operator")

@@ -136,7 +136,7 @@ class MetalDemo(Demo):
         self.say("release: the adapters leave the partition, Ironic cleans, its record is read")
         self.weft("pod", "release", "demo", "--wait")
         self.weft("pod", "receipt", "demo", "--json", save="receipt.json")
-        self.weft("receipt", "verify", "receipt.json")
+        self.verify("receipt.json")
         self.records()
         self.ironic()
         self.disks(used=False)

@@ -82,7 +82,7 @@ class RoceDemo(Demo):
         self.say("release of train, with proof")
         self.weft("pod", "release", "train", "--wait")
         self.weft("pod", "receipt", "train", "--json", save="receipt.json")
-        self.weft("receipt", "verify", "receipt.json")
+        self.verify("receipt.json")
         receipt = json.loads((self.folder / "receipt.json").read_text())["receipt"]
         for item in (i for i in receipt["items"] if i["plane"] == "frames"):
             print(f"{item['subject']}: {item['result']}: {item['seen']}", flush=True)

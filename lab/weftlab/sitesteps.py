@@ -56,7 +56,7 @@ class SiteSteps(Demo):
         self.op("site", "receipt", "--json", save="receipt.json")
         items = json.loads((self.folder / "receipt.json").read_text())["receipt"]["items"]
         print(f"read back: {', '.join(sorted({i['plane'] for i in items}))}")
-        self.op("receipt", "verify", "receipt.json")
+        self.verify("receipt.json", "operator")
         self.ports(vlan, "nothing of it is on a switch any more")
         self.op("audit")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -11,12 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.helpers.desk import Desk
 from weft.cli.main import PROVIDERS, build_parser, main
 from weft.cli.serve import listen
-from weft.generate.receipts import public_key_text
 from weft.model.errors import InputError
 
 HEAVY = ("openstack", "keystoneauth1", "fastapi", "pydantic", "rich", "cryptography", "psycopg", "yaml")
@@ -215,39 +212,6 @@ def test_text_from_outside_cannot_steer_the_terminal(desk: Desk) -> None:
     """Escape sequences in a reason are shown as replacement characters."""
     desk.weft("node", "quarantine", "gpu01", "--reason", "red \x1b[31m", cloud="operator")
     assert "\x1b" not in desk.weft("node", "list", cloud="operator").out
-
-
-def test_a_receipt_is_verified_offline(desk: Desk) -> None:
-    """0 valid and clean, 1 changed or by another key, 2 not a receipt; the key as text or file."""
-    desk.weft("pod", "create", "-f", desk.pod_file())
-    desk.house.finish("train")
-    desk.weft("pod", "release", "train")
-    desk.house.finish("train")
-    signed = desk.weft("pod", "receipt", "train", "--json").json
-    file = desk.folder / "r.json"
-    file.write_text(json.dumps(signed))
-    secret = desk.house.store.secret("receipt-ed25519", b"")
-    key = public_key_text(Ed25519PrivateKey.from_private_bytes(secret))
-    Path("weft.pub").write_text(key + "\n")
-
-    def verify(*words: str) -> int:
-        return desk.weft("receipt", "verify", *words, cloud=None).code
-
-    assert [verify("r.json"), verify("r.json", "--key", key), verify("r.json", "--key", "weft.pub")] == [
-        0,
-        0,
-        0,
-    ]
-    assert desk.weft("receipt", "verify", "r.json", "--json", cloud=None).json["valid"] is True
-    assert verify("r.json", "--key", "A" * 43 + "=") == 1
-    assert verify("r.json", "--key", "nonsense") == 2
-    signed["receipt"]["clean"] = False
-    file.write_text(json.dumps(signed))
-    assert verify("r.json") == 1
-    for text in ("{}", "[]", "no", ""):
-        file.write_text(text)
-        assert verify("r.json") == 2
-    assert verify("nix.json") == 2
 
 
 @pytest.mark.parametrize(

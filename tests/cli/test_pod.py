@@ -49,7 +49,8 @@ def _from_order_to_receipt(desk: Desk, file: str) -> None:
     assert (gone.code, "RELEASED" in gone.out, "PENDING" in gone.out) == (0, True, False)
     assert "0x101" in desk.weft("pod", "receipt", "train").out
     Path("receipt.json").write_text(desk.weft("pod", "receipt", "train", "--json").out)
-    assert desk.weft("receipt", "verify", "receipt.json", cloud=None).code == 0
+    Path("weft.pub").write_text(desk.weft("receipt", "key").out)
+    assert desk.weft("receipt", "verify", "receipt.json", "--key", "weft.pub", cloud=None).code == 0
 
 
 def test_every_json_output_parses(desk: Desk) -> None:

@@ -92,7 +92,7 @@ def create_app(
     app.state.strangers = CapacityLimiter(STRANGERS)
     app.state.watchers = CapacityLimiter(WATCHERS)
     own = (versions, pods, capacity, networks, siteresources, operator)
-    for router in (*(one.router for one in own), *more):
+    for router in (*(one.router for one in own), pods.receipts, *more):
         app.include_router(router)
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))
     app.add_exception_handler(HTTPException, cast(ExceptionHandler, _on_http_error))

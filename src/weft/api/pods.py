@@ -35,7 +35,7 @@ from weft.model.errors import InputError
 from weft.model.ids import ServerName
 from weft.model.order import Order
 from weft.model.plan import Plan
-from weft.model.receipt import SignedReceipt
+from weft.model.receipt import ReceiptKey, SignedReceipt
 from weft.model.views import ActionView, Applied, ConsoleView, PodSearch, PodView
 
 
@@ -47,6 +47,7 @@ async def server_name(server: Annotated[str, Path(description="Name of its node,
 Served = Annotated[str, Depends(server_name)]
 
 router = APIRouter(prefix="/v1/pods", tags=["pods"])
+receipts = APIRouter(prefix="/v1", tags=["receipts"])
 
 
 _order = body_schema(Order)
@@ -292,3 +293,9 @@ def pod_console(request: Asker, verbs: Backend, name: Named, server: Served) -> 
 def pod_receipt(request: Asker, verbs: Backend, name: Named) -> Response:
     """The signed receipt of a released pod."""
     return answer(verbs.pod_receipt(request, name))
+
+
+@receipts.get("/receipt-key", response_model=ReceiptKey)
+def receipt_key(request: Annotated[Request, may("receipts:key")], verbs: Backend) -> Response:
+    """The public key that this site's receipts are signed with."""
+    return answer(verbs.receipt_key(request))

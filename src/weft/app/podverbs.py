@@ -13,12 +13,13 @@ from weft.engine.epoch import check_epoch
 from weft.engine.lookout import Seen
 from weft.engine.records import PodRecord
 from weft.engine.shownrecords import FoundPod
+from weft.engine.signing import Signer
 from weft.engine.waiting import order_waiting
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import ENDED, PodState
-from weft.model.receipt import SignedReceipt
+from weft.model.receipt import ReceiptKey, SignedReceipt
 from weft.model.views import FIRST_PAGE, EventView, PodSearch, PodSummary, PodView
 from weft.planning.shapes.plan import NOT_ORDERED
 from weft.planning.shapes.resolve import resolve_cloud
@@ -141,6 +142,11 @@ class PodVerbs(OrderDesk):
             if not self._store.abandon(pod.id, request.caller.user_name, reason):
                 raise ConflictError(_not_abandoned(self._store.find_pod(str(pod.id), None)))
             return self._view(pod.id)
+
+    def receipt_key(self, request: Request) -> ReceiptKey:
+        """The public key that this site's receipts are signed with, for every user of the service."""
+        self._policy.check("receipts:key", request.caller, request.caller.project_id)
+        return Signer(self._store).key()
 
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
         pod = self._find(request, "pods:receipt", name)

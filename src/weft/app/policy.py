@@ -70,6 +70,9 @@ _RULES = (
     _documented(
         "pods:receipt", _READER, "Fetch the signed receipt of a released pod.", "/v1/pods/{name}/receipt"
     ),
+    _documented(
+        "receipts:key", _READER, "Fetch the public key that receipts are signed with.", "/v1/receipt-key"
+    ),
     _documented("pods:plan", _READER, "Plan an order without changing anything.", "/v1/pods/plan", "POST"),
     _documented("pods:create", "rule:project_member", "Order a pod.", "/v1/pods", "POST"),
     _documented(

@@ -26,7 +26,7 @@ from weft.model.order import Order
 from weft.model.placement import Explanation, FilterReport, PlacedNode, Placement
 from weft.model.plan import Allotment, Plan
 from weft.model.pod import Condition
-from weft.model.receipt import SignedReceipt
+from weft.model.receipt import ReceiptKey, SignedReceipt
 from weft.model.resources import Difference, Graph, Resource
 from weft.model.site import AcceleratorCount
 from weft.model.specs import PortSpec, Spec
@@ -261,7 +261,7 @@ def _row(model: type[_D], fields: str, **otherwise: Callable[[_D], object]) -> t
     return model, row
 
 
-WHOLE = (Order, SignedReceipt)
+WHOLE = (Order, SignedReceipt, ReceiptKey)
 """Shown with all that is in them: the tenant's own words, and what is signed."""
 TABLE: Mapping[type[BaseModel], Row] = dict(
     (

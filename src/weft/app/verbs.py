@@ -31,6 +31,7 @@ TENANTS = frozenset(
         "act_on_server",
         "pod_console",
         "pod_receipt",
+        "receipt_key",
         "capacity",
         "list_networks",
         "show_network",

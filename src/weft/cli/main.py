@@ -29,7 +29,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
         "weft.cli.operator",
         "show who did what, when, from where, with what result; newest first",
     ),
-    "receipt": ("weft.cli.receipt", "check receipts"),
+    "receipt": ("weft.cli.receipt", "check receipts, and get the key to check them by"),
     "serve": ("weft.cli.serve", "run the HTTP API and a worker process"),
     "worker": ("weft.cli.serve", "run only workers, on the same database as `weft serve`"),
     "fabric-agent": ("weft.fabricagent.cli", "run the agent next to a subnet manager (OpenSM)"),

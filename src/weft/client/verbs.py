@@ -122,6 +122,9 @@ class Client:
     def pod_receipt(self, name: str) -> Json:
         return self._ask("GET", f"/v1/pods/{_part('name', name)}/receipt")
 
+    def receipt_key(self) -> Json:
+        return self._ask("GET", "/v1/receipt-key")
+
     def extend_pod(self, name: str, until: str) -> Json:
         return self._ask("POST", f"/v1/pods/{_part('name', name)}/extend", {"until": until})
 

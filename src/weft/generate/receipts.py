@@ -24,6 +24,12 @@ _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
 
 
+_VERSION = 1
+"""The only version of receipts that there is: of a later one it isn't known what its fields promise."""
+_GOOD = frozenset({"clean", "kept"})
+"""Results that a clean receipt may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What verifying gave.
@@ -37,6 +43,89 @@ class Verdict:
     valid: bool
     trusted: bool
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a signed receipt says, its signature aside.
+
+    Attributes:
+        clean: it says so, no item of it contradicts that, and nothing found later is still there.
+        contradictions: what in the receipt itself doesn't go with its being clean.
+        found: what was found after it was signed and hasn't been seen gone; such corrections aren't signed.
+    """
+
+    clean: bool
+    contradictions: tuple[str, ...]
+    found: tuple[str, ...]
+
+
+def read(text: str) -> dict[str, Any]:
+    """A signed receipt as JSON has it.
+
+    Raises `InputError` if it isn't one: no JSON object, a member that is there twice (readers differ in which one they
+    take), a number that receipts don't have, an unknown version.
+    """
+    try:
+        document = json.loads(
+            text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_no_number
+        )
+    except InputError:
+        raise
+    except (ValueError, RecursionError):
+        raise InputError("FILE", text[:60], "a signed receipt as JSON") from None
+    if not isinstance(document, dict):
+        raise InputError("FILE", text[:60], "a signed receipt, a JSON object")
+    return cast(dict[str, Any], document)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(twice, "given twice", "each member of a receipt once")
+    return dict(pairs)
+
+
+def _no_number(text: str) -> Any:
+    raise InputError("receipt", text, "whole numbers: a receipt has no others")
+
+
+def contents(document: Mapping[str, Any]) -> Contents:
+    """What a document that `read` gave says. Raises `InputError` if that can't be known."""
+    receipt = _object(document, "receipt")
+    version, clean = receipt.get("version"), receipt.get("clean")
+    if type(version) is not int or version != _VERSION:
+        raise InputError("receipt.version", version, f"{_VERSION}: this version of weft knows no other")
+    if not isinstance(clean, bool):
+        raise InputError("receipt.clean", clean, "true or false")
+    items = _objects("receipt.items", receipt.get("items"), "a list of what was read")
+    corrections = _objects("corrections", document.get("corrections") or [], "a list of what was found later")
+    against = [
+        f"{item.get('plane')} {item.get('subject')}: {item.get('result')}"
+        for item in items
+        if item.get("result") not in _GOOD
+    ]
+    if receipt.get("abandoned") is not None:
+        against.append("the release was abandoned")
+    found = [
+        f"{one.get('kind')} {one.get('subject')} in {one.get('where')}: {one.get('found')}"
+        for one in corrections
+        if one.get("gone_at") is None
+    ]
+    return Contents(clean and not against and not found, tuple(against) if clean else (), tuple(found))
+
+
+def _object(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = document.get(name)
+    if not isinstance(value, dict):
+        raise InputError(name, value, "a signed receipt, as `weft pod receipt NAME --json` writes it")
+    return cast(dict[str, Any], value)
+
+
+def _objects(field: str, value: object, allowed: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in cast(list[object], value)):
+        raise InputError(field, type(cast(object, value)).__name__, allowed)
+    return cast(list[dict[str, Any]], value)
 
 
 def canonical(receipt: Mapping[str, Any]) -> bytes:
@@ -68,16 +157,14 @@ def verify(document: Mapping[str, Any], trusted_key: str | None = None) -> Verdi
     """Check a signed receipt as it was read from JSON.
 
     Args:
-        document: members of `SignedReceipt`; the `receipt` in it is checked as it stands, so that a receipt with
-            fields of a later version keeps its signature.
+        document: members of `SignedReceipt`, as `read` gives it; the `receipt` in it is checked as it stands, so that
+            one with fields that were added later keeps its signature.
         trusted_key: base64 of 32 bytes, or PEM. None: the key inside the receipt, which shows only that the
             receipt wasn't changed after signing, not who signed it.
 
     Raises `InputError` if the document isn't a signed receipt at all, or the given key isn't one.
     """
-    receipt, algorithm = document.get("receipt"), document.get("algorithm")
-    if not isinstance(receipt, dict):
-        raise InputError("receipt", receipt, "a signed receipt, as `weft pod receipt NAME --json` writes it")
+    receipt, algorithm = _object(document, "receipt"), document.get("algorithm")
     if algorithm != "Ed25519":
         raise InputError("algorithm", algorithm, "Ed25519")
     inside = _decode("public_key", document.get("public_key"), _KEY_BYTES)
@@ -86,7 +173,7 @@ def verify(document: Mapping[str, Any], trusted_key: str | None = None) -> Verdi
     if given is not None and given != inside:
         return Verdict(False, False, "it was signed with a different key")
     try:
-        Ed25519PublicKey.from_public_bytes(inside).verify(signature, canonical(cast(dict[str, Any], receipt)))
+        Ed25519PublicKey.from_public_bytes(inside).verify(signature, canonical(receipt))
     except InvalidSignature:
         return Verdict(False, given is not None, "the signature doesn't match: it was changed after signing")
     if given is None:

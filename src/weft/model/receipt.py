@@ -69,6 +69,13 @@ class Correction(Document):
     )
 
 
+class ReceiptKey(Document):
+    """The key that a site's receipts are signed with."""
+
+    algorithm: Literal["Ed25519"] = "Ed25519"
+    public_key: str = Field(description="Base64 of its 32 bytes.")
+
+
 class Receipt(Document):
     """What is signed, as canonical JSON (sorted keys, no spaces, UTF-8)."""
 

@@ -1,0 +1,170 @@
+"""`weft receipt`: exit code 0 only for a receipt whose signer is trusted and whose contents nothing contradicts."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.cli.conftest import Desk
+from weft.generate.receipts import canonical, public_key_text, sign
+from weft.model.receipt import SignedReceipt
+
+Verify = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def signed(desk: Desk) -> dict[str, Any]:
+    """A receipt of the site's, in `r.json`; the site's key in `weft.pub`."""
+    desk.weft("pod", "create", "-f", desk.pod_file())
+    desk.house.finish("train")
+    desk.weft("pod", "release", "train")
+    desk.house.finish("train")
+    Path("r.json").write_text(desk.weft("pod", "receipt", "train", "--json").out)
+    Path("weft.pub").write_text(desk.weft("receipt", "key").out)
+    return json.loads(Path("r.json").read_text())
+
+
+@pytest.fixture
+def verify(desk: Desk) -> Verify:
+    """Exit code and output for a document, or a text, without a server."""
+
+    def run(document: dict[str, Any] | str, *words: str) -> tuple[int, str]:
+        Path("r.json").write_text(document if isinstance(document, str) else json.dumps(document))
+        done = desk.weft("receipt", "verify", "r.json", *words, cloud=None)
+        return done.code, done.out + done.err
+
+    return run
+
+
+def _own(receipt: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The receipt as somebody else signs it, and their key."""
+    key = Ed25519PrivateKey.generate()
+    made = sign(SignedReceipt.model_validate(receipt).receipt, key).model_dump(mode="json")
+    return made, public_key_text(key)
+
+
+def _altered(receipt: dict[str, Any], **changes: Any) -> tuple[dict[str, Any], str]:
+    """The same with other contents, signed by a key that is trusted."""
+    key, inside = Ed25519PrivateKey.generate(), receipt["receipt"] | changes
+    signature = base64.b64encode(key.sign(canonical(inside))).decode()
+    return receipt | {
+        "receipt": inside,
+        "public_key": public_key_text(key),
+        "signature": signature,
+    }, public_key_text(key)
+
+
+def test_receipt_by_the_sites_key_is_accepted(desk: Desk, signed: dict[str, Any], verify: Verify) -> None:
+    """As a file and as text; the key that the service gives is the one inside."""
+    key = Path("weft.pub").read_text().strip()
+    assert key == signed["public_key"] == desk.weft("receipt", "key", "--json").json["public_key"]
+    for given in ("weft.pub", key):
+        code, said = verify(signed, "--key", given)
+        assert code == 0 and "content: clean" in said
+    assert (
+        desk.weft("receipt", "verify", "r.json", "--key", key, "--json", cloud=None).json["trusted"] is True
+    )
+
+
+def test_unknown_signer_is_refused(signed: dict[str, Any], verify: Verify) -> None:
+    """A tenant can sign anything with a key of its own: without a trusted key only --self-signed accepts it."""
+    forged, key = _own(signed)
+    for document in (signed, forged):
+        code, said = verify(document)
+        assert code == 1 and "signer: UNKNOWN" in said
+        assert verify(document, "--self-signed")[0] == 0
+    assert verify(forged, "--key", "weft.pub")[0] == 1
+    assert verify(signed, "--key", key)[0] == 1
+    assert verify(signed, "--key", "nonsense")[0] == 2
+    assert verify(signed, "--key", key, "--self-signed")[0] == 2
+
+
+def test_changed_receipt_is_refused(signed: dict[str, Any], verify: Verify) -> None:
+    signed["receipt"]["nodes"] = ["gpu99"]
+    assert verify(signed, "--key", "weft.pub")[0] == 1
+    assert verify(signed, "--self-signed")[0] == 1
+
+
+def test_open_correction_is_shown_and_refused(signed: dict[str, Any], verify: Verify) -> None:
+    """What weft found later stands beside the receipt, unsigned: it counts until it was seen gone."""
+    correction = {
+        "kind": "server",
+        "where": "main",
+        "subject": "abc",
+        "found": "it runs on gpu01",
+        "found_at": "2026-11-28T00:00:00Z",
+    }
+    for gone, wanted in ((None, 1), ("2026-11-28T01:00:00Z", 0)):
+        code, said = verify(signed | {"corrections": [correction | {"gone_at": gone}]}, "--key", "weft.pub")
+        assert code == wanted and ("it runs on gpu01" in said) is (wanted == 1)
+    assert verify(signed | {"corrections": "none"}, "--key", "weft.pub")[0] == 2
+
+
+@pytest.mark.parametrize("result", ["not clean", "unknown", "accepted", "of a later version"])
+def test_clean_beside_an_item_that_is_not_is_refused(
+    result: str, signed: dict[str, Any], verify: Verify
+) -> None:
+    items = signed["receipt"]["items"]
+    document, key = _altered(signed, items=[*items, items[0] | {"result": result}])
+    code, said = verify(document, "--key", key)
+    assert code == 1 and f": {result}" in said and "contradicts" in said
+
+
+def test_clean_but_abandoned_is_refused(signed: dict[str, Any], verify: Verify) -> None:
+    abandoned = {"by": "root", "at": "2026-11-28T00:00:00Z", "reason": "power", "kept": []}
+    document, key = _altered(signed, abandoned=abandoned)
+    code, said = verify(document, "--key", key)
+    assert code == 1 and "the release was abandoned" in said
+
+
+def test_unclean_receipt_is_refused(signed: dict[str, Any], verify: Verify) -> None:
+    document, key = _altered(signed, clean=False)
+    code, said = verify(document, "--key", key)
+    assert code == 1 and "NOT CLEAN" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"version": 2}, "receipt.version"),
+        ({"version": True}, "receipt.version"),
+        ({"version": "1"}, "receipt.version"),
+        ({"clean": 1}, "receipt.clean"),
+        ({"items": {}}, "receipt.items"),
+        ({"items": ["clean"]}, "receipt.items"),
+    ],
+)
+def test_receipt_of_an_unknown_form_is_no_receipt(
+    changes: dict[str, Any], field: str, signed: dict[str, Any], verify: Verify
+) -> None:
+    """Exit code 2 and the field, even under a trusted signature."""
+    document, key = _altered(signed, **changes)
+    code, said = verify(document, "--key", key)
+    assert code == 2 and field in said
+
+
+def test_doubled_member_is_no_receipt(signed: dict[str, Any], verify: Verify) -> None:
+    """Readers differ in which of the two they take, at any depth."""
+    text = json.dumps(signed)
+    twice = '{"receipt": {"clean": true, "pod": "other"}, ' + text[1:]
+    within = text.replace('"clean": true', '"clean": false, "clean": true', 1)
+    for document, field in ((twice, "receipt"), (within, "clean")):
+        code, said = verify(document, "--key", "weft.pub")
+        assert code == 2 and field in said
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "no", "", "[" * 100000, '{"receipt": {"clean": NaN}}', '{"receipt": {"a": 1.5}}']
+)
+def test_text_that_is_no_receipt_is_reported(text: str, desk: Desk, verify: Verify) -> None:
+    assert verify(text)[0] == 2
+
+
+def test_missing_file_is_reported(desk: Desk) -> None:
+    assert desk.weft("receipt", "verify", "nix.json", cloud=None).code == 2
