@@ -19,6 +19,7 @@ from starlette.types import ExceptionHandler
 
 import weft
 from weft.api import capacity, networks, operator, pods, siteresources, versions
+from weft.api.crowds import Crowd
 from weft.api.documents import (
     AbandonRequest,
     ActionRequest,
@@ -47,8 +48,11 @@ STRANGERS = 20
 """Tokens that Keystone is asked about at a time. Threads of their own: while it hangs, or is asked about thousands of
 random ones, callers that it has vouched for are answered.
 """
+STRANGERS_WAITING = 400
+"""Further tokens that wait to be asked about, for a limited time; the requests of others are refused."""
 WATCHERS = 4
-"""Requests for health and metrics at a time, in threads of their own: they are answered however busy the verbs are."""
+"""Requests for health, and for metrics, at a time, in threads of their own: they are answered however busy the verbs
+are."""
 _PLAIN = {
     404: "no such path; /openapi.json lists all",
     405: "method not supported for this path",
@@ -89,8 +93,10 @@ def create_app(
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
     app.state.waiting = WaitingRoom()
-    app.state.strangers = CapacityLimiter(STRANGERS)
+    app.state.crowd = Crowd()
+    app.state.strangers = Crowd(STRANGERS, STRANGERS, STRANGERS_WAITING)
     app.state.watchers = CapacityLimiter(WATCHERS)
+    app.state.counters = CapacityLimiter(WATCHERS)
     own = (versions, pods, capacity, networks, siteresources, operator)
     for router in (*(one.router for one in own), pods.receipts, *more):
         app.include_router(router)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar, cast
 
 import anyio
-from anyio import to_thread
 from fastapi import Depends, Response
 from fastapi import Request as HttpRequest
 from fastapi.security import APIKeyHeader
@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from weft.api.crowds import READ_SECONDS, Crowd
 from weft.app import redact
 from weft.app.explain import validate
 from weft.app.service import Service
@@ -53,9 +54,10 @@ async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]
         raise UnauthenticatedError("no token: authenticate with Keystone and send the token as X-Auth-Token")
     identity = cast(Identity, http.app.state.identity)
     try:
-        caller = identity.remembered(token) or await to_thread.run_sync(
-            identity.check, token, limiter=http.app.state.strangers
-        )
+        caller = identity.remembered(token)
+        if caller is None:
+            strangers = cast(Crowd, http.app.state.strangers)
+            caller = await strangers.run("", partial(identity.check, token), READ_SECONDS)
     except WeftError as error:
         raise redact.error(error) from error  # an unauthenticated caller is no operator
     http.state.caller = caller

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
+from weft.api.crowds import outside
 from weft.api.documents import ReservationList
 from weft.app.verbs import Request
 from weft.model.ids import Duration
@@ -20,6 +21,7 @@ router = APIRouter(prefix="/v1", tags=["capacity"])
 
 
 @router.get("/capacity", response_model=CapacityView)
+@outside()
 def capacity(
     request: Annotated[Request, may("capacity:show")],
     verbs: Backend,
@@ -47,6 +49,7 @@ def reservations(request: Annotated[Request, may("reservations:list")], verbs: B
 @router.post(
     "/reservations", response_model=ReservationView, status_code=201, openapi_extra=body_schema(Reservation)
 )
+@outside()
 def create_reservation(
     request: Annotated[Request, may("reservations:change")], verbs: Backend, body: SmallBody
 ) -> Response:

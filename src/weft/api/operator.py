@@ -22,6 +22,7 @@ from weft.api.asking import (
     may,
     plain_object,
 )
+from weft.api.crowds import outside
 from weft.api.documents import AuditLog, NodeList, PartRows, QuarantineRequest, RepairRequest
 from weft.app.verbs import Request
 from weft.model.sitefile import SiteDocument
@@ -37,12 +38,14 @@ router = APIRouter(prefix="/v1", tags=["operator"])
 
 
 @router.get("/site", response_model=SiteView)
+@outside(None)
 def show_site(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
     """The active site, with the live state of its fabrics' managers."""
     return _tagged(verbs.show_site(request))
 
 
 @router.put("/site", response_model=SiteView, openapi_extra=body_schema(SiteDocument))
+@outside(None)
 def activate_site(
     request: Annotated[Request, may("site:activate")],
     verbs: Backend,
@@ -65,6 +68,7 @@ def missing_parts(
 
 
 @router.put("/site/parts/{name}", response_model=StoredPart, openapi_extra=ROWS_SCHEMA)
+@outside(None)
 def send_part(
     request: Annotated[Request, may("site:activate")], verbs: Backend, name: Named, body: PartBody
 ) -> Response:
@@ -87,6 +91,7 @@ Fabric = Annotated[str | None, Query(description="Name of the fabric; default: t
 
 
 @router.get("/site/differences", response_model=FabricComparison)
+@outside(None)
 def compare_fabric(
     request: Annotated[Request, may("site:show")], verbs: Backend, fabric: Fabric = None
 ) -> Response:
@@ -95,6 +100,7 @@ def compare_fabric(
 
 
 @router.post("/site/adopt-cabling", response_model=SiteView)
+@outside(None)
 def adopt_cabling(
     request: Annotated[Request, may("site:activate")], verbs: Backend, fabric: Fabric = None
 ) -> Response:
@@ -123,12 +129,14 @@ def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Back
 
 
 @router.get("/audit", response_model=AuditReport)
+@outside(None)
 def audit(request: Annotated[Request, may("audit:check")], verbs: Backend) -> Response:
     """Compare cloud and fabric with what pods own; changes nothing."""
     return answer(verbs.audit(request))
 
 
 @router.post("/audit", response_model=AuditReport, openapi_extra=body_schema(RepairRequest))
+@outside(None)
 def repair(request: Annotated[Request, may("audit:repair")], verbs: Backend, body: SmallBody) -> Response:
     """Audit, and repair what is weft's."""
     wanted = document(RepairRequest, body)
@@ -136,6 +144,7 @@ def repair(request: Annotated[Request, may("audit:repair")], verbs: Backend, bod
 
 
 @router.post("/audit/accept", response_model=AuditReport)
+@outside(None)
 def accept(request: Annotated[Request, may("audit:repair")], verbs: Backend) -> Response:
     """Audit without changes, and allow placement and changes again after the database was restored or recreated."""
     return answer(verbs.accept_database(request))

@@ -25,6 +25,7 @@ from weft.api.asking import (
     path_name,
     plain_object,
 )
+from weft.api.crowds import outside, run_outside
 from weft.api.documents import AbandonRequest, ActionRequest, EventList, ExtendRequest, PodList
 from weft.api.podwaits import After, Aim, Gather, Until, Wait, aim_of, when_there
 from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, sequence_of
@@ -95,6 +96,7 @@ def _accepted(pod: PodView) -> Response:
 
 
 @router.post("/plan", response_model=Plan, openapi_extra=_order)
+@outside()
 def plan_pod(
     request: Annotated[Request, may("pods:plan")], verbs: Backend, body: SmallBody, remove: Remove = _NOBODY
 ) -> Response:
@@ -110,6 +112,7 @@ def plan_pod(
     },
     openapi_extra=_order,
 )
+@outside()
 def apply_pod(
     request: Annotated[Request, Depends(_may_apply)],
     verbs: Backend,
@@ -150,7 +153,7 @@ async def create_pod(
         pod = verbs.create_pod(request, order)
         return answer(pod, 202, f"/v1/pods/{pod.id}", pod.generation)
 
-    made = await run_in_threadpool(create)
+    made = await run_outside(http, request, create)
     return await when_there(http, verbs, made, aim, 202, f"/v1/pods/{made}")
 
 
@@ -272,6 +275,7 @@ def abandon_pod(
     status_code=202,
     openapi_extra=body_schema(ActionRequest),
 )
+@outside()
 def act_on_server(
     request: Annotated[Request, may_with("pods:operate")],
     verbs: Backend,
@@ -284,6 +288,7 @@ def act_on_server(
 
 
 @router.post("/{name}/servers/{server}/console", response_model=ConsoleView)
+@outside()
 def pod_console(request: Asker, verbs: Backend, name: Named, server: Served) -> Response:
     """A console of a server: serial for bare metal, graphical for virtual machines."""
     return answer(verbs.pod_console(request, name, server))

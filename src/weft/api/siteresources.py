@@ -10,6 +10,7 @@ from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import Backend, SmallBody, answer, asker_again, body_schema, document, may
+from weft.api.crowds import outside
 from weft.api.documents import AbandonRequest, ApplySiteRequest, EventList
 from weft.api.waiting import GATHER, LONGEST_WAIT, room_of
 from weft.app.verbs import Request
@@ -21,6 +22,7 @@ router = APIRouter(prefix="/v1/site", tags=["operators"])
 
 
 @router.get("/plan", response_model=SitePlan)
+@outside(None)
 def plan_site(
     request: Annotated[Request, may("site:plan")],
     verbs: Backend,
@@ -33,6 +35,7 @@ def plan_site(
 
 
 @router.post("/apply", response_model=SitePlan, status_code=202, openapi_extra=body_schema(ApplySiteRequest))
+@outside(None)
 def apply_site(request: Annotated[Request, may("site:apply")], verbs: Backend, body: SmallBody) -> Response:
     """Apply what the active site needs, in the background. The answer is the plan; 409 if something is in the way."""
     return answer(verbs.apply_site(request, document(ApplySiteRequest, body).adopt), 202)
@@ -64,6 +67,7 @@ async def site_events(
 
 
 @router.post("/destroy", response_model=SiteResources, status_code=202)
+@outside(None)
 def destroy_site(request: Annotated[Request, may("site:destroy")], verbs: Backend) -> Response:
     """Remove everything that was applied, in the background; ends with a signed receipt."""
     return answer(verbs.destroy_site(request), 202)

@@ -14,8 +14,10 @@ from fastapi import Request as HttpRequest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from weft.api.asking import Backend, answer
+from weft.api.crowds import READ_SECONDS
 from weft.api.metrics import Metrics
 from weft.model.views import Health
+from weft.ports.patience import waiting_at_most
 
 router = APIRouter(tags=["service"])
 
@@ -53,7 +55,8 @@ async def healthz() -> Response:
 @router.get("/readyz", response_model=Health, responses={503: {"model": Health}})
 async def readyz(http: HttpRequest, verbs: Backend) -> Response:
     """Readiness: 503 if it can't work, naming the failing part."""
-    health = await to_thread.run_sync(verbs.health, limiter=http.app.state.watchers)
+    with waiting_at_most(READ_SECONDS):
+        health = await to_thread.run_sync(verbs.health, limiter=http.app.state.watchers)
     return answer(health, 200 if health.ready else 503)
 
 
@@ -61,5 +64,5 @@ async def readyz(http: HttpRequest, verbs: Backend) -> Response:
 async def metrics(http: HttpRequest) -> Response:
     """Prometheus metrics; counts only, no tenant data."""
     registry = cast(Metrics, http.app.state.metrics).registry
-    text = await to_thread.run_sync(generate_latest, registry, limiter=http.app.state.watchers)
+    text = await to_thread.run_sync(generate_latest, registry, limiter=http.app.state.counters)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

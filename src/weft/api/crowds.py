@@ -1,0 +1,122 @@
+"""Threads of the API for what asks others than the database: a share of them for each project.
+
+A verb of the database alone has anyio's own threads, in which nothing else runs. Verbs that ask a cloud or a fabric, or
+take long, wait here: a cloud that hangs, or a project that asks for more than its share, holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+from fastapi import Request as HttpRequest
+from fastapi import Response
+
+from weft.app.verbs import Request
+from weft.model.errors import TemporaryError
+from weft.ports.patience import waiting_at_most
+
+THREADS = 48
+SHARE = 8
+"""Requests of one project that are answered at a time; more of them wait."""
+WAITING = 64
+"""Requests of one project that wait for its share, for at most `WAIT_SECONDS`; more are refused."""
+WAIT_SECONDS = 15.0
+READ_SECONDS = 10.0
+"""For each answer of a cloud that a tenant's request waits for."""
+RETRY_AFTER = 5.0
+T = TypeVar("T")
+
+
+class Crowd:
+    """For one event loop.
+
+    Args:
+        threads: of all.
+        share: of them for each.
+        waiting: requests of each that wait for its share.
+    """
+
+    def __init__(self, threads: int = THREADS, share: int = SHARE, waiting: int = WAITING) -> None:
+        self._share, self._waiting = share, waiting
+        self._threads = CapacityLimiter(threads)
+        self._of_its_own = CapacityLimiter(math.inf)
+        self._shares: dict[str, tuple[CapacityLimiter, list[int]]] = {}
+
+    async def run(self, who: str, work: Callable[[], T], seconds: float | None = None) -> T:
+        """Do it in a thread, when it is the turn of whoever wants it.
+
+        Args:
+            seconds: limit of each answer that it waits for; None: the driver's own.
+
+        Raises:
+            TemporaryError: too many of theirs wait, or it wasn't their turn for long.
+        """
+        # Kept as long as somebody uses it: callers name themselves.
+        share, users = self._shares.setdefault(who, (CapacityLimiter(self._share), [0]))
+        if users[0] >= self._share + self._waiting:
+            raise _busy(f"{users[0]} requests are answered or wait already; so many may at a time")
+        users[0] += 1
+        try:
+            return await self._in_turn(share, work, seconds)
+        finally:
+            users[0] -= 1
+            if not users[0]:
+                self._shares.pop(who, None)
+
+    async def _in_turn(self, share: CapacityLimiter, work: Callable[[], T], seconds: float | None) -> T:
+        mine = object()
+        held: list[CapacityLimiter] = []
+        try:
+            with anyio.move_on_after(WAIT_SECONDS):
+                for limiter in (share, self._threads):
+                    await limiter.acquire_on_behalf_of(mine)
+                    held.append(limiter)
+            if len(held) < 2:
+                raise _busy(f"no thread was free for {WAIT_SECONDS:.0f} s")
+            with waiting_at_most(seconds):
+                return await to_thread.run_sync(work, limiter=self._of_its_own)
+        finally:
+            for limiter in held:
+                limiter.release_on_behalf_of(mine)
+
+
+def _busy(seen: str) -> TemporaryError:
+    return TemporaryError("answer the request", "weft", seen, "repeat it later", RETRY_AFTER)
+
+
+async def run_outside(
+    http: HttpRequest, request: Request, work: Callable[[], T], seconds: float | None = READ_SECONDS
+) -> T:
+    """What a verb does that asks others than the database, in the share of the caller's project."""
+    caller = request.caller
+    return await cast(Crowd, http.app.state.crowd).run(caller.project_id or caller.user_id, work, seconds)
+
+
+def outside(
+    seconds: float | None = READ_SECONDS,
+) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
+    """A route whose verb asks others than the database, or takes long; see `run_outside`.
+
+    Args:
+        seconds: None: for operators, whose reads may take as long as the drivers allow.
+    """
+
+    def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
+        signature = inspect.signature(route, eval_str=True)
+
+        async def served(http: HttpRequest, **given: Any) -> Response:
+            return await run_outside(http, given["request"], partial(route, **given), seconds)
+
+        served.__name__, served.__doc__, served.__module__ = route.__name__, route.__doc__, route.__module__
+        one_more = inspect.Parameter("http", inspect.Parameter.KEYWORD_ONLY, annotation=HttpRequest)
+        more = signature.replace(parameters=[*signature.parameters.values(), one_more])
+        served.__signature__ = more  # pyright: ignore[reportFunctionMemberAccess] - what FastAPI reads
+        return served
+
+    return decorate

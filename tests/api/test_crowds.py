@@ -1,0 +1,99 @@
+"""What a cloud that accepts and doesn't answer, and a project that asks for too much, does to other requests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from tests.helpers.doors import ORDER, DoorsHouse
+from weft.api import crowds
+from weft.api.crowds import SHARE, WAITING, Crowd
+from weft.model.errors import TemporaryError
+from weft.ports.patience import patience
+from weft.testing.callers import by, tokens
+from weft.testing.keystone import FakeIdentity
+from weft.testing.serving import served
+
+LONG = 60.0
+
+
+def test_hanging_cloud_stops_only_those_who_ask_it(doors: DoorsHouse) -> None:
+    """More plans of one member than there are threads; another project's list, an operator's nodes, a plan of another
+    project, and health go on. What is beyond the project's share is refused, with the time to wait."""
+    gone = threading.Event()
+    asked: list[str] = []
+    real = doors.cloud.check_order
+
+    def hanging(project: str, *given: Any, **named: Any) -> Any:
+        asked.append(project)
+        if project == "id-of-team-a":
+            assert gone.wait(LONG)
+        return real(project, *given, **named)
+
+    doors.cloud.check_order = hanging
+    with served(doors.served(FakeIdentity(tokens()))) as url, ThreadPoolExecutor(SHARE + WAITING + 9) as pool:
+
+        def get(who: str, path: str) -> int:
+            return httpx.get(f"{url}{path}", headers=by(who), trust_env=False, timeout=LONG).status_code
+
+        def plan(who: str) -> httpx.Response:
+            return httpx.post(
+                f"{url}/v1/pods/plan", json=ORDER, headers=by(who), trust_env=False, timeout=LONG
+            )
+
+        assert get("b-member", "/v1/pods") == 200
+        plans: list[Future[httpx.Response]] = [
+            pool.submit(plan, "a-member") for _ in range(SHARE + WAITING + 1)
+        ]
+        refused = None
+        while refused is None:  # one of them, whichever came last
+            refused = next((p.result() for p in plans if p.done()), None)
+            time.sleep(0.01)
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
+        assert f"{SHARE + WAITING} requests" in refused.json()["detail"]
+        assert (
+            get("b-member", "/v1/pods") == get("a-member", "/v1/pods") == get("operator", "/v1/nodes") == 200
+        )
+        assert get("", "/healthz") == 200 and get("", "/metrics") == 200
+        assert plan("b-member").status_code == 200
+        assert asked.count("id-of-team-a") == SHARE
+        gone.set()
+        assert sorted({p.result().status_code for p in plans}) == [200, 503]
+        assert sum(p.result().status_code == 503 for p in plans) == 1
+
+
+def test_request_that_waits_too_long_for_its_turn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its project is forgotten when nothing of it is left."""
+    monkeypatch.setattr(crowds, "WAIT_SECONDS", 0.05)
+    gone, begun = threading.Event(), threading.Event()
+
+    def hang() -> float | None:
+        begun.set()
+        gone.wait(LONG)
+        return patience()
+
+    async def ask() -> None:
+        crowd = Crowd(threads=2, share=1)
+        async with anyio.create_task_group() as tasks:
+            seen: list[float | None] = []
+
+            async def hanging() -> None:
+                seen.append(await crowd.run("a", hang, 7.0))
+
+            tasks.start_soon(hanging)
+            while not begun.is_set():
+                await anyio.sleep(0.01)
+            with pytest.raises(TemporaryError, match="no thread was free"):
+                await crowd.run("a", lambda: None)
+            assert await crowd.run("b", lambda: "at once") == "at once"
+            gone.set()
+        assert seen == [7.0]
+        assert not crowd._shares  # pyright: ignore[reportPrivateUsage]
+
+    anyio.run(ask)
