@@ -101,11 +101,11 @@ class Handler(BaseHTTPRequestHandler):
         """Quiet: the controller counts the calls."""
 
     def _size(self) -> int | None:
-        length = self.headers.get("Content-Length", "")
-        if not length.isascii() or not length.isdigit() or int(length[:9]) > LONGEST_BODY:
+        length = length_of(self.headers.get("Content-Length", ""))
+        if length is None:
             return None
         try:
-            body: Any = json.loads(self.rfile.read(int(length)))
+            body: Any = json.loads(self.rfile.read(length))
         except (ValueError, RecursionError):
             return None
         size = cast("dict[str, Any]", body).get("size") if isinstance(body, dict) else None
@@ -119,6 +119,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
+
+
+def length_of(text: str) -> int | None:
+    """The bytes of a body by its header; None for what is no number, or too large."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) > LONGEST_BODY:
+        return None
+    return int(text)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -14,12 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-PLACES = 48
-"""Calls that may be received at the same time; fewer than a server's threads."""
-
-SHARE = 32
-"""Those of one host."""
-
 PATIENCE = 10.0
 """Seconds until a request must be there."""
 
@@ -35,10 +29,14 @@ class _Call:
 
 
 class Receiving:
-    """Of too many calls the oldest are cancelled and make room, once they had the time that an honest one takes."""
+    """Of too many calls the oldest are cancelled and make room, once they had the time that an honest one takes.
 
-    def __init__(self, places: int = PLACES, share: int = SHARE, patience: float = PATIENCE) -> None:
-        self._places, self._share, self._patience = places, share, patience
+    Three of eight threads of a server may wait for requests, two of them for those of one host: the others are free.
+    """
+
+    def __init__(self, threads: int = 128, patience: float = PATIENCE) -> None:
+        self._places, self._share = max(1, 3 * threads // 8), max(1, threads // 4)
+        self._patience = patience
         self._lock = threading.Lock()
         self._calls: OrderedDict[int, _Call] = OrderedDict()
         self._timer: threading.Timer | None = None

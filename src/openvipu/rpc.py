@@ -53,7 +53,7 @@ CALLS_AT_ONCE = 512
 """Calls of a server that are under way or wait for a thread; more are refused by gRPC itself (RESOURCE_EXHAUSTED)."""
 
 STREAMS = 4
-"""Threads for reflection, the only streaming call that holds one."""
+"""Threads for reflection, the only streaming call that holds one. Where callers show keys there is none."""
 
 BOUNDS: tuple[tuple[str, Any], ...] = (
     ("grpc.so_reuseport", 0),
@@ -132,13 +132,26 @@ class Guard(grpc.ServerInterceptor):
 
     Calls of one request are served as streams, which are the same on the wire: so the wait for the request is ours,
     and has an end.
+
+    ``keyed``: callers show keys. Then there is no reflection and no watching of health: callers without a key could
+    hold as many of these streams as the server serves calls.
     """
 
-    def __init__(self, roles: frozenset[str] = frozenset(), observe: Observer = lambda *_: None) -> None:
+    def __init__(
+        self,
+        roles: frozenset[str] = frozenset(),
+        observe: Observer = lambda *_: None,
+        keyed: bool = False,
+    ) -> None:
         self._roles = roles
         self._observe = observe
+        self._keyed = keyed
         self._receiving = Receiving()
         self._streams = ThreadPoolExecutor(STREAMS, thread_name_prefix="streams")
+
+    def serve_with(self, threads: int) -> None:
+        """So many threads serve: fewer of them wait for requests."""
+        self._receiving = Receiving(threads)
 
     def close(self) -> None:
         self._streams.shutdown(wait=False, cancel_futures=True)
@@ -146,14 +159,13 @@ class Guard(grpc.ServerInterceptor):
     def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         handler = continuation(handler_call_details)
         method = handler_call_details.method
+        if handler is not None and self._keyed and (handler.response_streaming or handler.request_streaming):
+            return None
         if handler is not None and handler.stream_stream is not None:
             return self._aside(handler)
-        if (
-            handler is None
-            or handler.unary_unary is None
-            or not method.startswith(("/virmgrpc.", "/openvipu."))
-        ):
+        if handler is None or handler.unary_unary is None:
             return handler
+        ours = method.startswith(("/virmgrpc.", "/openvipu."))
 
         def read(data: bytes) -> Any:
             try:
@@ -169,7 +181,11 @@ class Guard(grpc.ServerInterceptor):
         def answer(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             with self._receiving.place(context):
                 request = next(requests, _UNREADABLE)
-            return self._answer(method, call, request, context)
+            if ours:
+                return self._answer(method, call, request, context)
+            if request is _UNREADABLE:  # asked for health
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the bytes are no request of {method}")
+            return handler.unary_unary(request, context)
 
         return grpc.stream_unary_rpc_method_handler(answer, read, handler.response_serializer)
 
@@ -229,6 +245,7 @@ def serve(
 
     ``services`` are the full names that reflection lists. BadRequest if the address can't be had.
     """
+    guard.serve_with(executor._max_workers)  # pyright: ignore[reportPrivateUsage] - it has no public name
     server = grpc.server(
         executor, interceptors=[guard], options=BOUNDS, maximum_concurrent_rpcs=CALLS_AT_ONCE
     )

@@ -124,7 +124,7 @@ class ControllerServer:
 
         names = ("admin",) if admin else ("admin", "user")
         roles = tls.roles(*names) if tls else frozenset[str]()
-        guard = Guard(roles, self.calls.observe)
+        guard = Guard(roles, self.calls.observe, keyed=self.core.state.settings.secure)
         services = ADMIN_SERVICES if admin else USER_SERVICES
         server, port = serve(executor, address, (register,), services, guard, tls)
         stack.callback(lambda: server.stop(grace=2).wait())

@@ -17,7 +17,7 @@ from tests.helpers.waiting import wait_for
 from weft.drivers.opensm.agents import Agents
 from weft.drivers.wire.agents import HttpAgent
 from weft.fabricagent.agent import Agent
-from weft.fabricagent.config import AgentConfig, read_config
+from weft.fabricagent.config import AgentConfig, Listen, Tls, read_config
 from weft.fabricagent.server import Limits, Server
 from weft.fabricagent.tls import make_certificates
 from weft.model.agentapi import NONCE_HEADER, PROTOCOL, PROTOCOL_HEADER, READ_AT_HEADER, other_protocol
@@ -291,3 +291,17 @@ def test_an_agent_of_another_protocol_is_unknown_and_says_what_to_upgrade(
         with pytest.raises(UnknownError, match=r"999.*upgrade weft"):
             agent.partitions()
         agent.close()
+
+
+def test_agent_listens_on_ipv6(tmp_path: Path) -> None:
+    """As the API does: `certs` makes certificates for such addresses."""
+    make_certificates(tmp_path, {"osm1": ["::1"]})
+    pair = {"certificate": tmp_path / "agent-osm1.pem", "key": tmp_path / "agent-osm1.key"}
+
+    class Config:
+        listen = Listen.model_construct(host="::1", port=0)
+        tls = Tls(ca=tmp_path / "ca.pem", **pair)
+
+    server = Server(Config(), None)
+    assert server.socket.getsockname()[0] == "::1"
+    server.server_close()

@@ -18,6 +18,9 @@ from openvipu.model.names import check_id
 from openvipu.program import controller_options, listen_address, parser, read_key, run, say, wait_for_signal
 from openvipu.rpc import Tls
 
+THREADS = 128
+"""Most of them are for callers without a key, who may only wait; see ``openvipu.receiving``."""
+
 
 def main(argv: list[str] | None = None) -> int:
     return run("openvipu-agent", lambda: _main(_parser().parse_args(argv)))
@@ -71,7 +74,7 @@ def _main(arguments: argparse.Namespace) -> int:
             exporter_port = int(exporter.server_address[1])
             stack.callback(exporter.server_close)
             stack.callback(exporter.shutdown)
-        executor = stack.enter_context(ThreadPoolExecutor(8))
+        executor = stack.enter_context(ThreadPoolExecutor(THREADS))
         server, port = start(machine, binding, arguments.address, executor, tls, exporter_port)
         stack.callback(lambda: server.stop(grace=2).wait())
         if arguments.announce:

@@ -42,6 +42,9 @@ class AgentService(pb_grpc.AgentServiceServicer):
         self._binding = binding
         self._exporter_port = exporter_port
         self._changing = threading.Lock()
+        self._reading, self._noting = threading.Lock(), threading.Lock()
+        self._changes = 0
+        self._settings: int | None = None  # how many the hardware has; None: it must be asked
 
     def Claim(self, request: pb.ClaimRequest, context: Any) -> pb.ClaimReply:
         self._binding.claim(*_caller(context))
@@ -55,9 +58,12 @@ class AgentService(pb_grpc.AgentServiceServicer):
         return pb.ReleaseReply()
 
     def GetOwner(self, request: pb.GetOwnerRequest, context: Any) -> pb.GetOwnerReply:
-        """The controller's id and the number of settings, for anybody: they open nothing without the key."""
+        """The controller's id and the number of settings, for anybody: they open nothing without the key.
+
+        From memory: whoever reaches the port could keep the hardware busy with it.
+        """
         owner = self._binding.owner  # first: a machine without an owner gets no setting before it has one
-        settings = len(self._hardware.status().settings)
+        settings = self._count()
         return pb.GetOwnerReply(controller_id=owner.controller_id if owner else "", settings=settings)
 
     def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:
@@ -95,6 +101,20 @@ class AgentService(pb_grpc.AgentServiceServicer):
     def _machine(self) -> pb.Machine:
         return machine_to_wire(replace(self._hardware.describe(), exporter_port=self._exporter_port))
 
+    def _count(self) -> int:
+        """How many settings the hardware has, as read after the last change; while there is one, as it is now."""
+        known = self._settings
+        if known is None:
+            with self._reading:
+                known = self._settings
+                if known is None:
+                    changes = self._changes
+                    known = len(self._hardware.status().settings)
+                    with self._noting:
+                        if changes == self._changes and not self._changing.locked():
+                            self._settings = known
+        return known
+
     def _check(self, context: Any) -> None:
         self._binding.check(*_caller(context))
 
@@ -108,6 +128,8 @@ class AgentService(pb_grpc.AgentServiceServicer):
             raise Busy("the machine is busy with an earlier change; try again")
         try:
             self._check(context)  # it may have been released meanwhile
+            with self._noting:
+                self._settings, self._changes = None, self._changes + 1
             yield
         finally:
             self._changing.release()
@@ -136,7 +158,7 @@ def start(
     def register(server: grpc.Server) -> None:
         pb_grpc.add_AgentServiceServicer_to_server(service, server)
 
-    guard = Guard(tls.roles("controller") if tls else frozenset())
+    guard = Guard(tls.roles("controller") if tls else frozenset(), keyed=True)
     return serve(executor, address, (register,), (SERVICE,), guard, tls)
 
 

@@ -132,6 +132,10 @@ class Server(ThreadingHTTPServer):
         self._context, self._made_of = server_context(config), _changed_at(config)
         self._connections = Connections(limits.connections)
         try:
+            found = socket.getaddrinfo(
+                config.listen.host, config.listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            self.address_family = found[0][0]  # IPv4 or IPv6
             super().__init__((config.listen.host, config.listen.port), Handler)
         except OSError as error:
             raise InputError("listen", f"{config.listen.host}:{config.listen.port}", str(error)) from error
