@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from tests.engine.test_nodes import keyless, members, stranger, visit
+from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.membership import BESIDE, OTHERS, SOME
 from weft.engine.records import PodRecord
@@ -47,10 +48,10 @@ def test_a_server_without_an_adapter_takes_nothing_out_of_a_segment(house: House
         pod = visit(house, pod)
         assert pod.state is PodState.READY and members(house, pod) == set(pod.nodes)
     assert f"node {pod.nodes[0]}: {BESIDE}" in pod.reason
-    shown = house.service.show_pod(house.request(), str(pod.id)).reason
-    assert f"node {pod.nodes[0]}: {BESIDE}" in shown
+    said = shown(house.service.show_pod(house.request(), str(pod.id))).reason or ""
+    assert f"node {pod.nodes[0]}: {BESIDE}" in said
     for word in (theirs.id, theirs.name, "team-b"):
-        assert word not in pod.reason and word not in shown
+        assert word not in pod.reason and word not in said
     found = {f.subject: f.what for f in house.service.audit(house.operator).findings if f.kind == "node"}
     assert set(found) == {pod.nodes[0]} and theirs.id in found[pod.nodes[0]]
     house.cloud.lose(theirs)

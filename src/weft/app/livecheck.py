@@ -29,9 +29,23 @@ def certificate_notes(site: Site) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def policy_notes(site: Site) -> tuple[str, ...]:
+    """Policies of Neutron's that isolation depends on: no API shows them, and weft's own user may what they deny."""
+    infiniband = {name: f for name, f in site.fabrics.items() if f.type.row.function_ports}
+    said = (
+        "whether Neutron lets members choose ports' MAC addresses, and so the GUIDs of virtual functions, can't be "
+        "read: it must have weft's create_port:mac_address and update_port:mac_address (docs/operating-roles.md)"
+    )
+    return tuple(
+        f"{name}: {said}"
+        for name, fabric in sorted(infiniband.items())
+        if fabric.tenant_networks or any(h.vfs for n in site.nodes for h in n.hcas_on(name))
+    )
+
+
 def check_live(site: Site, drivers: FabricDrivers = FABRIC_DRIVERS) -> LiveCheck:
     """Ask every manager of every fabric for its settings and its state; changes nothing."""
-    found = LiveCheck()
+    found = LiveCheck(notes=policy_notes(site))
     with ExitStack() as stack:
         opened = open_fabrics(site, lambda _: NoLedger(), drivers)
         for driver in opened.values():

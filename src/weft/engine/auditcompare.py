@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from uuid import UUID
 
+from weft.engine.auditaddresses import audit_addresses
 from weft.engine.auditmachines import audit_machines
 from weft.engine.auditsite import audit_site
 from weft.engine.auditwire import WireAudit
@@ -144,6 +145,7 @@ class Comparison:
         for owner, records in self._live.values():
             if isinstance(owner, PodRecord):
                 self._check_networks(owner, records)
+                audit_addresses(self._found, owner, records, self._world)
 
     def _check_networks(self, pod: PodRecord, records: list[ResourceRecord]) -> None:
         """What others have put on a pod's networks, which may block its release."""

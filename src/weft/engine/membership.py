@@ -16,6 +16,7 @@ from weft.engine.notes import COMING
 from weft.engine.occupancy import held_nodes
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.twins import Twins, twins
 from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import Membership
@@ -49,6 +50,7 @@ class Watched:
             is on a node whose server doesn't have all of its adapters.
         beside: node -> what is on it without being a danger, shown to the tenant, too; its adapters are in.
         unknown: node -> why it couldn't be determined; its adapters stay as they are.
+        twins: functions that aren't only where they belong.
     """
 
     cloud: str
@@ -57,11 +59,12 @@ class Watched:
     short: Mapping[str, str] = field(default_factory=dict[str, str])
     beside: Mapping[str, str] = field(default_factory=dict[str, str])
     unknown: Mapping[str, str] = field(default_factory=dict[str, str])
+    twins: Twins = field(default_factory=Twins)
 
     @property
     def notes(self) -> tuple[Problem, ...]:
         """What keeps no pod from being READY."""
-        return tuple(self._told(ProblemKind.NODE_BESIDE, self.beside))
+        return (*self._told(ProblemKind.NODE_BESIDE, self.beside), *self.twins.notes)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -69,6 +72,7 @@ class Watched:
             *self._told(ProblemKind.NODE_WITHHELD, self.withheld),
             *self._told(ProblemKind.SERVER_WITHHELD, self.short),
             *self._told(ProblemKind.NODE_UNREAD, self.unknown),
+            *self.twins.problems,
         )
 
     def _told(self, kind: ProblemKind, nodes: Mapping[str, str]) -> list[Problem]:
@@ -117,10 +121,15 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
     out = _bystanders(found, pod, world, fabric, records)
     if segment and found.away:
         out |= _functions(found.away, records, site, fabric)
+    single = twins(pod, records, members_of(pod, records.values()), world, site)
+    if segment:
+        was = segment.resource.spec
+        assert isinstance(was, SegmentSpec)
+        out |= single.out | (single.unknown - was.ports)  # of what isn't known each stays as it is
     changed = _members(pod, segment, site, found.details, unknown, out) if segment else None
     held.withhold({n.name: found.details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
     foreign = frozenset(one.node.name for one in found.foreign)
-    return Watched(pod.plan.cloud, found.withheld, foreign, found.short, found.beside, unknown)
+    return Watched(pod.plan.cloud, found.withheld, foreign, found.short, found.beside, unknown, single)
 
 
 @dataclass(slots=True)
@@ -159,6 +168,12 @@ def _bystanders(
             log.warning("pod %s (%s): %s: %s", pod.name, pod.id, said, seen)
     found.foreign = [one for one in found.foreign if one.node.name in found.withheld]
     return frozenset(out)
+
+
+def members_of(pod: PodRecord, records: Iterable[ResourceRecord]) -> dict[str, SegmentSpec]:
+    """Fabric -> the pod's segment there, with all members that may be in it."""
+    made = (r.resource for r in records if r.kind.row.home is Home.FABRIC)
+    return {r.where: all_members(pod, r) for r in made}
 
 
 def all_members(owner: OwnerRecord, resource: Resource) -> SegmentSpec:

@@ -22,7 +22,7 @@ from weft.model.fabric import Snapshot, TightPort
 from weft.model.site import Site
 from weft.model.tenantnetwork import PortState, ServedNetwork, ServedPort
 from weft.planning.fabric.portkeys import full
-from weft.planning.owners.tenantports import Around, PlannedPort, plan_ports
+from weft.planning.owners.tenantports import Around, Planned, PlannedPort, members_of, plan_ports
 from weft.ports.tenantnetworks import TenantNetwork
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,8 @@ class TenantLook:
         can = self._world.fabric(self._fabric).capabilities
         around = self._around(known, nodes)
         planned = plan_ports(self._site, self._cloud, self._fabric, can, tenants, around)
+        if doubted := self._doubted(planned, around):
+            planned = plan_ports(self._site, self._cloud, self._fabric, can, tenants, doubted)
         served = [self._served(n, planned[n.id], known.get(n.id), began) for n in tenants]
         self._write(served, known, {n.id: n for n in tenants}, began)
         for error in self._unproved[1:]:
@@ -132,6 +134,16 @@ class TenantLook:
             self._snapshot = self._world.fabric(self._fabric).snapshot()
         except WeftError as error:
             self._silent = f"fabric {self._fabric} can't be read: {error}"
+
+    def _doubted(self, planned: Planned, around: Around) -> Around | None:
+        """With functions that aren't only where they belong; None: none is."""
+        members = [m for ports in planned.values() for m in members_of(ports)]
+        try:
+            elsewhere = self._snapshot.elsewhere(members) if self._snapshot else {}
+        except WeftError as error:
+            self._silent = f"fabric {self._fabric} can't be read: {error}"
+            return replace(around, silent=self._silent)
+        return replace(around, elsewhere=elsewhere) if elsewhere else None
 
     def _around(self, known: Mapping[str, _Known], nodes: Sequence[Row]) -> Around:
         mine = self._site.fabrics[self._fabric].segments

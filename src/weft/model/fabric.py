@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -167,6 +167,17 @@ class Snapshot:
         Empty where functions have none of their own. Raises `UnknownError`.
         """
         return {}
+
+    def elsewhere(self, members: Iterable[Membership]) -> Mapping[str, str]:
+        """Own ports of virtual functions, of these members, that aren't only where they belong -> where else they are.
+
+        Raises `UnknownError`.
+        """
+        found: dict[str, str] = {}
+        for member in (m for m in members if m.behind):
+            if others := self.functions.get(member.port, frozenset()) - {*member.behind}:
+                found[member.port] = f"it is behind {', '.join(sorted(others))}"
+        return found
 
     @property
     def segments(self) -> Mapping[int, str]:

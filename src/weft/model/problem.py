@@ -33,6 +33,8 @@ class ProblemKind(StrEnum):
     """A virtual function's own port isn't there, or carries nothing."""
     FUNCTION_ELSEWHERE = "function-elsewhere"
     """A virtual function's own port is, or is also, where it doesn't belong."""
+    ADDRESS_TAKEN = "address-taken"
+    """Somebody else's port has the MAC address of a pod's port."""
     NOT_MEMBER = "not-member"
     OTHER_SEGMENTS = "other-segments"
     FAILED_OPEN = "failed-open"
@@ -137,6 +139,7 @@ _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
     _K.PORT_LOST: (_S.UNKNOWN, "{subject} was not found on the fabric"),
     _K.FUNCTION_DOWN: (_S.SERVICE, "{subject} is not up: {why}"),
     _K.FUNCTION_ELSEWHERE: (_S.ISOLATION, "{subject} is not only where it belongs: {why}"),
+    _K.ADDRESS_TAKEN: (_S.ISOLATION, "{subject} is not the only one with its MAC address: {thing}"),
     _K.NOT_MEMBER: (_S.SERVICE, "{subject} is not a {mode} member of {segment}{limited}"),
     _K.OTHER_SEGMENTS: (_S.ISOLATION, "{subject} also has {segments}"),
     _K.FAILED_OPEN: (

@@ -225,6 +225,19 @@ def test_two_functions_of_one_mac_in_two_networks() -> None:
     assert {p.why for ports in plan(*both).values() for p in ports} == {OTHERS}
 
 
+def test_a_function_with_a_twin_leaves_the_network_that_has_it() -> None:
+    """Unlike an adapter, which is one thing: a manager that knows GUIDs would have both in the partition."""
+    both = [network(vf("p1")), network(vf("p2"), id_=OTHER, number=111)]
+    has = Around(granted={NET: {format_guid(guid_of("fa:16:3e:00:00:01"))}})
+    assert {p.why for ports in plan(*both, around=has).values() for p in ports} == {OTHERS}
+
+
+def test_a_function_that_the_fabric_shows_elsewhere_is_no_member() -> None:
+    guid = format_guid(guid_of("fa:16:3e:00:00:01"))
+    has = Around(granted={NET: {guid}}, elsewhere={guid: "UFM shows it behind gpu02/mlx5_0"})
+    assert why_not(vf(), around=has).endswith("not only where it belongs: UFM shows it behind gpu02/mlx5_0")
+
+
 def test_what_has_not_left_another_segment_waits_and_what_is_in_stays() -> None:
     """An adapter goes from a server to the next one's faster than a segment lets go of it."""
     still = Around(numbers={PF0.port_id: frozenset({150})})

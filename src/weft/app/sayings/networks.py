@@ -12,6 +12,7 @@ _WHY = forms(
     "it has no DHCP option client-id, which names the adapter of a bare-metal node",
     "its DHCP options client-id name different adapters",
     "its adapter has not left another partition yet",
+    "its function is not only where it belongs: …",
     "the fabric doesn't show it yet",
     "the network's VLAN {n} is not within {n} to {n}, which weft manages",
 )

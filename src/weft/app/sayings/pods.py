@@ -73,6 +73,9 @@ _LEADS = forms(
 """Beginnings of events; the rest is shown if it matches a form itself."""
 _CLAUSES = forms(
     "network {name} has something on it that doesn't belong to the pod: …",
+    "port {name} is not the only one with its MAC address: …",
+    "MAC address {id} is not the only one with its MAC address: …",
+    "virtual port {id} is not only where it belongs: …",
     "{kind} {name} is missing",
     "{kind} {name}: {field} is …",
     "{kind} {name} is {field}: …",

@@ -20,7 +20,7 @@ from weft.model.fabric import Membership
 from weft.model.ids import format_guid, parse_guid
 from weft.model.problem import Problem, ProblemKind
 from weft.model.specs import SegmentSpec
-from weft.planning.fabric.check import nodes_of_port, port_name
+from weft.planning.fabric.check import nodes_of_port
 
 
 def function_problems(segment: SegmentSpec, seen: UfmSnapshot) -> Iterator[Problem]:
@@ -39,22 +39,13 @@ def _of(member: Membership, seen: UfmSnapshot) -> Iterator[Problem]:
         subject = f"virtual port {format_guid(guid)} of {', '.join(nodes) or 'an unknown node'}"
         return Problem(kind, subject, seen.fabric, id=format_guid(guid), nodes=nodes, detail={"why": why})
 
-    for other in shown:
-        if other.physical not in behind:
-            where = nodes_of_port(seen.site, other.physical) or nodes
-            why = f"UFM shows it behind {port_name(seen.site, other.physical)}"
-            yield problem(ProblemKind.FUNCTION_ELSEWHERE, where, why)
+    for where, why in seen.misplaced(member):
+        yield problem(ProblemKind.FUNCTION_ELSEWHERE, where or nodes, why)
     here = [v for v in shown if v.physical in behind]
     if not here:
         yield problem(ProblemKind.FUNCTION_DOWN, nodes, "UFM shows no virtual port with this GUID there")
-    elif not (up := [v for v in here if v.active]):
+    elif not any(v.active for v in here):
         yield problem(ProblemKind.FUNCTION_DOWN, nodes, f"UFM shows it as {_states(here)}")
-    elif (
-        len({(v.physical, v.lid) for v in up}) > 1
-    ):  # the same row twice is a list that grew between two pages
-        where = ", ".join(port_name(seen.site, v.physical) for v in up)
-        why = f"UFM shows {len(up)} active virtual ports with this GUID, behind {where}: one is an earlier server's"
-        yield problem(ProblemKind.FUNCTION_ELSEWHERE, nodes, why)
 
 
 def _states(ports: list[VirtualPort]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,8 +11,8 @@ from weft.drivers.ufm.inventory import UfmPort, VirtualPort, VirtualPorts
 from weft.drivers.ufm.partitions import Listing
 from weft.drivers.wire.items import port_seen
 from weft.drivers.wire.places import LeafPort, Where, machine_places
-from weft.model.fabric import Configured, Place, PortSeen, Snapshot
-from weft.model.ids import format_guid
+from weft.model.fabric import Configured, Membership, Place, PortSeen, Snapshot
+from weft.model.ids import format_guid, parse_guid
 from weft.model.mark import Mark
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
@@ -70,6 +70,26 @@ class UfmSnapshot(Snapshot):
             return {}  # nobody asks for virtual ports where there are none
         up = {guid: [v for v in shown if v.active] for guid, shown in self.virtual.items()}
         return {format_guid(g): frozenset(format_guid(v.physical) for v in vs) for g, vs in up.items() if vs}
+
+    def elsewhere(self, members: Iterable[Membership]) -> Mapping[str, str]:
+        found = {m.port: "; ".join(why for _, why in self.misplaced(m)) for m in members if m.behind}
+        return {port: why for port, why in found.items() if why}
+
+    def misplaced(self, member: Membership) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Where a function's GUID is besides where it belongs: nodes, if they are known, and a sentence."""
+        behind, up = {parse_guid(p) for p in member.behind}, list[VirtualPort]()
+        for one in self.virtual.get(parse_guid(member.port), ()):
+            if one.physical not in behind:
+                why = f"UFM shows it behind {port_name(self.site, one.physical)}"
+                yield nodes_of_port(self.site, one.physical), why
+            elif one.active:
+                up.append(one)
+        if (
+            len({(v.physical, v.lid) for v in up}) > 1
+        ):  # the same row twice is a list that grew between two pages
+            where = ", ".join(port_name(self.site, v.physical) for v in up)
+            why = f"UFM shows {len(up)} active virtual ports with this GUID, behind {where}: one is an earlier server's"
+            yield (), why
 
     def blind(self, behind: Collection[int]) -> str:
         """Why a virtual port that isn't shown behind these ports may be there all the same; empty: it isn't.

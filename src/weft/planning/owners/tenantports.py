@@ -50,6 +50,7 @@ class Around:
         granted: network -> ports that are already wanted in its segment.
         numbers: port -> numbers of weft's range that it was read to be in.
         unread: port -> why it could not be read.
+        elsewhere: own port of a function -> where else it is than where it belongs.
         silent: why no port of the fabric could be read; empty: they could.
         whole: nodes that a pod has whole; `shared`: of which pods have parts.
     """
@@ -60,6 +61,7 @@ class Around:
     silent: str = ""
     whole: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
+    elsewhere: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,15 +225,19 @@ def _unbound(port: TenantPort) -> str:
 
 
 def _without_twins(planned: Planned, around: Around) -> dict[str, tuple[PlannedPort, ...]]:
-    """Nobody gets what is bound in two networks, but the one that has it already keeps it."""
+    """Nobody gets what is bound in two networks; an adapter is one thing, and the network that has it already keeps it.
+
+    Two functions with one GUID are two things, and a manager that knows GUIDs would put both in: nobody keeps it.
+    """
     networks: dict[str, set[str]] = {}
     for network, ports in planned.items():
         for member in members_of(ports):
             networks.setdefault(member.port, set()).add(network)
+    functions = {m.port for ports in planned.values() for m in members_of(ports) if m.behind}
     keeps: dict[str, str] = {}
     for port, several in networks.items():
         if len(several) > 1:
-            has = [n for n in several if port in around.granted.get(n, ())]
+            has = [n for n in several if port in around.granted.get(n, ()) and port not in functions]
             keeps[port] = has[0] if len(has) == 1 else ""
 
     def out(network: str, one: PlannedPort) -> bool:
@@ -246,6 +252,8 @@ def _without_twins(planned: Planned, around: Around) -> dict[str, tuple[PlannedP
 def _admitted(planned: PlannedPort, network: str, number: int, around: Around) -> PlannedPort:
     """A new member goes in once no other segment of weft's range has it any more; one that is in stays."""
     member = planned.member
+    if member is not None and member.behind and (why := around.elsewhere.get(member.port)):
+        return replace(planned, member=None, why=f"its function is not only where it belongs: {why}")
     if member is None or member.port in around.granted.get(network, ()):
         return planned
     physical = not member.behind

@@ -1,0 +1,168 @@
+"""Functions that aren't only where they belong: another port has the MAC address, or another place the GUID.
+
+A function's port on an InfiniBand fabric is known by its GUID, which follows from the MAC address of its Neutron port.
+Neutron lets the owner of a network choose the MAC address of a port there, and who has a whole adapter may give a
+function of it any GUID. A manager of partitions that knows GUIDs alone would put both into the partition: so such a
+function is in none until it is single.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.world import World
+from weft.model.errors import UnknownError, WeftError
+from weft.model.fabric import Membership
+from weft.model.ids import parse_guid
+from weft.model.problem import Problem, ProblemKind, unread
+from weft.model.site import Site
+from weft.model.specs import PortSpec, SegmentSpec
+from weft.planning.fabric.addressing import mac_of_guid
+from weft.planning.fabric.functions import guid_of, own_ports
+from weft.ports.tenantnetworks import TenantPort
+
+_NO_FUNCTION = ("normal", "baremetal", "direct-physical")
+"""Types of ports that have no function (Neutron's `binding:vnic_type`); Ironic has its own with a machine's address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """A port of somebody's with the MAC address of a pod's port."""
+
+    port: TenantPort
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """What was found of a pod's members.
+
+    Attributes:
+        out: ids of members that aren't single.
+        unknown: ids of members of which that can't be said: they stay as they are.
+        problems: what keeps the pod from being READY; `notes`: where the address isn't the function's identity, as on
+            Ethernet, it is only said.
+    """
+
+    out: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
+
+
+@dataclass(slots=True)
+class _Found:
+    out: set[str] = field(default_factory=set[str])
+    unknown: set[str] = field(default_factory=set[str])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+def twins(
+    pod: PodRecord,
+    records: Mapping[str, ResourceRecord],
+    members: Mapping[str, SegmentSpec],
+    world: World,
+    site: Site,
+) -> Twins:
+    """Look for them in the cloud and on the fabrics.
+
+    Args:
+        members: fabric -> the pod's segment there, with all that may be in it.
+    """
+    found, ports = _Found(), same_address(pod, records, members, world)
+    by_mac = {_mac(m): m.port for spec in members.values() for m in spec.members if _mac(m)}
+    if isinstance(ports, WeftError):
+        found.unknown |= set(by_mac.values())
+        found.problems.append(unread(pod.plan.cloud, ports))
+        ports = ()
+    for twin in ports:
+        if port := by_mac.get(twin.port.mac.lower()):
+            found.out.add(port)
+            found.problems.append(twin.problem)
+    notes = tuple(t.problem for t in ports if t.port.mac.lower() not in by_mac)
+    for fabric, spec in members.items():
+        _on_fabric(fabric, spec, world, site, found)
+    return Twins(frozenset(found.out), frozenset(found.unknown - found.out), tuple(found.problems), notes)
+
+
+def same_address(
+    pod: PodRecord, records: Mapping[str, ResourceRecord], members: Mapping[str, SegmentSpec], world: World
+) -> tuple[Twin, ...] | WeftError:
+    """Ports of all projects that have the MAC address of a port of the pod's that weft chose; or why that is unknown.
+
+    One listing. Ports that never have a function are left out.
+    """
+    own: dict[str, ResourceRecord] = {}
+    for record in records.values():
+        if isinstance(record.resource.spec, PortSpec) and record.resource.spec.mac and record.wanted:
+            own[record.resource.spec.mac.lower()] = record
+    macs = own.keys() | {mac for spec in members.values() for m in spec.members if (mac := _mac(m))}
+    if not macs:
+        return ()
+    ids = {r.outside_id for r in records.values() if r.outside_id}
+    try:
+        ports = world.clouds[pod.plan.cloud].ports_at(pod.project_id, macs=macs)
+    except WeftError as error:
+        return error
+    there = {r.outside_id for r in own.values() if r.state is RowState.SETTLED}
+    if there and not there.intersection(p.id for p in ports):
+        asked, said = "list the ports with a pod's addresses", "none of the pod's own is listed"
+        return UnknownError(asked, pod.plan.cloud, said)
+    others = (p for p in ports if p.id not in ids and p.vnic_type not in _NO_FUNCTION)
+    return tuple(_twin(p, own, pod) for p in others if not _is_its_own(p, own, ids))
+
+
+def _is_its_own(port: TenantPort, own: Mapping[str, ResourceRecord], ids: Container[str]) -> bool:
+    """Whether it may be the pod's, asked for without an answer: on the pod's own network each address is there once."""
+    record = own.get(port.mac.lower())
+    return record is not None and record.outside_id is None and port.network in ids
+
+
+def _twin(port: TenantPort, own: Mapping[str, ResourceRecord], pod: PodRecord) -> Twin:
+    record = own.get(port.mac.lower())
+    subject = f"port {record.resource.name}" if record else f"MAC address {port.mac.lower()}"
+    node = record.resource.node if record else None
+    thing = f"port {port.id} {port.name!r} of project {port.project_id} on network {port.network}"
+    problem = Problem(
+        ProblemKind.ADDRESS_TAKEN,
+        subject,
+        pod.plan.cloud,
+        record.key if record else None,
+        port.id,
+        (node,) if node else (),
+        detail={"thing": thing},
+    )
+    return Twin(port, problem)
+
+
+def _mac(member: Membership) -> str:
+    """MAC address of the Neutron port whose function would have this GUID; empty: none has."""
+    try:
+        guid = parse_guid(member.port)
+    except ValueError:
+        return ""
+    mac = mac_of_guid(guid)
+    return mac if guid_of(mac) == guid else ""
+
+
+def _on_fabric(fabric: str, spec: SegmentSpec, world: World, site: Site, found: _Found) -> None:
+    """GUIDs that are also elsewhere, as the fabric shows it."""
+    functions = [m for m in spec.members if m.behind]
+    if not functions:
+        return
+    try:
+        elsewhere = world.fabric(fabric).snapshot().elsewhere(functions)
+    except WeftError:
+        found.unknown |= {m.port for m in functions}  # the verdict says why
+        return
+    names = own_ports(site, fabric)
+    for port, why in elsewhere.items():
+        found.out.add(port)
+        name = names.get(port, port)
+        node = name.partition("/")[0]
+        kind, nodes = ProblemKind.FUNCTION_ELSEWHERE, (node,) if node in site.node_by_name else ()
+        found.problems.append(
+            Problem(kind, f"virtual port {port}", fabric, id=port, nodes=nodes, detail={"why": why})
+        )

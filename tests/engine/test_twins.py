@@ -1,0 +1,143 @@
+"""A function's MAC address or GUID that something else has, too: it is in no partition until it is single."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.engine.house import House
+from tests.engine.test_ethernet_life import ethernet
+from tests.engine.test_functions import furnished, port, small, with_functions, with_ufm
+from tests.engine.ufmhouse import UfmOfAHouse
+from weft.app.shown import shown
+from weft.engine.database import Database
+from weft.engine.records import PodRecord
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.planning.fabric.functions import guid_of
+from weft.testing.cloud import Fault
+from weft.testing.cloud_state import Thing
+from weft.testing.ethernet import FakeEthernet
+from weftlab.ufm.inventory import VirtualPort
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url)
+    yield house
+    house.close()
+
+
+def visits(house: House, pod: PodRecord, number: int = 3) -> PodRecord:
+    for _ in range(number):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    return house.store.find_pod(str(pod.id), None)
+
+
+def inside(manager: UfmOfAHouse, pod: PodRecord, guid: int) -> bool:
+    known = manager.ufm.pkeys.get(pod.plan.segment or 0)
+    return known is not None and guid in {int(g, 16) for g in known.guids}
+
+
+def stolen(house: House, mac: str, *, network: str, taken: set[str], **fields: object) -> Thing:
+    """Another project's port with this MAC address, with a function of a node that no pod has."""
+    host = next(n for n in house.site.nodes if n.role == "compute" and n.name not in taken)
+    slot = house.cloud.offers.functions[host.nova_host][0]
+    known = {"vnic_type": "direct", "pci_slot": slot, "bound_host": host.nova_host, **fields}
+    return house.cloud.add(Kind.PORT, "stolen", "team-b", None, network=network, mac=mac, **known)
+
+
+def test_a_port_with_the_mac_of_anothers_function(house: House, tmp_path: Path) -> None:
+    """On its project's own pod's network: the GUID leaves the partition until it is single. The victim's reason and the
+    audit name the port; a repair removes it from the closed network of the other pod."""
+    manager = with_ufm(house, tmp_path)
+    victim = house.run(house.order(small("victim")), PodState.READY)
+    view = house.service.create_pod(house.request("team-b"), small("mine"))
+    mine = house.run(house.store.find_pod(str(view.id), None), PodState.READY)
+    (network,) = [
+        t
+        for t in house.cloud.things(Kind.NETWORK)
+        if t.project_id == "team-b" and t.mark and t.mark.key == "network/rdma"
+    ]
+    mac = port(victim).mac
+    assert mac is not None
+    theirs = stolen(house, mac, network=network.id, taken={*victim.nodes, *mine.nodes})
+    victim = visits(house, victim)
+    assert victim.state is PodState.DEGRADED and "is not the only one with its MAC address" in victim.reason
+    assert not inside(manager, victim, guid_of(mac))
+    said = shown(house.service.show_pod(house.request(), str(victim.id))).reason or ""
+    assert "MAC address" in said and theirs.id not in said and "team-b" not in said
+    findings = house.service.audit(house.operator).findings
+    assert [f.pod for f in findings if f.id == theirs.id and "MAC address" in f.what] == ["victim"]
+    house.service.audit(house.operator, repair=True)
+    assert theirs not in house.cloud.things(Kind.PORT)
+    victim = house.run(victim, PodState.READY)
+    assert inside(manager, victim, guid_of(mac))
+
+
+def test_a_port_elsewhere_with_the_mac_is_named_and_left(house: House, tmp_path: Path) -> None:
+    """Bound or not yet, on a network that isn't weft's: it is its owner's, or an operator's, to remove."""
+    manager = with_ufm(house, tmp_path)
+    victim = house.run(house.order(small("victim")), PodState.READY)
+    mac = port(victim).mac
+    assert mac is not None
+    theirs = stolen(house, mac.upper(), network="theirs", taken={*victim.nodes}, bound_host="", pci_slot="")
+    victim = visits(house, victim)
+    assert victim.state is PodState.DEGRADED and not inside(manager, victim, guid_of(mac))
+    house.service.audit(house.operator, repair=True)
+    assert theirs in house.cloud.things(Kind.PORT)
+    for vnic in ("normal", "baremetal", "direct-physical"):
+        theirs.fields["vnic_type"] = vnic
+        victim = house.run(victim, PodState.READY)
+        assert inside(manager, victim, guid_of(mac))
+
+
+def test_what_can_not_be_listed_changes_no_membership(house: House, tmp_path: Path) -> None:
+    """A member stays one, and one that was taken out stays out; neither is healthy."""
+    manager = with_ufm(house, tmp_path)
+    victim = house.run(house.order(small("victim")), PodState.READY)
+    mac = port(victim).mac
+    assert mac is not None
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="ports", times=None)
+    victim = visits(house, victim)
+    assert victim.state is PodState.DEGRADED and inside(manager, victim, guid_of(mac))
+    planted.lift()
+    theirs = stolen(house, mac, network="theirs", taken={*victim.nodes})
+    assert not inside(manager, visits(house, victim), guid_of(mac))
+    house.cloud.lose(theirs)
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="ports", times=None)
+    assert not inside(manager, visits(house, victim), guid_of(mac))
+    planted.lift()
+    house.run(victim, PodState.READY)
+    assert inside(manager, victim, guid_of(mac))
+
+
+def test_a_guid_that_the_fabric_shows_elsewhere_leaves_the_partition(house: House, tmp_path: Path) -> None:
+    """As one that who has a whole adapter gave to a function of it, past Neutron."""
+    manager = with_ufm(house, tmp_path)
+    victim = house.run(house.order(small("victim")), PodState.READY)
+    mac = port(victim).mac
+    assert mac is not None
+    other = next(n for n in house.site.nodes if n.role == "compute" and n.name not in victim.nodes)
+    manager.strays.append(VirtualPort(f"{guid_of(mac):016x}", f"{other.hcas[0].port_guid:016x}"))
+    victim = visits(house, victim)
+    assert victim.state is PodState.DEGRADED and "is not only where it belongs" in victim.reason
+    assert not inside(manager, victim, guid_of(mac))
+    manager.strays.clear()
+    victim = house.run(victim, PodState.READY)
+    assert inside(manager, victim, guid_of(mac))
+
+
+def test_on_ethernet_the_address_is_nobodys_key(house: House) -> None:
+    """The VLAN is the function's, by Neutron's agent: the pod stays READY and says it, and the audit names the port."""
+    furnished(house, with_functions(ethernet(house.site)), lambda site: FakeEthernet(site, "ib0"))
+    pod = house.run(house.order(small("victim")), PodState.READY)
+    mac = port(pod).mac
+    assert mac is not None
+    theirs = stolen(house, mac, network="theirs", taken={*pod.nodes})
+    pod = visits(house, pod)
+    assert pod.state is PodState.READY and "MAC address" in pod.reason
+    assert theirs.id in {f.id for f in house.service.audit(house.operator).findings}
