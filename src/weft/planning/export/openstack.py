@@ -23,8 +23,10 @@ FILTERS = (
     "ServerGroupAffinityFilter",
     "PciPassthroughFilter",
     "NUMATopologyFilter",
+    "AggregateTypeAffinityFilter",
 )
-"""Nova's own default filters, and those of devices and NUMA nodes."""
+"""Nova's own default filters, those of devices and NUMA nodes, and the one that keeps other flavors off pods' hosts
+(docs/decisions/other-flavors-stay-off-pods-hosts.md); it lets everything pass where no aggregate says so."""
 
 
 def sdn_url(view: View) -> str | None:
