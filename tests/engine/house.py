@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 
@@ -78,7 +79,7 @@ class House:
     ) -> None:
         self.clock = clock or SystemClock()
         self.site = small_site()
-        self.cloud = FakeCloud(seed=1, name="lab", latency=0.0)
+        self.cloud = FakeCloud(seed=1, name="lab", latency=0.0, clock=clock)
         self.cloud.offers.images.add("tiny")
         if clock is not None:
             database.clock = clock.now
@@ -172,6 +173,14 @@ def nothing_lands(database: Database) -> None:
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute(
             "UPDATE owner SET late_until = now() - interval '1 s' WHERE late_until IS NOT NULL"
+        )
+
+
+def lost_hold(database: Database, owner_id: UUID) -> None:
+    """As if a worker had lost its hold on the owner shortly before, with a request under way."""
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE owner SET late_until = coalesce(released_at, now()) WHERE id = %s", [owner_id]
         )
 
 

@@ -28,7 +28,7 @@ from tests.engine.timehouse import HandClock, make
 from weft.engine.database import Database
 from weft.engine.embedded import embedded
 from weft.engine.records import PodRecord
-from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.sweep import Sweeper
 from weft.model.errors import ForbiddenError
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation
@@ -113,7 +113,7 @@ def comes_back(house: IpuHouse) -> None:
 
 def sweep(house: IpuHouse) -> None:
     house.clock.sleep(300.0)
-    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=10.0)).sweep()
+    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time).sweep()
 
 
 def standby_away(house: IpuHouse) -> None:

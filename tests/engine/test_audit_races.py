@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from tests.engine.house import ORDER, House
+from tests.engine.house import ORDER, House, lost_hold
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
@@ -134,6 +134,7 @@ def test_a_late_creation_of_a_released_pod_is_weft_s_own(house: House) -> None:
     thing = house.cloud.thing("network/rdma")
     house.release(pod)
     house.run(pod, PodState.RELEASED)
+    lost_hold(house.database, pod.id)
     house.clock.sleep(60)
     house.cloud.add(Kind.NETWORK, thing.name, "team-a", thing.mark)
     assert of_kind(repair(house), Kind.NETWORK).repaired
@@ -144,9 +145,9 @@ def test_a_second_thing_goes_only_when_it_is_old_and_the_pod_at_rest(house: Hous
     """What the loop has just made, and not yet written down, looks the same."""
     house.ready()
     first = house.cloud.thing("network/rdma")
-    second = house.cloud.add(Kind.NETWORK, first.name, "team-a", first.mark)
+    house.cloud.add(Kind.NETWORK, first.name, "team-a", first.mark)
     assert of_kind(repair(house), Kind.NETWORK).repaired is False
-    old(house, second)
+    house.clock.sleep(3600)
     assert of_kind(repair(house), Kind.NETWORK).repaired
     assert [t.id for t in house.cloud.things(Kind.NETWORK) if t.name == first.name] == [first.id]
 
@@ -183,9 +184,11 @@ def test_what_stands_on_a_server_that_does_not_go_stays(house: House) -> None:
     assert mark is not None and ports
     house.release(pod)
     house.run(pod, PodState.RELEASED)
+    lost_hold(house.database, pod.id)
     house.clock.sleep(60)
     house.cloud.add(Kind.SERVER, "late", "team-a", mark, host="gpu01", ports=())
-    house.cloud.add(Kind.NETWORK, "late", "team-a", Mark("lab", Owner.pod(pod.id), "network/rdma"))
+    network = Mark("lab", Owner.pod(pod.id), "network/rdma")
+    house.cloud.add(Kind.NETWORK, network.name(), "team-a", network)
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER)
     report = repair(house)
     assert "not seen gone" in of_kind(report, Kind.SERVER).repair

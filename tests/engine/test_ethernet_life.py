@@ -13,7 +13,7 @@ from weft.drivers.switches.capabilities import capabilities_of
 from weft.engine.database import Database
 from weft.engine.membership import BESIDE, OTHERS
 from weft.engine.records import PodRecord
-from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.sweep import Sweeper
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt
@@ -185,7 +185,7 @@ def test_a_port_put_back_into_a_released_pods_vlan_is_swept(house: EthernetHouse
     port = ports(house, pod)[0]
     assert pod.plan.segment is not None
     house.fake.put(port, pod.plan.segment)
-    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=0.01)).sweep()
+    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time).sweep()
     assert pod.plan.segment not in house.fake.snapshot().ports_in
     [alarm] = [e.message for e in house.store.events(pod.id, 0) if e.type == "alarm"]
     assert f"segment {pod.plan.segment}" in alarm

@@ -11,7 +11,7 @@ from tests.engine.metalhouse import ORDER, members, ports, sized, visit
 from tests.engine.metalhouse import house as house
 from tests.engine.test_killed import FateOfRequests, killed_at
 from weft.app.shown import shown
-from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.sweep import Sweeper
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.plan import Plan
@@ -273,7 +273,7 @@ def test_who_has_a_machine_next_is_no_remains_of_who_had_it(
         }
 
     monkeypatch.setattr(house.cloud, "find", in_use)
-    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=0.01)).sweep()
+    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time).sweep()
     assert not [e for e in house.store.events(pod.id, 0) if e.type == "alarm"]
 
 

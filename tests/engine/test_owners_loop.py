@@ -18,7 +18,7 @@ from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import make_owner
 from weft.engine.records import RowState
-from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.sweep import Sweeper
 from weft.model.errors import ConflictError
 from weft.model.mark import Mark
 from weft.model.owner import Owner, OwnerKind
@@ -61,7 +61,7 @@ def run_out(house: OwnerHouse, owner: OwnerRecord, more: str = "") -> None:
 def sweep(house: OwnerHouse) -> list[str]:
     house.clock.sleep(300.0)
     keeper = house.keeper
-    return Sweeper(house.store, keeper.world, keeper.site, house.time, SweepSettings(pause=10.0)).sweep()
+    return Sweeper(house.store, keeper.world, keeper.site, house.time).sweep()
 
 
 # -- from nothing to a receipt ----------------------------------------------------------------------------------

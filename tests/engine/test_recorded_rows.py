@@ -16,7 +16,7 @@ from tests.engine.timehouse import HandClock, make
 from weft.engine.database import Database
 from weft.engine.records import RowState
 from weft.engine.store import Store
-from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.sweep import Sweeper
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
 from weft.model.views import AuditLogSearch, PodSearch
@@ -191,9 +191,7 @@ def test_the_sweep_goes_on_where_it_was(recorded: Recorded) -> None:
     house.clock.sleep(300.0)  # type: ignore[attr-defined]
     for thing in house.cloud.things():
         thing.undeletable = False
-    sweeper = Sweeper(
-        house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=10.0)
-    )
+    sweeper = Sweeper(house.store, house.keeper.world, house.keeper.site, house.time)
     sweeper.sweep()
     assert house.store.counts().traces["open"] == 0
     house.clock.sleep(300.0)  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from tests.engine.timehouse import make
 from weft.app.sitefile import checked
 from weft.engine.database import Database
 from weft.engine.siteowner import desired_of, set_desired
-from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.sweep import Sweeper
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.mark import Mark
 from weft.model.order import Order
@@ -46,7 +46,7 @@ def house(database: Database, database_url: str) -> Generator[SiteHouse]:
 def sweep(house: SiteHouse) -> None:
     house.clock.sleep(900)
     keeper = house.keeper
-    Sweeper(house.store, keeper.world, keeper.site, house.time, SweepSettings(pause=10.0)).sweep()
+    Sweeper(house.store, keeper.world, keeper.site, house.time).sweep()
 
 
 def abandoned(house: SiteHouse) -> Thing:

@@ -554,13 +554,13 @@ def test_destroyed_though_no_row_names_the_ports_any_more(house: PortsHouse) -> 
 
 def test_another_hand_after_the_end_is_left_alone(house: PortsHouse) -> None:
     """The VLAN is the operator's again."""
-    from weft.engine.sweep import Sweeper, SweepSettings
+    from weft.engine.sweep import Sweeper
 
     house.applied()
     house.destroyed()
     by_hand(house)
     world, site = (lambda: house.world), (lambda: house.site)
-    Sweeper(house.store, world, site, house.clock, SweepSettings(pause=0.0)).sweep()
+    Sweeper(house.store, world, site, house.clock).sweep()
     assert house.access() == {"tor01/Ethernet31": GATEWAYS}
     assert house.fake.switches["tor01"].config.vlans == {GATEWAYS: "ipu-gw"}
     assert house.port("tor02/Ethernet31").access is None

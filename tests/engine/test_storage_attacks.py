@@ -23,7 +23,7 @@ from tests.engine.storagehouse import (
 )
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
-from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.sweep import Sweeper
 from weft.model.errors import UnknownError
 from weft.model.owner import Owner
 from weft.model.pod import PodState
@@ -142,7 +142,7 @@ def test_data_that_a_tenant_keeps_from_being_deleted_holds_no_numbers(
         fault.lift()
     for thing in house.cloud.things():
         thing.undeletable = False
-    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=0.01)).sweep()
+    Sweeper(house.store, house.keeper.world, house.keeper.site, house.time).sweep()
     assert not house.cloud.things(kind)
     assert again(house, after).state is PodState.READY
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import weft.engine.released
-from tests.engine.house import House, impatient
+from tests.engine.house import House, impatient, lost_hold
 from tests.engine.timehouse import make
 from weft.engine.outside import look_outside
 from weft.engine.records import PodRecord
 from weft.engine.strangers import Members
-from weft.engine.sweep import Sweeper, SweepSettings
+from weft.engine.sweep import Sweeper
 from weft.engine.traces import Traces
 from weft.model.mark import Mark
 from weft.model.owner import Owner
@@ -22,7 +22,7 @@ from weft.testing.cloud_state import Thing
 
 
 def sweeper(house: House) -> Sweeper:
-    return Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, SweepSettings(pause=10.0))
+    return Sweeper(house.store, house.keeper.world, house.keeper.site, house.time)
 
 
 def sweep(house: House, minutes: float = 5.0) -> list[str]:
@@ -50,6 +50,7 @@ def corrections(house: House, pod: PodRecord) -> tuple[Correction, ...]:
 def late(house: House, pod: PodRecord, kind: Kind, key: str, **fields: object) -> Thing:
     """What a worker that stood still for long makes at last."""
     mark = Mark("lab", Owner.pod(pod.id), key)
+    lost_hold(house.database, pod.id)
     return house.cloud.add(kind, mark.name(), "team-a", mark, **fields)
 
 

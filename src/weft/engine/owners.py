@@ -1,23 +1,31 @@
 """The owner of an external object: by its id first, by its mark only if no id is known.
 
 Tenants can write marks. So a mark only counts if it says what weft itself would have written: a pod and a key that the
-database knows, of that kind, in that place, in that pod's project.
+database knows, of that kind, in that place, in that pod's project. And of a row whose own id is known, or that was
+never asked for, nothing else can be weft's: only an answer that was lost leaves a thing that no row knows. Where it
+was, the thing was made by weft's user (where the service says by whom), or has the name that weft gives (where it
+doesn't), and came while that request could take effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import Enum
 from uuid import UUID
 
 from weft.engine.database import Row, Tx
+from weft.engine.departure import CLOCKS
 from weft.engine.records import RowState
 from weft.model.kindrow import Home
 from weft.model.owner import Owner
 from weft.model.resources import Marked
 from weft.model.spaces import SEGMENT
+
+LANDS = timedelta(days=1)
+"""How long after its owner's release a request may take effect that was never answered, or that a worker sent which had
+stood still."""
 
 
 class Claim(Enum):
@@ -43,12 +51,14 @@ class Ownership:
         owner: whose it is, or whom its mark names.
         name: the owner's name, if the database knows it.
         why: one sentence's end, for people.
+        by_mark: no row knows its id.
     """
 
     claim: Claim
     owner: Owner | None
     name: str | None
     why: str
+    by_mark: bool = False
 
 
 class Owners:
@@ -109,13 +119,16 @@ class Owners:
         if self._is_forgotten(thing.owner):
             why = f"it carries the mark of {_named(marked)}, which {_released(marked)}: its rows are no longer kept"
             return Ownership(Claim.COPIED, thing.owner, marked["name"], why)
+        former = row is not None and thing.id in {f["id"] for f in row["former"]}
+        if row is not None and not wrong and not former:
+            wrong = _never_made(row, thing)
         if row is None or wrong:
             why = f"it carries the mark of {_named(marked)}, which {wrong}: weft did not write it there"
             return Ownership(Claim.COPIED, thing.owner, marked["name"], why)
         if row["owner_state"] != "RELEASED" and row["outside_id"] and row["state"] == RowState.SETTLED:
             why = f"it carries the mark of {row['key']} of {_named(row)}, whose own is {row['outside_id']}"
             return Ownership(Claim.SECOND, thing.owner, row["name"], why)
-        return self._of_row(row, "it carries the mark of")
+        return replace(self._of_row(row, "it carries the mark of"), by_mark=True)
 
     def _of_segment(self, thing: Marked) -> Ownership:
         """A number is many pods' in turn: the mark that the fabric keeps says whose, the holds say who has it now."""
@@ -185,6 +198,26 @@ def _unlike(row: Row, thing: Marked) -> str:
         return f"has it in {row['place']}"
     if row["owner"] == "tenant" and thing.project_id not in (None, row["project_id"]):
         return "is another project's"
+    return ""
+
+
+def _never_made(row: Row, thing: Marked) -> str:
+    """Why weft can't have made a thing that a row names whose id it doesn't know; empty: it can."""
+    released, answered = row["owner_state"] == "RELEASED", bool(row["outside_id"])
+    if row["started_at"] is None:
+        return "" if not released else "never asked for it"
+    if answered and released and row["late_until"] is None:
+        return f"had {row['outside_id']} as its {row['key']}"
+    if not answered and not released:
+        return ""  # in the making: its loop finds it
+    if thing.ours is False:
+        return "never had it: another user made it"
+    if thing.ours is None and thing.project_id is not None and thing.name != row["called"]:
+        return f"names its {row['key']} {row['called']}"
+    ends = row["released_at"] + LANDS if released else row["finished_at"]
+    late = ends is not None and thing.created is not None and thing.created > ends + CLOCKS
+    if late or (thing.created is not None and thing.created < row["started_at"] - CLOCKS):
+        return f"asked for its {row['key']} at another time"
     return ""
 
 

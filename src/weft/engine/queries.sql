@@ -1213,8 +1213,8 @@ FROM resource r JOIN owner p ON p.id = r.owner_id WHERE r.kind = 'segment' AND p
 -- name: owners_of
 -- Resource rows that know one of these ids, and all rows of these owners.
 SELECT r.owner_id, r.key, r.kind, r.state, r.outside_id, r.document ->> 'where' AS place,
-    coalesce(r.document ->> 'owner', 'tenant') AS owner,
-    o.kind AS owner_kind, o.name, o.project_id, o.state AS owner_state, o.released_at
+    coalesce(r.document ->> 'owner', 'tenant') AS owner, r.document ->> 'name' AS called, r.started_at, r.finished_at, r.former,
+    o.kind AS owner_kind, o.name, o.project_id, o.state AS owner_state, o.released_at, o.late_until
 FROM resource r JOIN owner o ON o.id = r.owner_id
 WHERE r.outside_id = ANY(%(ids)s) OR r.owner_id = ANY(%(owners)s);
 
@@ -1266,9 +1266,10 @@ SELECT next_at, ended_at, unread FROM sweep;
 UPDATE owner SET swept_at = %(at)s WHERE id = %(id)s;
 
 -- name: insert_trace
--- A row only if it is news: not known, or gone in between.
+-- A row only if it is news: not known, or gone in between; `most`: and if the owner has fewer.
 INSERT INTO trace (owner_id, kind, place, subject, what, others, found_at)
-VALUES (%(owner_id)s, %(kind)s, %(place)s, %(subject)s, %(what)s, %(others)s, %(at)s)
+SELECT %(owner_id)s, %(kind)s, %(place)s, %(subject)s, %(what)s, %(others)s, %(at)s
+WHERE %(most)s::bigint IS NULL OR (SELECT count(*) FROM trace WHERE owner_id = %(owner_id)s) < %(most)s::bigint
 ON CONFLICT (owner_id, kind, place, subject) DO UPDATE SET what = excluded.what, found_at = excluded.found_at,
     gone_at = NULL WHERE trace.gone_at IS NOT NULL
 RETURNING id;
@@ -1280,7 +1281,12 @@ UPDATE trace SET gone_at = %(at)s WHERE id = %(id)s AND gone_at IS NULL;
 -- Those that are still there, and those found since.
 SELECT t.id, t.owner_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod, p.kind AS owner_kind
 FROM trace t JOIN owner p ON p.id = t.owner_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
-ORDER BY t.id DESC LIMIT %(limit)s;
+ORDER BY t.gone_at IS NOT NULL, t.id DESC LIMIT %(limit)s;
+
+-- name: open_traces
+-- The next page of those that are still there, after an id.
+SELECT id, owner_id, kind, place, subject, what, others, found_at, gone_at FROM trace
+WHERE gone_at IS NULL AND id > %(after)s ORDER BY id LIMIT %(limit)s;
 
 -- name: traces_of
 SELECT kind, place AS where, subject, what AS found, found_at, gone_at FROM trace

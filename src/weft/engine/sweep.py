@@ -26,7 +26,7 @@ from weft.engine.ownerstore import read_owner
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.readback import unfree
-from weft.engine.records import ResourceRecord, RowState
+from weft.engine.records import ResourceRecord
 from weft.engine.release import Reader
 from weft.engine.released import (
     released_owners,
@@ -37,7 +37,7 @@ from weft.engine.released import (
 from weft.engine.seen import seen_of
 from weft.engine.store import Store
 from weft.engine.strangers import Members
-from weft.engine.takeback import PAUSE, Stray, TakeBack
+from weft.engine.takeback import Stray, TakeBack
 from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.unreadable import UnreadableError
 from weft.engine.world import World
@@ -56,16 +56,17 @@ EVERY = 300.0
 """Seconds between two sweeps."""
 LONGEST = 1800.0
 """Seconds after which another worker sweeps, if one has not come to the end of it."""
+MOST = 200
+"""Things of one project that one round asks to go; the next round asks the next ones."""
 LOOKED_AFTER = timedelta(days=1)
 """How long after its release a pod is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepSettings:
-    """Args: every: seconds between two sweeps. pause: between two looks at what is going."""
+    """Args: every: seconds between two sweeps."""
 
     every: float = EVERY
-    pause: float = PAUSE
 
 
 class Sweeper(Periodic):
@@ -141,10 +142,11 @@ class Sweeper(Periodic):
         with self._store.database.transaction() as tx:
             owners = Owners.read(tx, things, outside.began_at)
         strays = [s for t in things if (s := Stray(t, owners.of(t))).ownership.claim is Claim.LEFT]
-        taken = TakeBack(self._store, world, self._clock, outside.began_at, pause=self._settings.pause)
+        # A round serves all: it waits for nothing that may never go, and the next one asks again.
+        taken = TakeBack(self._store, world, self._clock, outside.began_at, patience=0.0)
         kept, errors = held(world, strays)
         unread += map(str, errors.values())
-        taken.remove(s for s in strays if s.thing.id not in kept)
+        taken.remove(_first_of_each([s for s in strays if s.thing.id not in kept]))
         for (kind, thing_id), why in taken.left.items():
             log.warning("sweep: %s %s can't be taken back: %s", kind, thing_id, why)
         return kept.keys()
@@ -205,9 +207,7 @@ class Sweeper(Periodic):
         records = [
             r
             for r in self._store.resources(owner.id)
-            if r.kind.row.home is not Home.FABRIC
-            and not r.kind.row.lent
-            and (r.outside_id or r.state is not RowState.WANTED)
+            if r.kind.row.home is not Home.FABRIC and not r.kind.row.lent and r.outside_id
         ]
         records = self._not_taken_over(owner, records, still)
         ids = _ids(records)
@@ -250,28 +250,32 @@ class Sweeper(Periodic):
         still: list[Row],
         world: World,
     ) -> list[list[ResourceRecord]]:
-        """Those of a group that are there, and those of their predecessors, each key once in a list.
+        """Those of a group that are there by their ids, and those of their predecessors, each key once in a list.
 
-        Traces begin, and end where all of the kind is proved to be gone.
+        Traces begin, and each ends where its own id is proved to be gone.
         """
         found: list[list[ResourceRecord]] = []
-        proof = ""
-        for batch in (*_predecessors(group), group):
-            wanted = [r.resource for r in batch]
-            seen = seen_of(world.driver(where).find(_leaving(owner), wanted, {**ids, **_ids(batch)}), batch)
+        gone: dict[str, str] = {}
+        known = [r for r in group if r.outside_id]
+        for batch in (*_predecessors(known), known):
+            wanted, its = [r.resource for r in batch], {**ids, **_ids(batch)}
+            seen = seen_of(world.driver(where).find(_leaving(owner), wanted, its), batch) if batch else {}
+            gone |= {r.outside_id or "": seen[r.key].reason for r in batch if not seen[r.key].there}
             there = [r for r in batch if seen[r.key].there]
             for record in there:
                 subject = seen[record.key].id
                 what = sentence(owner.kind, record.kind, where, subject)
                 self._traces.found(Trace(owner.id, record.kind, where, subject, what))
             found += [there] if there else []
-            proof = seen[batch[0].key].reason
-        if not found:
-            for row in still:
-                if (row["kind"], row["place"]) == (group[0].kind, where):
-                    self._traces.ended(
-                        row["id"], owner.id, f"{row['kind']} {row['subject']} is gone: {proof}"
-                    )
+        looked = {r.outside_id for r in (*chain.from_iterable(_predecessors(known)), *known)}
+        for row in (r for r in still if (r["kind"], r["place"]) == (group[0].kind, where)):
+            subject = row["subject"]
+            if subject not in looked:  # found by its mark
+                one, its = group[0], {**ids, group[0].key: subject}
+                seen = seen_of(world.driver(where).find(_leaving(owner), [one.resource], its), [one])
+                gone |= {} if seen[one.key].there else {subject: seen[one.key].reason}
+            if subject in gone:
+                self._traces.ended(row["id"], owner.id, f"{row['kind']} {subject} is gone: {gone[subject]}")
         return found
 
     # -- numbers --------------------------------------------------------------------------------------------------
@@ -321,6 +325,17 @@ class Sweeper(Periodic):
                 self._traces.ended(row["id"], row["owner_id"], message)
 
 
+def _first_of_each(strays: Iterable[Stray]) -> list[Stray]:
+    """Those that one round asks: so many of each project, in the order in which they go."""
+    order = {kind: at for at, kind in enumerate(removal_order())}
+    each: dict[str | None, list[Stray]] = {}
+    for stray in sorted(strays, key=lambda s: (order[s.thing.kind], s.thing.id)):
+        mine = each.setdefault(stray.thing.project_id, [])
+        if len(mine) < MOST:
+            mine.append(stray)
+    return [s for mine in each.values() for s in mine]
+
+
 def _ids(records: Iterable[ResourceRecord]) -> dict[str, str]:
     return {r.key: r.outside_id for r in records if r.outside_id}
 
@@ -332,4 +347,4 @@ def _predecessors(records: Iterable[ResourceRecord]) -> list[list[ResourceRecord
 
 
 def _leaving(owner: OwnerRecord) -> Scope:
-    return replace(owner.scope, leaving=True)
+    return replace(owner.scope, leaving=True, by_id=True)

@@ -66,6 +66,7 @@ class TakeBack:
     Args:
         listed_at: when the listing began that the things are from.
         pause: seconds between two looks at what is going.
+        patience: seconds for one kind to be seen gone. 0: it is looked at once more, and left to the next round.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class TakeBack:
         listed_at: datetime,
         confirmed: Confirmed = (),
         pause: float = PAUSE,
+        patience: float = PATIENCE,
     ) -> None:
+        self._patience = patience
         self._store, self._world, self._clock = store, world, clock
         self._listed_at, self._confirmed, self._pause = listed_at, confirmed, pause
         self.left: dict[tuple[AnyKind, str], str] = {}
@@ -105,7 +108,8 @@ class TakeBack:
         if stray.ownership.claim is Claim.LEFT and owner is not None:
             what = sentence(owner.kind, thing.kind, thing.where, thing.id)
             traces = Traces(self._store.database)
-            traces.found(Trace(UUID(owner.id), thing.kind, thing.where, thing.id, what))
+            marked = thing.kind.row.home is not Home.FABRIC and stray.ownership.by_mark
+            traces.found(Trace(UUID(owner.id), thing.kind, thing.where, thing.id, what, marked=marked))
 
     def _end_traces(self, gone: Iterable[Marked]) -> None:
         """Of what was seen gone; a segment's trace ends with the next reading of its fabric."""
@@ -133,7 +137,8 @@ class TakeBack:
                 held.give_up(0.0)
 
     def _until_gone(self, where: str, things: list[Marked], held: Held | None = None) -> None:
-        deadline = self._clock.monotonic() + PATIENCE
+        deadline = self._clock.monotonic() + self._patience
+        asked = False
         while things := self._still_ours(things):
             if held is not None:
                 extend(self._store.database, [held])
@@ -142,7 +147,10 @@ class TakeBack:
             things = self._once(where, things)
             if not things:
                 return
-            if self._clock.monotonic() > deadline:
+            if not self._patience and not asked:
+                asked = True
+                continue
+            if self._clock.monotonic() >= deadline:
                 for thing in things:
                     self.left.setdefault((thing.kind, thing.id), "it was not seen gone")
                 return

@@ -16,7 +16,9 @@ log = logging.getLogger(__name__)
 SHOWN = timedelta(days=1)
 """How long the audit goes on showing a trace that is gone."""
 MOST = 1000
-"""Traces that the audit shows at most, the newest."""
+"""Traces that the audit shows at most, those that are still there first, and of one reading of the table."""
+MOST_OF_MARKS = 100
+"""Traces of one owner beyond which none is written of what bears its mark alone, which a tenant may have written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Trace:
         subject: id outside.
         what: one sentence.
         others: it is somebody else's, on a node that was the pod's: the receipt isn't wrong for it.
+        marked: it was found by its mark alone: no row knows its id.
     """
 
     owner_id: UUID
@@ -36,6 +39,7 @@ class Trace:
     subject: str
     what: str
     others: bool = False
+    marked: bool = False
 
 
 class Traces:
@@ -50,6 +54,7 @@ class Traces:
             now = tx.now()
             values: dict[str, object] = {"kind": trace.kind, "place": trace.place, "subject": trace.subject}
             values |= {"what": trace.what, "others": trace.others}
+            values |= {"most": MOST_OF_MARKS if trace.marked else None}
             if tx.row("insert_trace", owner_id=trace.owner_id, at=now, **values) is None:
                 return
             has_receipt = tx.row("receipt_of", owner_id=trace.owner_id) is not None
@@ -72,7 +77,16 @@ class Traces:
             return tx.rows("traces", since=tx.now() - SHOWN, limit=MOST)
 
     def open(self) -> list[Row]:
-        return [row for row in self.lately() if row["gone_at"] is None]
+        """All rows of those that are still there, the first found first."""
+        found: list[Row] = []
+        while not found or len(found) % MOST == 0:
+            after = found[-1]["id"] if found else 0
+            with self._database.statement() as tx:
+                page = tx.rows("open_traces", after=after, limit=MOST)
+            found += page
+            if not page:
+                break
+        return found
 
 
 def sentence(owner: OwnerKind, kind: str, place: str, subject: str) -> str:

@@ -156,6 +156,7 @@ class Marked:
         owner: named by the mark; None: it names nobody.
         facts: `key`: the resource that the mark names; and other observed values.
         created: creation time if it is reported.
+        ours: whether weft's own user made it; None: the service doesn't say.
     """
 
     kind: AnyKind
@@ -166,3 +167,4 @@ class Marked:
     project_id: str | None
     facts: Mapping[str, object] = field(default_factory=dict)
     created: datetime | None = None
+    ours: bool | None = None

@@ -27,6 +27,7 @@ class Scope:
             that will do, whoever asked for it.
         leaving: the resources aren't wanted any more. Of those that stay (`Spec.stays`) `delete` takes weft's mark, and
             gives them the name under which they stay; `find` shows them as `Status.KEPT` once they have no mark.
+        by_id: only what has the id that is given is the owner's, whatever else bears its mark.
     """
 
     site: str
@@ -38,6 +39,7 @@ class Scope:
     patient: bool = field(default=False, compare=False, repr=False)
     changed: bool = field(default=False, compare=False, repr=False)
     leaving: bool = field(default=False, compare=False, repr=False)
+    by_id: bool = field(default=False, compare=False, repr=False)
 
     def mark(self, key: str) -> Mark:
         return Mark(self.site, self.owner, key)

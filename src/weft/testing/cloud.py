@@ -197,6 +197,7 @@ class FakeCloud(FakeServers, FakeStorage):
                 t.project_id,
                 {"key": t.mark.key, **t.all_facts()},
                 t.created,
+                t.ours if t.kind is Kind.SERVER else None,
             )
             for t in self.things()
             if t.mark and t.mark.site == site and (not projects or t.project_id in projects)

@@ -132,6 +132,7 @@ class Thing:
     undeletable: bool = False
     hidden: bool = False
     created: datetime | None = None
+    ours: bool = True
     had_by: str = ""
     left_on: set[str] = field(default_factory=set[str])
 

@@ -151,7 +151,12 @@ class CloudStore:
             mark = thing.mark
             if thing.id in key_of_id:
                 mine.setdefault(key_of_id[thing.id], []).append(thing)
-            elif mark and not thing.hidden and (mark.site, mark.owner) == (scope.site, scope.owner):
+            elif (
+                not scope.by_id
+                and mark
+                and not thing.hidden
+                and (mark.site, mark.owner) == (scope.site, scope.owner)
+            ):
                 mine.setdefault(mark.key, []).append(thing)
         return mine
 

@@ -229,7 +229,8 @@ def ours(
     """Key -> rows that are the pod's: the one with the known id, then the oldest.
 
     A row is the pod's by the id that the cloud returned when it was created, whatever its description says: tenants can
-    edit descriptions. If no id is known, because an answer was lost, it is the pod's by its mark.
+    edit descriptions. If no id is known, because an answer was lost, it is the pod's by its mark (not where the scope
+    is of ids alone).
     """
     found: dict[str, list[Row]] = {}
     keys = {r.key for r in wanted}
@@ -238,7 +239,7 @@ def ours(
         mark = row.mark
         if row.id in key_of_id:
             found.setdefault(key_of_id[row.id], []).append(row)
-        elif mark is not None and (mark.site, mark.owner) == (scope.site, scope.owner):
+        elif not scope.by_id and mark is not None and (mark.site, mark.owner) == (scope.site, scope.owner):
             found.setdefault(mark.key, []).append(row)
     return {key: rows for key, rows in found.items() if key in keys}
 

@@ -227,7 +227,9 @@ class OpenStackDriver:
         assert mark is not None
         facts = {"key": mark.key, "site": mark.site, **kind.facts(row)}
         made = _moment(row.created)
-        return Marked(kind.kind, self.name, row.id, row.name, mark.owner, row.project_id, facts, made)
+        by = row.raw.get("user_id") if isinstance(kind, Servers) else None
+        ours = None if by is None else by == self._sessions.own().compute.signed_in_user()
+        return Marked(kind.kind, self.name, row.id, row.name, mark.owner, row.project_id, facts, made, ours)
 
     def _call(self, scope: Scope, ids: Mapping[str, str], owner: str, service: str) -> Call:
         spread = self._pools.of(service).requests

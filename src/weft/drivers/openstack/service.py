@@ -164,6 +164,15 @@ class Service:
             self._doubt(False)
             raise error_of_exception(asked, self._of(), error, True) from error
 
+    def signed_in_user(self) -> str:
+        """Id of the user that the token is of: weft's own."""
+        asked = "sign in"
+        try:
+            return str(self._connected().get_user_id())
+        except Exception as error:
+            self._doubt(False)
+            raise error_of_exception(asked, self._of(), error, True) from error
+
     def error(self, asked: str, answer: Answer, reading: bool = False) -> OutsideError:
         """The error of an answer that `ask` was told to let through."""
         if not answer.request_id or answer.status in (401, 403):

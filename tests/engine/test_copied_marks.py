@@ -1,0 +1,154 @@
+"""A mark proves nothing: what a tenant writes it on stays, makes no receipt wrong, and holds no round up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.engine.house import House, lost_hold
+from tests.engine.test_sweep import alarms, corrections, released, sweep
+from tests.engine.timehouse import make
+from weft.engine.records import PodRecord
+from weft.engine.traces import MOST_OF_MARKS, Traces
+from weft.model.mark import Mark
+from weft.model.owner import Owner
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud_state import Thing
+
+KEYS = {
+    Kind.SERVER: "server/{}",
+    Kind.NETWORK: "network/management",
+    Kind.SUBNET: "subnet/management",
+    Kind.PORT: "port/{}/management",
+    Kind.SECURITY_GROUP: "security_group",
+}
+
+
+def bearing(house: House, pod: PodRecord, kind: Kind, project: str = "team-a", **fields: object) -> Thing:
+    """A thing of somebody in the pod's project that was given its mark, name and all."""
+    mark = Mark("lab", Owner.pod(pod.id), KEYS[kind].format(pod.nodes[0]))
+    records = {r.key: r for r in house.store.resources(pod.id)}
+    thing = house.cloud.add(kind, records[mark.key].resource.name, project, mark, **fields)
+    thing.ours = False
+    return thing
+
+
+def test_mark_of_released_pod_on_others_things_is_a_copy(house: House) -> None:
+    """Each kind: reported as foreign, still there after sweeps and a repair, and the receipt stays as it was signed."""
+    pod = released(house)
+    house.clock.sleep(3600)
+    things = [bearing(house, pod, kind, ports=()) for kind in KEYS]
+    for _ in range(2):
+        assert sweep(house) == []
+    found = house.service.audit(house.operator, repair=True).findings
+    assert {(f.category, f.kind) for f in found} == {("foreign", str(kind)) for kind in KEYS}
+    assert all("isn't weft's" in f.repair for f in found)
+    assert all(thing in house.cloud.things() for thing in things)
+    assert alarms(house, pod) == [] and corrections(house, pod) == () and Traces(house.database).open() == []
+
+
+def test_server_of_another_user_is_never_weft_s(house: House) -> None:
+    """Though the row shows that a worker lost its hold, and the server came at that time."""
+    pod = released(house)
+    lost_hold(house.database, pod.id)
+    server = bearing(house, pod, Kind.SERVER, ports=())
+    sweep(house)
+    house.service.audit(house.operator, repair=True)
+    assert server in house.cloud.things() and corrections(house, pod) == ()
+
+
+def test_mark_of_live_pod_on_a_colleagues_server_is_a_copy(house: House) -> None:
+    """Not a second one of the pod's, which an operator's repair would remove."""
+    pod = house.ready()
+    server = bearing(house, pod, Kind.SERVER, ports=())
+    house.clock.sleep(3600)
+    found = house.service.audit(house.operator, repair=True).findings
+    assert ("foreign", "server") in {(f.category, f.kind) for f in found}
+    assert server in house.cloud.things()
+
+
+@pytest.mark.parametrize("wrong", ["late", "early", "name"])
+def test_thing_that_the_lost_request_can_not_have_made_is_a_copy(house: House, wrong: str) -> None:
+    """Of another time, or of another name."""
+    pod = released(house)
+    lost_hold(house.database, pod.id)
+    thing = bearing(house, pod, Kind.NETWORK)
+    assert thing.created is not None
+    match wrong:
+        case "late":
+            house.clock.sleep(90000)
+            thing.created = house.clock.now()
+        case "early":
+            thing.created = pod.created_at.replace(year=2020)
+        case _:
+            thing.name = "mine"
+    sweep(house)
+    assert thing in house.cloud.things() and corrections(house, pod) == ()
+
+
+def test_thing_of_a_creation_that_was_never_answered_is_weft_s(house: House) -> None:
+    """The row was asked for and knows no id."""
+    pod = released(house)
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE resource SET outside_id = NULL WHERE owner_id = %s AND kind = 'network'", [pod.id]
+        )
+    thing = bearing(house, pod, Kind.NETWORK)
+    sweep(house)
+    assert thing not in house.cloud.things()
+    assert [c.kind for c in corrections(house, pod)] == ["network"]
+
+
+def in_use(house: House) -> Iterator[tuple[PodRecord, Thing]]:
+    """Three released pods' marks, each on a thing that a port keeps, as lost requests could have left them."""
+    for kind in (Kind.NETWORK, Kind.SUBNET, Kind.SECURITY_GROUP):
+        pod = house.run(house.order(make(f"of-{kind}".replace("_", "-"), 1)), PodState.READY)
+        house.release(pod)
+        pod = house.run(pod, PodState.RELEASED)
+        lost_hold(house.database, pod.id)
+        thing = bearing(house, pod, kind)
+        house.cloud.add(
+            Kind.PORT, "mine", "team-a", None, network=thing.id, subnet=thing.id, security_groups=(thing.id,)
+        )
+        yield pod, thing
+
+
+def test_things_that_can_not_go_hold_no_round_up(house: House) -> None:
+    """Another pod's thing goes in the same round, and no time passes over those that stay."""
+    stuck = list(in_use(house))
+    other = house.run(house.order(make("other", 1)), PodState.READY)
+    house.release(other)
+    other = house.run(other, PodState.RELEASED)
+    lost_hold(house.database, other.id)
+    late = bearing(house, other, Kind.NETWORK)
+    before = house.clock.seconds
+    sweep(house)
+    assert house.clock.seconds - before == 300.0
+    assert late not in house.cloud.things()
+    assert {t.id for _, t in stuck} <= {t.id for t in house.cloud.things()}
+
+
+def test_traces_by_marks_are_bounded_and_crowd_out_none_by_ids(house: House) -> None:
+    """What is found under the row's own id is always written down, and its end is noted."""
+    pod = house.ready()
+    server = house.cloud.thing(f"server/{pod.nodes[0]}")
+    house.release(pod)
+    pod = house.run(pod, PodState.RELEASED)
+    lost_hold(house.database, pod.id)
+    for _ in range(MOST_OF_MARKS + 5):
+        house.cloud.lose(bearing(house, pod, Kind.NETWORK))
+    forged = [bearing(house, pod, Kind.NETWORK) for _ in range(MOST_OF_MARKS + 5)]
+    for thing in forged:
+        thing.undeletable = True
+    server.gone_at = None
+    house.cloud.bring_back(server)
+    sweep(house)
+    networks = [r for r in Traces(house.database).open() if r["kind"] == "network"]
+    assert MOST_OF_MARKS - 1 <= len(networks) <= MOST_OF_MARKS
+    assert "server" in {c.kind for c in corrections(house, pod)}
+    sweep(house, 10.0)
+    [found] = [c for c in corrections(house, pod) if c.kind == "server"]
+    assert found.gone_at is not None
