@@ -69,6 +69,27 @@ def test_who_is_not_let_in_is_told_and_tried_again(status: int, reading: bool) -
     assert "clouds.yaml" in error.then or "operating-roles.md" in error.then
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "PortInUseAsTrunkParent",
+        "PortInUseAsSubPort",
+        "RouterExternalGatewayInUseByFloatingIp",
+        "RouterInterfaceInUseByRoute",
+        "FipAssociated",
+        "RouterInUseByVPNService",
+        "SubnetInUseByVPNService",
+        "SubnetInUseByEndpointGroup",
+        "SubnetInUseByIPsecSiteConnection",
+    ],
+)
+def test_user_that_keeps_a_thing_is_named_and_waited_for(kind: str) -> None:
+    """A trunk, a route, a floating IP or a VPN service keeps a port, router or subnet until it is removed."""
+    body = neutron(kind, "Port 7 is currently a parent port for trunk 8")
+    error = error_of_answer("delete port 7", NEUTRON, answer(409, body), False)
+    assert isinstance(error, TemporaryError) and "trunk 8" in str(error)
+
+
 def test_a_storage_quota_needs_a_person_and_a_rate_limit_does_not() -> None:
     """Cinder and Manila answer with 413 what Nova and Neutron do with 403 and 409."""
     body = {"overLimit": {"code": 413, "message": "VolumeSizeExceedsAvailableQuota: exceeds quota"}}
