@@ -44,6 +44,11 @@ class StoreCollector(Collector):
         yield stopped
         if counts is None:
             return
+        workers = GaugeMetricFamily(
+            "weft_workers", "Worker processes that gave a sign of life within the last minute."
+        )
+        workers.add_metric([], counts.workers)
+        yield workers
         yield from _pods(counts)
         unreadable = GaugeMetricFamily("weft_pods_unreadable", "Pods and orders whose rows weft can't read.")
         unreadable.add_metric([], counts.parked)

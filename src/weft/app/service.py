@@ -8,6 +8,7 @@ from weft.app.nodeverbs import NodeVerbs
 from weft.app.siteresources import SiteResourceVerbs
 from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
+from weft.engine.store import WORKER_SECONDS
 from weft.model.errors import WeftError
 from weft.model.views import Health
 from weft.ports.fabric import FabricDriver
@@ -25,7 +26,7 @@ class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs
             checks["site"] = "ok"
             fabrics = {n: _fabric(f) for n, f in sorted(self._keeper.world().fabrics.items())}
             # No reason not to be ready: an operator accepts a restored database by this service.
-            gate = {"changes outside": self._store.database.gate.says()}
+            gate = {"changes outside": self._store.database.gate.says(), "workers": self._workers_say()}
         except WeftError as error:
             checks["site" if "database" in checks else "database"] = str(error)
             fabrics, gate = {}, {}
@@ -36,6 +37,12 @@ class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs
         ready = some and all(said == "ok" for said in checks.values())
         more = {f"fabric {n}": said for n, said in fabrics.items()} | gate
         return Health(ready=ready, checks=checks | more)
+
+    def _workers_say(self) -> str:
+        """No reason not to be ready either: without workers this API shows, plans and takes orders as before."""
+        if self._store.count_workers():
+            return "ok"
+        return f"none gave a sign of life for {WORKER_SECONDS:.0f} s: nothing is built, released or looked at"
 
 
 def _fabric(fabric: FabricDriver) -> str:

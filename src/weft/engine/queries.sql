@@ -621,11 +621,25 @@ SELECT * FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL ORDER BY create
 SELECT name, fabric, cloud, plan ->> 'flavor' AS flavor FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 
 -- name: count_pods
--- By state, with how long the oldest has been in it and how many have an alarm. Those that were released aren't counted:
+-- By state, with how long the oldest has been in it and how many have an alarm, or have been
+-- in it for longer than its limit: without workers nobody raises alarms. Those that were released aren't counted:
 -- they are ever more.
 SELECT state, count(*) AS number, extract(epoch FROM %(at)s - min(since))::float8 AS oldest,
-    count(*) FILTER (WHERE alarmed) AS alarmed
-FROM pod WHERE state <> 'RELEASED' GROUP BY state;
+    count(*) FILTER (WHERE alarmed OR extract(epoch FROM %(at)s - since) > seconds) AS alarmed
+FROM pod LEFT JOIN unnest(%(limited)s::text[], %(seconds)s::float8[]) AS limits (limited, seconds) ON limited = state::text
+WHERE state <> 'RELEASED' GROUP BY state;
+
+-- name: worker_lives
+-- Those that ended without a word are forgotten after an hour.
+WITH ended AS (DELETE FROM worker_seen WHERE name <> %(name)s AND seen_at < clock_timestamp() - interval '1 hour')
+INSERT INTO worker_seen (name, seen_at) VALUES (%(name)s, clock_timestamp())
+ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at;
+
+-- name: worker_ends
+DELETE FROM worker_seen WHERE name = %(name)s;
+
+-- name: count_workers
+SELECT count(*) AS number FROM worker_seen WHERE seen_at > clock_timestamp() - %(seconds)s * interval '1 second';
 
 -- name: count_busy
 SELECT count(DISTINCT node) AS number FROM node_hold;

@@ -18,6 +18,7 @@ from weft.engine.podrows import PodRows
 from weft.engine.recordrows import RecordRows
 from weft.engine.records import PodRecord
 from weft.engine.revival import revive
+from weft.engine.settings import LoopSettings
 from weft.engine.siteparts import SiteRecord, Sites
 from weft.engine.takes import Unread
 from weft.engine.unreadable import UnreadableError
@@ -28,6 +29,8 @@ from weft.planning.queue.book import when
 _EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
 log = logging.getLogger(__name__)
 
+WORKER_SECONDS = 60.0
+"""A worker process without a sign of life for so long isn't counted; its holds have ended before."""
 PARKED_FOR = 3600.0
 """Seconds after which a row that couldn't be read is tried again: it may have been corrected, or weft upgraded."""
 
@@ -37,13 +40,15 @@ class Counts:
     """Numbers for the metrics.
 
     Attributes:
-        pods: rows of state, number, oldest (for how many seconds), alarmed (how many have an alarm).
+        pods: rows of state, number, oldest (for how many seconds), alarmed (how many have an alarm, or
+            are in the state for longer than its limit).
         busy, quarantined: nodes.
         parked: pods and orders whose rows can't be read.
         traces: found after a receipt was signed: `open`, still there; `gone`, removed since.
         swept: seconds since the last completed sweep; None: none yet.
         removed: kind of old records -> number of rows removed so far.
         fabrics: what the managers of each said last: `known`, `problems`, `port_errors`, and `age` in seconds.
+        workers: processes that have given a sign of life lately.
         networks: tenants' own: number, ports by state, `oldest` waiting and `unread` in seconds.
     """
 
@@ -56,6 +61,7 @@ class Counts:
     removed: Mapping[str, int]
     networks: Row
     fabrics: tuple[Row, ...]
+    workers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +229,11 @@ class Store(ClaimRows, PodRows, RecordRows):
 
     def counts(self) -> Counts:
         """Numbers of pods and nodes, without reading documents."""
+        limits = LoopSettings().limits
+        limited = {"limited": [str(state) for state in limits], "seconds": list(limits.values())}
         with self.database.transaction() as tx:
             return Counts(
-                tuple(tx.rows("count_pods", at=tx.now())),
+                tuple(tx.rows("count_pods", at=tx.now(), **limited)),
                 _number(tx, "count_busy"),
                 _number(tx, "count_quarantined"),
                 _number(tx, "count_parked"),
@@ -234,7 +242,23 @@ class Store(ClaimRows, PodRows, RecordRows):
                 (tx.row("retention") or {"removed": {}})["removed"],
                 tx.row("count_tenant_ports") or {},
                 tuple(tx.rows("fabrics_seen")),
+                _workers(tx),
             )
+
+    def count_workers(self) -> int:
+        """Worker processes that have given a sign of life within `WORKER_SECONDS`."""
+        with self.database.statement() as tx:
+            return _workers(tx)
+
+    def worker_lives(self, name: str) -> None:
+        """A sign of life of a worker process."""
+        with self.database.statement() as tx:
+            tx.run("worker_lives", name=name)
+
+    def worker_ends(self, name: str) -> None:
+        """It ends in order: it isn't counted any more."""
+        with self.database.statement() as tx:
+            tx.run("worker_ends", name=name)
 
     def ping(self) -> None:
         """Raises if the database can't be used."""
@@ -244,6 +268,12 @@ class Store(ClaimRows, PodRows, RecordRows):
 
 def _number(tx: Tx, name: str) -> int:
     row = tx.row(name)
+    assert row is not None
+    return int(row["number"])
+
+
+def _workers(tx: Tx) -> int:
+    row = tx.row("count_workers", seconds=WORKER_SECONDS)
     assert row is not None
     return int(row["number"])
 

@@ -37,6 +37,8 @@ LONGEST_SLEEP = 5.0
 PAUSE_AFTER_ERROR = 2.0
 LOOKS_OF_A_THREAD = 4
 """So many READY pods are taken at once for each thread that looks at them."""
+SIGN_SECONDS = 5.0
+"""At least so many seconds between two signs of life of the process."""
 SEEN_SECONDS = 1.0
 """So long at most an owner of which there is nothing to say is kept for others like it: somebody may want it."""
 HEARTBEAT_AGAIN = 1.0
@@ -71,6 +73,7 @@ class Worker:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._seen = Seen(database)
+        self._said = float("-inf")
         aside, wake = settings.aside_at_once, listener.wake
         self._releases = Lane("release", settings.releases_at_once, aside, freed=wake)
         self._work = Lane("visit", settings.pods_at_once, aside, freed=wake, first=self._releases, ahead=True)
@@ -104,6 +107,10 @@ class Worker:
         self._over.set()  # signs of life until here: who lets go in time leaves nothing for others to wait for
         for thread in self._threads:
             thread.join(max(0.1, deadline - time.monotonic()))
+        try:
+            self._store.worker_ends(self.name)
+        except WeftError as error:
+            log.warning("worker %s counts as alive for a while: %s", self.name, error)
 
     def busy(self) -> int:
         """How many pods it holds now."""
@@ -306,4 +313,8 @@ class Worker:
         """For all that it holds; seconds until the next ones."""
         with self._lock:
             held = list(self._held.values())
-        return HEARTBEAT_AGAIN if extend(self._database, held) else HOLD_SECONDS / 3
+        again = extend(self._database, held)
+        if time.monotonic() - self._said >= SIGN_SECONDS:
+            self._store.worker_lives(self.name)
+            self._said = time.monotonic()
+        return HEARTBEAT_AGAIN if again else HOLD_SECONDS / 3

@@ -1,0 +1,67 @@
+"""Which workers live is known to every process by the database, and overdue pods are counted without any."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import psycopg
+
+from tests.engine.house import House
+from tests.helpers.waiting import wait_for
+from weft.app.metrics import StoreCollector
+
+
+def metrics(house: House) -> dict[str, float]:
+    """Name, with labels' values -> value."""
+    collector = StoreCollector(house.store, monotonic=iter(range(0, 10_000, 10)).__next__)
+    return {
+        " ".join((sample.name, *sample.labels.values())): sample.value
+        for family in collector.collect()
+        for sample in family.samples
+    }
+
+
+def test_worker_is_counted_while_it_gives_signs_of_life(house: House) -> None:
+    """Not after it ended, and not a minute after its last sign, by the database's clock."""
+    health = house.service.health().checks
+    assert (
+        health["workers"].startswith("none gave a sign of life for 60 s")
+        and metrics(house)["weft_workers"] == 0
+    )
+    worker = house.new_worker("threads")
+    worker.start()
+    wait_for(lambda: house.store.count_workers() == 1)
+    assert house.service.health().checks["workers"] == "ok" and metrics(house)["weft_workers"] == 1
+    worker.stop()
+    assert house.store.count_workers() == 0
+    house.store.worker_lives("killed")
+    assert house.store.count_workers() == 1
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute("UPDATE worker_seen SET seen_at = seen_at - interval '61 seconds'")
+    assert house.store.count_workers() == 0
+
+
+def test_workers_that_were_killed_leave_no_rows_for_long(house: House) -> None:
+    """Another worker's sign of life removes those of an hour ago."""
+    for name in ("killed", "late", "alive"):
+        house.store.worker_lives(name)
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute(
+            "UPDATE worker_seen SET seen_at = seen_at - interval '2 hours' WHERE name = 'killed'"
+        )
+        connection.execute(
+            "UPDATE worker_seen SET seen_at = seen_at - interval '2 minutes' WHERE name = 'late'"
+        )
+    with psycopg.connect(house.database.url) as connection:
+        house.store.worker_lives("alive")
+        rows = connection.execute("SELECT name FROM worker_seen ORDER BY name").fetchall()
+    assert rows == [("alive",), ("late",)]
+
+
+def test_overdue_pod_is_counted_without_a_worker(house: House) -> None:
+    """An order that no worker takes: `weft_pods_overdue` rises, though nobody raises an alarm."""
+    pod = house.order()
+    assert metrics(house)["weft_pods_overdue PLACED"] == 0
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute("UPDATE pod SET since = since - %s WHERE id = %s", (timedelta(minutes=3), pod.id))
+    assert metrics(house)["weft_pods_overdue PLACED"] == 1
