@@ -61,7 +61,7 @@ def controller_options(made: argparse.ArgumentParser) -> None:
 
 
 def wait_for_signal() -> None:
-    """Return on SIGTERM or SIGINT, whichever thread it reaches.
+    """Return on SIGTERM or SIGINT, whichever thread it reaches. SIGHUP is answered by a line, and ends nothing.
 
     An event that a handler sets doesn't do: Python runs handlers between two instructions of the main thread, so that a
     signal which comes right before it begins to wait isn't noticed. The interpreter's C handler writes into the pipe.
@@ -69,9 +69,10 @@ def wait_for_signal() -> None:
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    os.read(told, 1)
+    while os.read(told, 1) == bytes([signal.SIGHUP]):
+        say("SIGHUP: settings and certificates are read at the start alone; restart to use new ones")
 
 
 def listen_address(text: str) -> tuple[str, int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterable
+
+log = logging.getLogger("weft")
 
 
 class EndSignal:
@@ -19,9 +22,13 @@ class EndSignal:
         self._told, told = os.pipe()
         os.set_blocking(told, False)
         signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-        for number in numbers:
+        for number in (*numbers, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
 
     def wait(self) -> None:
-        """Return when a signal has come, now or before."""
-        os.read(self._told, 1)
+        """Return when a signal has come, now or before. SIGHUP is none of them: files that were replaced are noticed
+        without it, and settings are read at the start alone."""
+        while os.read(self._told, 1) == bytes([signal.SIGHUP]):
+            log.info(
+                "SIGHUP: replaced certificates are noticed without it; settings are read at the start alone"
+            )

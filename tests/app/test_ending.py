@@ -42,3 +42,16 @@ def test_a_signal_that_another_thread_gets_ends_it(when: tuple[str, str]) -> Non
 
 def test_openvipus_programs_too() -> None:
     assert ends(*OPENVIPU, *WAITING)
+
+
+@pytest.mark.parametrize("program", [WEFT, OPENVIPU], ids=["weft", "openvipu"])
+def test_sighup_ends_nothing(program: tuple[str, str]) -> None:
+    """What comes after it does; a line says that it came."""
+    made, wait = program
+    log = "import logging; logging.basicConfig(level=logging.INFO, stream=sys.stdout)"
+    hung_up = "time.sleep(0.2); signal.pthread_kill(other.ident, signal.SIGHUP); time.sleep(0.2)"
+    text = PROGRAM.format(made=f"{log}\n{made}", wait=wait, first=hung_up, second="")
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "SIGHUP: " in done.stdout and done.stdout.endswith("ended\n")

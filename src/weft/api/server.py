@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import signal
 import socket
-import ssl
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
 from weft.api.app import create_app
+from weft.api.certificate import LOOK_SECONDS, Renewal, check_certificate
 from weft.api.connections import configured, raise_file_limit
 from weft.api.edge import log_request_ids
 from weft.api.notices import notices, read_token
@@ -32,11 +34,32 @@ class _Server(uvicorn.Server):
 
     Args:
         waiting: requests that are answered when it stops.
+        certificate: files of its certificate and key; looked at every `LOOK_SECONDS`, and on SIGHUP.
     """
 
-    def __init__(self, config: uvicorn.Config, waiting: WaitingRoom) -> None:
+    def __init__(
+        self, config: uvicorn.Config, waiting: WaitingRoom, certificate: tuple[Path, Path] | None = None
+    ) -> None:
         super().__init__(config)
-        self._waiting = waiting
+        self._waiting, self._certificate = waiting, certificate
+        self._renewal: Renewal | None = None
+        self._looked = time.monotonic()
+        self._hung_up = False
+        signal.signal(signal.SIGHUP, self._hang_up)
+
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        self._hung_up = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """uvicorn's own look around, ten times a second."""
+        hung_up, self._hung_up = self._hung_up, False
+        if hung_up:
+            also = "; the TLS certificate is loaded again" if self._renewal else ""
+            log.info("SIGHUP: settings are read at the start alone%s", also)
+        if self._renewal and (hung_up or time.monotonic() - self._looked >= LOOK_SECONDS):
+            self._looked = time.monotonic()
+            self._renewal.look(again=hung_up)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._waiting.end_all()
@@ -44,6 +67,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._certificate and self.config.ssl:
+            self._renewal = Renewal(self._certificate, self.config.ssl)
         for server in self.servers:
             for each in server.sockets:
                 host, port = each.getsockname()[:2]
@@ -79,7 +104,7 @@ def serve(settings: ServeSettings) -> int:
             worker.start()
         try:
             config = configured(app, certificate=settings.certificate)
-            _Server(config, app.state.waiting).run([listener])
+            _Server(config, app.state.waiting, settings.certificate).run([listener])
         finally:
             if worker:
                 worker.stop()
@@ -100,14 +125,3 @@ def listening(host: str, port: int) -> socket.socket:
         allowed = f"a free address of this machine ({error.strerror or error})"
         raise InputError("--listen", f"{host}:{port}", allowed) from None
     return listener
-
-
-def check_certificate(certificate: tuple[Path, Path] | None) -> None:
-    """Raise `InputError` for a certificate or key that can't be used."""
-    if certificate is None:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*certificate)
-    except (OSError, ValueError) as error:  # SSLError is an OSError
-        allowed = f"PEM files of a certificate and of its key, not encrypted ({error})"
-        raise InputError("--tls-certificate", str(certificate[0]), allowed) from None

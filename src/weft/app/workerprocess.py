@@ -106,7 +106,8 @@ def work(settings: ServeSettings, pipe: Connection) -> None:
     """The worker process: runs until it is told to stop, or its parent is gone."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the server stops this one
+    for number in (signal.SIGINT, signal.SIGHUP):  # they reach both; the server stops this one
+        signal.signal(number, signal.SIG_IGN)
     start_log(settings)
     parent = multiprocessing.parent_process()
     with parts(settings) as made:

@@ -1,0 +1,88 @@
+"""The server's certificate is replaced while it runs, and SIGHUP ends nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from tests.helpers.waiting import wait_for
+from weft.api import server as server_module
+from weft.api.connections import configured
+from weft.api.server import _Server, listening  # pyright: ignore[reportPrivateUsage]
+from weft.api.waiting import WaitingRoom
+from weft.fabricagent.tls import make_certificates
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> list[tuple[Path, Path]]:
+    """Two certificates with their keys, of one authority."""
+    make_certificates(tmp_path, {name: ["127.0.0.1"] for name in ("one", "two")})
+    return [(tmp_path / f"agent-{n}.pem", tmp_path / f"agent-{n}.key") for n in ("one", "two")]
+
+
+@pytest.fixture
+def used(tmp_path: Path, pairs: list[tuple[Path, Path]]) -> tuple[Path, Path]:
+    """The files that the server was started with: a copy of the first pair."""
+    files = tmp_path / "used.pem", tmp_path / "used.key"
+    for source, file in zip(pairs[0], files, strict=True):
+        shutil.copy(source, file)
+    return files
+
+
+@pytest.fixture
+def port(used: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Of a server of the API as `weft serve` runs it."""
+    monkeypatch.setattr(server_module, "LOOK_SECONDS", 0.0)
+    before = signal.getsignal(signal.SIGHUP)
+    with listening("127.0.0.1", 0) as listener:
+        server = _Server(configured(FastAPI(), certificate=used), WaitingRoom(), used)
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        wait_for(lambda: server.started)
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        thread.join(60)
+    signal.signal(signal.SIGHUP, before)
+
+
+def shown(port: int) -> str:
+    """The certificate that a new connection is shown, as PEM."""
+    return ssl.get_server_certificate(("127.0.0.1", port), timeout=60)
+
+
+def leaf(file: Path) -> str:
+    """The server's own certificate in a file that may have more."""
+    first = file.read_text().partition(ssl.PEM_FOOTER)[0] + ssl.PEM_FOOTER
+    return ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(first))
+
+
+def test_replaced_certificate_is_served_without_restart(
+    port: int, used: tuple[Path, Path], pairs: list[tuple[Path, Path]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Half of a pair can't be used: the log says so, and the old one stays until the other half is there."""
+    caplog.set_level(logging.INFO, "weft")
+    assert shown(port) == leaf(pairs[0][0])
+    shutil.copy(pairs[1][0], used[0])
+    wait_for(lambda: "the old one stays in use: --tls-certificate" in caplog.text)
+    assert shown(port) == leaf(pairs[0][0])
+    shutil.copy(pairs[1][1], used[1])
+    wait_for(lambda: "was loaded again" in caplog.text)
+    assert shown(port) == leaf(pairs[1][0])
+
+
+def test_sighup_is_answered_by_a_line_and_ends_nothing(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    """It ended the process without a word."""
+    caplog.set_level(logging.INFO, "weft")
+    os.kill(os.getpid(), signal.SIGHUP)
+    wait_for(lambda: "SIGHUP: settings are read at the start alone" in caplog.text)
+    wait_for(lambda: "was loaded again" in caplog.text)
+    assert shown(port)
