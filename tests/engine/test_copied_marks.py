@@ -68,6 +68,9 @@ def test_mark_of_live_pod_on_a_colleagues_server_is_a_copy(house: House) -> None
     found = house.service.audit(house.operator, repair=True).findings
     assert ("foreign", "server") in {(f.category, f.kind) for f in found}
     assert server in house.cloud.things()
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert server in house.cloud.things(), "its release removes its own"
 
 
 @pytest.mark.parametrize("wrong", ["late", "early", "name"])

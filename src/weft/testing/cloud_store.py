@@ -155,6 +155,7 @@ class CloudStore:
                 not scope.by_id
                 and mark
                 and not thing.hidden
+                and (thing.ours or thing.kind is not Kind.SERVER)
                 and (mark.site, mark.owner) == (scope.site, scope.owner)
             ):
                 mine.setdefault(mark.key, []).append(thing)

@@ -191,6 +191,18 @@ def test_the_mark_alone_is_another_pods_where_no_id_is_known(rig: Rig) -> None:
     assert not rig.driver.find(SCOPE, [NETWORK], {})[NETWORK.key].there
 
 
+@pytest.mark.parametrize(("user", "there"), [("u", True), ("colleague", False)])
+def test_server_with_the_mark_is_the_pods_if_weft_s_user_made_it(rig: Rig, user: str, there: bool) -> None:
+    """A colleague's server that was given the mark is neither found nor deleted, and the audit learns whose it is."""
+    rig.server(user_id=user)
+    assert rig.driver.find(SCOPE, [SERVER], {})[SERVER.key].there is there
+    [marked] = [t for t in rig.driver.marked(SCOPE.site, ()) if t.kind is SERVER.kind]
+    assert marked.ours is there
+    rig.driver.delete(SCOPE, [SERVER], {})
+    deleted = "DELETE /compute/servers/srv-1" in rig.cloud.asked
+    assert deleted is there
+
+
 def test_a_locked_server_is_unlocked_first(rig: Rig) -> None:
     """A tenant's lock doesn't keep a node beyond the lease."""
     rig.server(locked=True)

@@ -55,7 +55,13 @@ class Servers(KindDriver):
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         # Tags only narrow the listing, and a tenant can remove them: if an id isn't known, all are listed.
         narrowed = {"tags": owner_tag(call.scope.owner)} if all(r.key in call.ids for r in wanted) else {}
-        return self._listed(call.project, narrowed)
+        rows, mine = self._listed(call.project, narrowed), frozenset(call.ids.values())
+        # Whoever made another one may have copied the mark: weft's own are of its user, or known by their ids.
+        by = {str(r.raw["user_id"]) for r in rows if r.mark and r.id not in mine and "user_id" in r.raw}
+        others = by - {call.project.compute.signed_in_user()} if by else by
+        return [
+            replace(r, mark=None) if r.id not in mine and r.raw.get("user_id") in others else r for r in rows
+        ]
 
     def all_rows(self, own: Project) -> list[Row]:
         rows = self._listed(own, {"all_tenants": "1", "tags": "weft"})
