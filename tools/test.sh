@@ -5,6 +5,7 @@
 # The lab is taken down at the end, whatever happens.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+[ -n "${WEFT_ALONE:-}" ] || exec .venv/bin/python -m weftlab.alone "tools/$(basename "$0")" "$@" # nothing outlives it
 export PYTHONDONTWRITEBYTECODE= # tests start many processes, which would compile everything that they import
 status=0
 which=" and not nightly"
