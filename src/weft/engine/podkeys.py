@@ -9,8 +9,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from weft.engine.store import Store
-
-_BYTES = 24
+from weft.model.podkeys import KEY_BYTES
 
 
 class DerivedKeys:
@@ -28,5 +27,5 @@ class DerivedKeys:
         if self._secret is None:
             self._secret = self._store.secret("pod-keys", secrets.token_bytes(32))
         info = f"weft/{pod_id}/{name}".encode()
-        derived = HKDF(algorithm=SHA256(), length=_BYTES, salt=None, info=info).derive(self._secret)
+        derived = HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(self._secret)
         return base64.urlsafe_b64encode(derived).decode()

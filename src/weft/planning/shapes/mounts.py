@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from weft.model.errors import InputError
-from weft.planning.shapes.userdata import NOVA_LIMIT, SHELL_SCRIPT, archive
+from weft.planning.shapes.userdata import NOVA_LIMIT, SHELL_SCRIPT, archive, sent_size
 
 _ROOM = 512
 """Bytes that what is substituted for one placeholder may be longer than it."""
@@ -129,7 +129,7 @@ def with_mounts(own: str | None, mounts: Iterable[Mount]) -> str | None:
     if own is None:
         return script
     text = archive(own, script, SHELL_SCRIPT)
-    most = NOVA_LIMIT - _ROOM * len(lines) - (len(text.encode()) - len(own.encode()))
+    most = NOVA_LIMIT - _ROOM * len(lines) - (sent_size(text) - len(own.encode()))
     if len(own.encode()) > most:
         allowed = f"at most {most} bytes besides what mounts the storage; it has {len(own.encode())}"
         raise InputError("access.user_data", "…", allowed)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import encodebytes
 from collections.abc import Sequence
+
+from weft.model.podkeys import grown
 
 NOVA_LIMIT = 49_149
 """Bytes: Nova takes 65535 of base64."""
@@ -21,13 +24,24 @@ def archive(own: str, ours: str, headers: Sequence[str]) -> str:
     """User data of an order, of any type, and a part of weft's with its headers.
 
     cloud-init determines the type of text/plain parts by their first line; an archive has headers of its own and is a
-    part as it stands. The boundary is fixed, so that equal orders give equal plans.
+    part as it stands. It reads an archive as text: letters beyond ASCII survive only in parts with an encoding of their
+    own, base64. The boundary is fixed, so that equal orders give equal plans.
     """
     boundary = _BOUNDARY
     while boundary in own:
         boundary += "="
     lines = [f'Content-Type: multipart/mixed; boundary="{boundary}"', "MIME-Version: 1.0", ""]
-    first = (own,) if "mime-version:" in own[:4096].lower() else (*_PLAIN, "", own)
+    if "mime-version:" in own[:4096].lower():
+        first = (own,)
+    elif own.isascii():
+        first = (*_PLAIN, "", own)
+    else:
+        first = (*_PLAIN, "Content-Transfer-Encoding: base64", "", encodebytes(own.encode()).decode())
     for part in (first, (*headers, "", ours)):
         lines += [f"--{boundary}", *part]
     return "\n".join([*lines, f"--{boundary}--", ""])
+
+
+def sent_size(text: str) -> int:
+    """Bytes of user data once the pod's keys are in the place of their placeholders."""
+    return len(text.encode()) + grown(text)

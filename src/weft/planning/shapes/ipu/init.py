@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from weft.model.errors import InputError
 from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, place
 from weft.model.site import ADMIN_PORT, METRICS_PORT, USER_PORT, IpuMachine
-from weft.planning.shapes.userdata import CLOUD_CONFIG, NOVA_LIMIT, archive
+from weft.planning.shapes.userdata import CLOUD_CONFIG, NOVA_LIMIT, archive, sent_size
 
 ADMIN_KEY, AGENT_KEY, TENANT_KEY = "vipu-admin-key", "vipu-agent-key", "vipu-tenant-key"
 """Names of a pod's keys: the controller's administrator, the controller to its agents, the tenant's user."""
@@ -169,8 +169,8 @@ def poplar_init(pod: str, controller: str, own: str | None) -> str:
     if own is None:
         return ours
     text = archive(own, ours, CLOUD_CONFIG)
-    if len(text.encode()) > NOVA_LIMIT:
-        most = NOVA_LIMIT - len(text.encode()) + len(own.encode())
+    if sent_size(text) > NOVA_LIMIT:
+        most = NOVA_LIMIT - sent_size(text) + len(own.encode())
         allowed = f"at most {most} bytes besides what a Poplar server needs; it has {len(own.encode())}"
         raise InputError("access.user_data", "…", allowed)
     return text
