@@ -226,7 +226,7 @@ def test_a_network_of_the_site_that_was_made_again_is_looked_up_again(
     wanted = made("port/n1/storage", spec)
 
     def networks(id_: str) -> Reply:
-        return Reply(200, {"networks": [{"id": id_, "name": "storage"}]})
+        return Reply(200, {"networks": [{"id": id_, "name": "storage", "project_id": PROJECT}]})
 
     def made_on(id_: str) -> tuple[str, Reply]:
         there = {"type": "NetworkNotFound", "message": f"Network {id_} could not be found.", "detail": ""}
@@ -255,7 +255,10 @@ def test_no_tenants_port_is_made_on_a_network_that_tenants_must_never_reach(
     wanted = made("port/n1/storage", spec)
     driver = OpenStackDriver("lab", plain._sessions, closed={"gateways"})  # pyright: ignore[reportPrivateUsage]
     tiny.lies = [
-        ("GET .*/networks", Reply(200, {"networks": [{"id": "net-9", "name": "gateways"}]})),
+        (
+            "GET .*/networks",
+            Reply(200, {"networks": [{"id": "net-9", "name": "gateways", "project_id": PROJECT}]}),
+        ),
         ("POST .*/ports", Reply(201, {"port": raw(wanted, 1)})),
     ]
     theirs = wanted.model_copy(update={"owner": "tenant"})

@@ -16,6 +16,30 @@ from urllib.parse import parse_qs, urlsplit
 PROJECT = "0123456789abcdef0123456789abcdef"
 
 
+FILTERS = frozenset(
+    {"name", "id", "project_id", "network_id", "device_id", "security_group_id", "security_groups", "binary"}
+    | {"router:external", "object_id", "object_type", "mac_address", "binding:host_id"}
+)
+
+
+def _values(row: dict[str, Any], name: str) -> list[str]:
+    value = row[name]
+    return [str(one).lower() for one in (value if isinstance(value, list) else [value])]
+
+
+def _is_meant(row: dict[str, Any], filters: dict[str, list[str]]) -> bool:
+    """Whether a row passes; one of a test that leaves the field out does."""
+    return all(
+        name not in row or {v.lower() for v in values} & {*_values(row, name)}
+        for name, values in filters.items()
+    )
+
+
+def _shown(row: dict[str, Any], filters: dict[str, list[str]]) -> dict[str, Any]:
+    """With the fields that are filtered by, which the real services show of each row."""
+    return {**{name: values[0] for name, values in filters.items()}, **row}
+
+
 @dataclass(slots=True)
 class Reply:
     """What is answered; `own` tells whether the service's request id is in it."""
@@ -145,8 +169,8 @@ class TinyCloud:
             rows[:] = [r for r in rows if r["id"] != rest[0]]
             return Reply(204)
         if not rest or rest == ["detail"]:
-            names = query.get("name")
-            shown = [r for r in rows if not r.get("hidden") and (names is None or r["name"] in names)]
+            filters = {k: v for k, v in query.items() if k in FILTERS}
+            shown = [_shown(r, filters) for r in rows if not r.get("hidden") and _is_meant(r, filters)]
             return Reply(200, {collection.replace("-", "_").removeprefix("os_"): shown})
         row = next((r for r in rows if r["id"] == rest[0] and seer not in self.missing_for), None)
         if row is None:

@@ -95,8 +95,10 @@ class TinyStorage(TinyCloud):
             case "DELETE", ["resource-locks", lock]:
                 self.locks.pop(lock, None)
                 return Reply(204)
-            case "GET", ["snapshots"]:
-                return Reply(200, {"snapshots": []})
+            case "GET", ["snapshots", *detail]:
+                shown = self.things.get("snapshots", [])  # which share one is of, only its detail shows
+                rows = shown if detail else [{"id": one["id"], "name": one["name"]} for one in shown]
+                return Reply(200, {"snapshots": rows})
             case _, ["shares", share, *more] if share not in self.shares:
                 named = (
                     f"Share '{share}' not found."
@@ -171,8 +173,10 @@ class TinyStorage(TinyCloud):
                 return Reply(202)
             case "GET", ["os-volume-transfer", "detail"]:
                 return Reply(200, {"transfers": []})
-            case "GET", ["snapshots"]:
-                return Reply(200, {"snapshots": []})
+            case "GET", ["snapshots", *detail]:
+                shown = self.things.get("snapshots", [])  # which share one is of, only its detail shows
+                rows = shown if detail else [{"id": one["id"], "name": one["name"]} for one in shown]
+                return Reply(200, {"snapshots": rows})
             case _, ["volumes", volume] if volume not in self.volumes:
                 return _missing(f"Volume {volume} could not be found.")
             case "GET", ["volumes", volume]:

@@ -49,8 +49,8 @@ class Volumes(StorageKind):
                 path = f"/os-volume-transfer/{one['id']}"
                 project.volume.ask(f"end transfer {one['id']}", "DELETE", path, ok=(404,))
                 gone.append(f"transfer {one['id']}")
-        asked, params = f"list snapshots of volume {row.name}", {"volume_id": row.id}
-        for one in project.volume.listing(asked, "/snapshots", "snapshots", params):
+        asked, only = f"list snapshots of volume {row.name}", {"volume_id": row.id}
+        for one in project.volume.listing(asked, "/snapshots", "snapshots", only=only):
             path = f"/snapshots/{one['id']}"
             project.volume.ask(f"delete snapshot {one['id']}", "DELETE", path, ok=(400, 404, 409))
             gone.append(f"snapshot {one['id']}")

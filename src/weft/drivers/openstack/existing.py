@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from ipaddress import IPv4Network
 
 from weft.drivers.openstack.images import images_named
-from weft.drivers.openstack.networks import EVERYBODY, IDS_IN_A_URL, shared_projects
+from weft.drivers.openstack.networks import EVERYBODY, shared_projects
 from weft.drivers.openstack.neutron import default_group
+from weft.drivers.openstack.segments import SHOWN, read_segments
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError
@@ -71,7 +72,7 @@ class OpenStackExisting:
         `default`."""
         asked = "list ports in the site's security groups"
         inside = self._named_ports("security_groups", groups, asked)
-        beside = self._named_ports("id", sorted(known)[:IDS_IN_A_URL], asked)
+        beside = self._named_ports("id", sorted(known), asked)
         own = self._existing_of.own()
         shared = shared_projects(own, groups, "security_group").values()
         for project in sorted({p for projects in shared for p in projects} - {EVERYBODY}):
@@ -124,25 +125,20 @@ class _Look:
     def networks(self, wanted: Sequence[Resource]) -> None:
         if not wanted:
             return
-        place, number, of_type = (
-            f"provider:{part}" for part in ("physical_network", "segmentation_id", "network_type")
-        )
-        params = {"fields": (*ALWAYS, place, number, of_type)}
-        rows = self._own.network.listing("list the networks of all projects", "/networks", "networks", params)
-        if any(place not in row or number not in row for row in rows):
-            then = "give weft's user the policies get_network:provider:* (docs/operating-roles.md)"
-            asked = "list the networks of all projects"
-            raise UnknownError(asked, "network", "Neutron doesn't show their segments", then)
+        asked, params = "list the networks of all projects", {"fields": (*ALWAYS, *SHOWN)}
+        rows = self._own.network.listing(asked, "/networks", "networks", params)
+        segments = read_segments(self._own, asked, rows)
         rows = self._others(rows)
         for resource in wanted:
             spec = resource.spec
             assert isinstance(spec, NetworkSpec)
             where = (spec.physical_network, spec.segment)
             for row in rows:
-                here = (row.get(place), row.get(number)) == where and row.get(of_type) in ("vlan", "flat")
-                if here:
+                there = segments.get(row["id"], ())
+                if any((s.place, s.number) == where and s.type in ("vlan", "flat") for s in there):
                     vlan = "untagged" if spec.segment is None else f"VLAN {spec.segment}"
-                    self._add(resource, row, f"{vlan} of {spec.physical_network}")
+                    one_of = f", one of {len(there)} segments" if len(there) > 1 else ""
+                    self._add(resource, row, f"{vlan} of {spec.physical_network}{one_of}", same=not one_of)
                 elif row["name"] == resource.name and row["project_id"] == self._project:
                     self._add(resource, row, f"the name {resource.name}", same=False)
             same = [one for one in self.found.get(resource.key, ()) if one.same]
@@ -189,8 +185,13 @@ class _Look:
     def named(self, wanted: Sequence[Resource], collection: str) -> None:
         if not wanted:
             return
-        path, params = "/" + collection.replace("_", "-"), {"project_id": self._project, "fields": ALWAYS}
-        rows = self._others(self._own.network.listing(f"list {collection}", path, collection, params))
+        asked, path, only = (
+            f"list {collection}",
+            "/" + collection.replace("_", "-"),
+            {"project_id": self._project},
+        )
+        rows = self._own.network.listing(asked, path, collection, {"fields": ALWAYS}, only=only)
+        rows = self._others(rows)
         for resource in wanted:
             for row in (row for row in rows if row["name"] == resource.name):
                 self._add(resource, row, f"the name {resource.name}")
@@ -247,10 +248,5 @@ def _on(
     asked: str = "",
 ) -> list[Json]:
     """Rows on these networks, or of these things by another field."""
-    ids = sorted(things)
-    found: list[Json] = []
-    for start in range(0, len(ids), IDS_IN_A_URL):
-        params = {by: ids[start : start + IDS_IN_A_URL], "fields": fields}
-        asked = asked or f"list {collection} on the site's networks"
-        found += own.network.listing(asked, f"/{collection}", collection, params)
-    return found
+    asked, only = asked or f"list {collection} on the site's networks", {by: sorted(things)}
+    return own.network.listing(asked, f"/{collection}", collection, {"fields": fields}, only=only)

@@ -190,7 +190,7 @@ class OpenStackFacts(
     def hosts(self) -> Mapping[str, str]:
         own = self._sessions.own()
         rows = own.compute.listing(
-            "list compute hosts", "/os-services", "services", {"binary": "nova-compute"}
+            "list compute hosts", "/os-services", "services", only={"binary": "nova-compute"}
         )
         found = {row["host"]: _state(row) for row in rows}
         if not self._machines:

@@ -45,7 +45,9 @@ class Images(KindDriver):
 
     def control(self, call: Call) -> str:
         """Any image: those of the site are never deleted by weft."""
-        rows = call.own.image.listing("list images", "/images", "images", {"limit": 1})
+        asked = "see an image"
+        answer = call.own.image.ask(asked, "GET", "/images", params={"limit": 1})
+        rows = call.own.image.rows(asked, answer, "images")
         if not rows:
             raise call.own.image.unseen("see an image", "none is listed")
         return f"image {rows[0]['id']} was seen with the same token"

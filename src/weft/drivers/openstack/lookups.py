@@ -99,9 +99,9 @@ class Lookups:
 
     def _external_networks(self, project: Project, name: str) -> list[Json]:
         def ask() -> list[Json] | None:
-            params = {"router:external": "true", "fields": ["id", "name"]}
+            params, only = {"fields": ["id", "name"]}, {"router:external": "true"}
             asked = f"find external network {name}"
-            rows = project.network.listing(asked, "/networks", "networks", params)
+            rows = project.network.listing(asked, "/networks", "networks", params, only=only)
             # An id is one's own; a name may be another's id.
             return [n for n in rows if n["id"] == name] or [n for n in rows if n["name"] == name] or None
 
@@ -115,7 +115,8 @@ class Lookups:
                 f"find network {name}",
                 "/networks",
                 "networks",
-                {"project_id": project.network.signed_in_project(), "fields": ["id", "name"]},
+                {"fields": ["id", "name"]},
+                only={"project_id": project.network.signed_in_project()},
             )
             return next((n for n in rows if name in (n["name"], n["id"])), None)
 

@@ -16,7 +16,7 @@ from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ou
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import REFUSED, StorageKind, addresses_of, types_seen
-from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
+from weft.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import ShareAccessSpec, ShareSpec
@@ -105,7 +105,7 @@ class Shares(StorageKind):
         """Locks and snapshots: of the share that was ordered to be deleted with everything on it."""
         gone = unlock(project, row.id)
         asked = f"list snapshots of share {row.name}"
-        for one in project.share.listing(asked, "/snapshots", "snapshots", {"share_id": row.id}):
+        for one in project.share.listing(asked, "/snapshots/detail", "snapshots", only={"share_id": row.id}):
             path = f"/snapshots/{one['id']}"
             project.share.ask(f"delete snapshot {one['id']}", "DELETE", path, ok=(404, *REFUSED))
             gone.append(f"snapshot {one['id']}")
@@ -273,7 +273,10 @@ def unlock(project: Project, thing_id: str) -> list[str]:
     )
     if not answer.fine:
         return []
-    locks = [str(lock["id"]) for lock in project.share.rows(asked, answer, "resource_locks")]
+    found = project.share.rows(asked, answer, "resource_locks")
+    if any(lock.get("resource_id") != thing_id for lock in found):
+        raise UnknownError(asked, "Manila", "asked for the locks on this, it shows others")
+    locks = [str(lock["id"]) for lock in found]
     for lock in locks:
         path = f"/resource-locks/{lock}"
         project.share.ask(f"remove lock {lock}", "DELETE", path, ok=(404,), microversion=LOCKS)
@@ -303,7 +306,12 @@ def _rules(project: Project, share: str, gone: bool = False) -> list[Json]:
     params = {"share_id": share}
     answer = project.share.ask(asked, "GET", "/share-access-rules", params=params, ok=(400, 404))
     if answer.status == 200:
-        return project.share.rows(asked, answer, "access_list")
+        rows = project.share.rows(asked, answer, "access_list")
+        if any(
+            row.get("share_id", share) != share for row in rows
+        ):  # a listing doesn't show it in each release
+            raise UnknownError(asked, "Manila", "asked for the rules of this share, it shows others")
+        return rows
     if gone and SHARES.one_row(project, share) is None:
         return []
     raise project.share.error(asked, answer, reading=True)

@@ -263,8 +263,14 @@ def _attach(call: Call, asked: str, node: Json, vifs: Sequence[str]) -> None:
     such a port come first: it isn't another's by then.
     """
     machine = str(node["uuid"])
-    params = {"node": machine, "detail": "true"}
-    listed = call.own.baremetal.listing(f"list ports of machine {machine}", "/v1/ports", "ports", params)
+    listed = call.own.baremetal.listing(
+        f"list ports of machine {machine}",
+        "/v1/ports",
+        "ports",
+        {"detail": "true"},
+        only={"node": machine},
+        shown={"node": "node_uuid"},
+    )
     by_mac = {str(port["address"]).lower(): str(port["uuid"]) for port in listed}
     pins: dict[str, str | None] = {}
     for vif in vifs:

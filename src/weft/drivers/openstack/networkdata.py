@@ -68,7 +68,7 @@ def _by_id(project: Project, asked: str, collection: str, ids: Sequence[str]) ->
     wanted = sorted(set(ids))
     if not wanted:
         return {}
-    rows = project.network.listing(asked, f"/{collection}", collection, {"id": wanted})
+    rows = project.network.listing(asked, f"/{collection}", collection, only={"id": wanted})
     found = {str(row["id"]): row for row in rows}
     if missing := [one for one in wanted if one not in found]:
         raise UnknownError(asked, "Neutron", f"it doesn't show {collection} {', '.join(missing)}")

@@ -10,14 +10,13 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from weft.drivers.openstack.router import OWNERS
+from weft.drivers.openstack.segments import PLACE, SHOWN, read_segments
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
-from weft.model.errors import UnknownError
 from weft.ports.networks import OnNetwork
 
 FRESH = 15.0
 """Seconds that a listing of segments is cached: a number taken since then is detected at creation."""
-IDS_IN_A_URL = 80
 EXTERNAL = " (external)"
 EVERYBODY = "*"
 """Whom a thing is shared with that is shared with all projects; the site's own never are."""
@@ -59,25 +58,24 @@ class OpenStackNetworks:
 
     def _listed_segments(self, physical_networks: tuple[str, ...]) -> Mapping[str, frozenset[int]]:
         asked = f"list the networks of all projects on {', '.join(physical_networks)}"
-        place, number = "provider:physical_network", "provider:segmentation_id"
-        rows = self._networks_of.own().network.listing(
-            asked, "/networks", "networks", {place: physical_networks, "fields": ("id", place, number)}
-        )
-        found: dict[str, set[int]] = {name: set() for name in physical_networks}
-        for row in rows:
-            if place not in row or number not in row:
-                then = "give weft's user the policies get_network:provider:* (docs/operating-roles.md)"
-                raise UnknownError(asked, "network", "Neutron doesn't show their segments", then)
-            # A network with several segments shows none here; weft creates none like that.
-            if row[number] is not None and row[place] in found:
-                found[row[place]].add(int(row[number]))
+        own, found = self._networks_of.own(), {name: set[int]() for name in physical_networks}
+        filters = {PLACE: physical_networks, "fields": ("id", "project_id", *SHOWN)}
+        rows = own.network.listing(asked, "/networks", "networks", filters)
+        segments = read_segments(own, asked, rows)
+        for segment in (one for of_one in segments.values() for one in of_one):
+            if segment.number is not None and segment.place in found:
+                found[segment.place].add(segment.number)
         return {name: frozenset(numbers) for name, numbers in found.items()}
 
     @staticmethod
     def _ports(project: Project, networks: list[str]) -> list[OnNetwork]:
         fields = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
         rows = project.network.listing(
-            "list ports on the pod's networks", "/ports", "ports", {"network_id": networks, "fields": fields}
+            "list ports on the pod's networks",
+            "/ports",
+            "ports",
+            {"fields": fields},
+            only={"network_id": networks},
         )
         return [
             OnNetwork(
@@ -100,7 +98,8 @@ class OpenStackNetworks:
             "list subnets on the pod's networks",
             "/subnets",
             "subnets",
-            {"network_id": networks, "fields": fields},
+            {"fields": fields},
+            only={"network_id": networks},
         )
         return [OnNetwork("subnet", r["id"], r["network_id"], r["name"], r["project_id"]) for r in rows]
 
@@ -114,12 +113,9 @@ class OpenStackNetworks:
 
 def shares_of(project: Project, shared: Collection[str], kind: str = "network") -> list[Json]:
     """Neutron's RBAC policies for these networks, or other things, created by a project."""
-    found: list[Json] = []
-    for start in range(0, len(shared), IDS_IN_A_URL):
-        ids = sorted(shared)[start : start + IDS_IN_A_URL]
-        params = {"object_type": kind, "object_id": ids}
-        found += project.network.listing(f"list shares of {kind}s", "/rbac-policies", "rbac_policies", params)
-    return found
+    only = {"object_type": kind, "object_id": sorted(shared)}
+    asked = f"list shares of {kind}s"
+    return project.network.listing(asked, "/rbac-policies", "rbac_policies", only=only)
 
 
 def shared_projects(project: Project, shared: Collection[str], kind: str) -> dict[str, frozenset[str]]:

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from weft.drivers.openstack.base import Call, Fence, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.errors import QUOTA, Answer
-from weft.drivers.openstack.service import Json, Params
+from weft.drivers.openstack.filters import Filters
+from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.mark import Mark
@@ -46,7 +47,7 @@ class NeutronKind(KindDriver):
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         """Body of the PUT that repairs these fields."""
 
-    def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Params:
+    def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Filters:
         """Filters of the pod's listing."""
         return {}
 
@@ -140,9 +141,9 @@ class NeutronKind(KindDriver):
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
         """What must follow the creation itself, such as a group's rules. Raises the error."""
 
-    def _listed(self, project: Project, filters: Params) -> list[Row]:
-        params: Params = {**filters, "fields": (*ALWAYS, *self.fields)}
-        rows = project.network.listing(f"list {self.collection}", self.path, self.collection, params)
+    def _listed(self, project: Project, filters: Filters) -> list[Row]:
+        asked, params = f"list {self.collection}", {"fields": (*ALWAYS, *self.fields)}
+        rows = project.network.listing(asked, self.path, self.collection, params, only=filters)
         return [self.row(raw) for raw in rows]
 
     def _full_body(self, call: Call, resource: Resource) -> Json:
@@ -220,21 +221,22 @@ def default_group(eyes: Project, project_id: str) -> str:
     seen. Raises `UnknownError` if it wasn't.
     """
     asked = f"look for the default security group of project {project_id}"
-    params = {"project_id": project_id, "name": "default", "fields": ("id", "project_id")}
-    groups = eyes.network.listing(asked, "/security-groups", "security_groups", params)
+    only, params = {"project_id": project_id, "name": "default"}, {"fields": ("id",)}
+    groups = eyes.network.listing(asked, "/security-groups", "security_groups", params, only=only)
     seen = [g["id"] for g in groups if g.get("project_id") == project_id]
     if not seen:
         raise eyes.network.unseen(asked, "Neutron doesn't show it, and every project has one")
     return f"security group default {seen[0]} was seen with it"
 
 
-def ports_by(project: Project, filters: Params) -> str:
+def ports_by(project: Project, only: Filters) -> str:
     """Up to three ports, each with its name and what it belongs to."""
     ports = project.network.listing(
         "list ports in the way",
         "/ports",
         "ports",
-        {**filters, "fields": ("id", "name", "device_owner", "device_id")},
+        {"fields": ("id", "name", "device_owner", "device_id")},
+        only=only,
     )
     shown = [
         f"port {p['name'] or p['id']} of {p['device_owner'] or 'nobody'} {p['device_id']}" for p in ports

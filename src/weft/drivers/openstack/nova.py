@@ -84,7 +84,8 @@ class Servers(KindDriver):
             "list ports of servers",
             "/ports",
             "ports",
-            {"project_id": call.scope.project_id, "fields": ("id", "device_id")},
+            {"fields": ("id", "device_id")},
+            only={"project_id": call.scope.project_id},
         ):
             if port["device_id"] in held:
                 held[port["device_id"]].add(port["id"])
@@ -292,8 +293,8 @@ def _is_bare(resource: Resource) -> bool:
 
 def compute_control(project: Project) -> str:
     """Nova's compute services: weft's user sees them with each of its tokens, and a cloud has at least one."""
-    asked, params = "list compute services", {"binary": "nova-compute"}
-    services = project.compute.listing(asked, "/os-services", "services", params)
+    asked, only = "list compute services", {"binary": "nova-compute"}
+    services = project.compute.listing(asked, "/os-services", "services", only=only)
     if not services:
         raise project.compute.unseen(asked, "Nova shows none, and there must be some")
     return f"{len(services)} compute services were seen with it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from weft.drivers.openstack.networks import IDS_IN_A_URL, shares_of
+from weft.drivers.openstack.networks import shares_of
 from weft.drivers.openstack.router import OWNERS
 from weft.drivers.openstack.security_group import COMPARED
 from weft.drivers.openstack.session import Project, Sessions
@@ -40,24 +40,17 @@ def _shares(own: Project, shared: Sequence[str], kind: str) -> Iterator[Part]:
 
 def _rules(own: Project, groups: Sequence[str]) -> Iterator[Part]:
     fields = ("id", "security_group_id", *COMPARED)
-    for some in _batches(groups):
-        params = {"security_group_id": some, "fields": fields}
-        asked = "list rules of the site's security groups"
-        for row in own.network.listing(asked, "/security-group-rules", "security_group_rules", params):
-            known = {name: row[name] for name in COMPARED if row.get(name) is not None}
-            yield Part("rule", row["security_group_id"], row["id"], known)
+    asked, only = "list rules of the site's security groups", {"security_group_id": groups}
+    path, params = "/security-group-rules", {"fields": fields}
+    for row in own.network.listing(asked, path, "security_group_rules", params, only=only):
+        known = {name: row[name] for name in COMPARED if row.get(name) is not None}
+        yield Part("rule", row["security_group_id"], row["id"], known)
 
 
 def _interfaces(own: Project, routers: Sequence[str]) -> Iterator[Part]:
     fields = ("id", "device_id", "device_owner", "fixed_ips")
-    for some in _batches(routers):
-        params = {"device_id": some, "fields": fields}
-        for row in own.network.listing("list interfaces of the site's routers", "/ports", "ports", params):
-            if row["device_owner"] in OWNERS:
-                for fixed in row["fixed_ips"]:
-                    yield Part("interface", row["device_id"], row["id"], {"subnet_id": fixed["subnet_id"]})
-
-
-def _batches(ids: Sequence[str]) -> Iterator[list[str]]:
-    for start in range(0, len(ids), IDS_IN_A_URL):
-        yield list(ids[start : start + IDS_IN_A_URL])
+    asked, only = "list interfaces of the site's routers", {"device_id": routers}
+    for row in own.network.listing(asked, "/ports", "ports", {"fields": fields}, only=only):
+        if row["device_owner"] in OWNERS:
+            for fixed in row["fixed_ips"]:
+                yield Part("interface", row["device_id"], row["id"], {"subnet_id": fixed["subnet_id"]})

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fence, Fields, Row
-from weft.drivers.openstack.networks import IDS_IN_A_URL
+from weft.drivers.openstack.filters import Filters
 from weft.drivers.openstack.neutron import NeutronKind
-from weft.drivers.openstack.service import Json, Params
+from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, WeftError
 from weft.model.resources import Kind, Observed, Resource, Status
@@ -87,7 +87,7 @@ class Ports(NeutronKind):
         found = call.spread.map(lambda batch: super(Ports, self).rows(call, batch), by_network.values())
         return [row for rows in found for row in rows]
 
-    def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Params:
+    def narrowed(self, call: Call, wanted: Sequence[Resource]) -> Filters:
         """Only ports on the pod's networks: the project may have thousands."""
         specs = [r.spec for r in wanted if isinstance(r.spec, PortSpec)]
         networks = sorted({(s.network, s.site_network) for s in specs}, key=str)
@@ -103,8 +103,10 @@ class Ports(NeutronKind):
         if call.project is call.tenant or not foreign:
             return rows
         asked = f"check from project {call.tenant.project_id} for networks that it must not see"
-        params = {"id": foreign, "fields": ("id",)}
-        seen = {n["id"] for n in call.tenant.network.listing(asked, "/networks", "networks", params)}
+        only, params = {"id": foreign}, {"fields": ("id",)}
+        seen = {
+            n["id"] for n in call.tenant.network.listing(asked, "/networks", "networks", params, only=only)
+        }
         told = {True: f"project {call.tenant.project_id} sees the network", False: "none"}
         return [
             replace(row, raw={**row.raw, REACH: told[network in seen]}) if network in foreign else row
@@ -124,8 +126,7 @@ class Ports(NeutronKind):
             if (n.get("description") or "").startswith("weft site=") or n.get("project_id") == mine
         ]
         rows: list[Row] = self._listed(own, {"project_id": mine})
-        for start in range(0, len(ids), IDS_IN_A_URL):
-            rows.extend(self._listed(own, {"network_id": ids[start : start + IDS_IN_A_URL]}))
+        rows.extend(self._listed(own, {"network_id": ids}))
         return [row for row in {row.id: row for row in rows}.values() if row.mark is not None]
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:

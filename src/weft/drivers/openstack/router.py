@@ -112,7 +112,8 @@ class Routers(NeutronKind):
             f"list interfaces of router {router_id}",
             "/ports",
             "ports",
-            {"device_id": router_id, "fields": ("device_owner", "fixed_ips")},
+            {"fields": ("device_owner", "fixed_ips")},
+            only={"device_id": router_id},
         )
         owned = [p for p in ports if p["device_owner"] in OWNERS]
         return sorted({f["subnet_id"] for p in owned for f in p["fixed_ips"]})

@@ -13,6 +13,7 @@ from keystoneauth1.exceptions import HttpError
 from openstack.config.cloud_region import CloudRegion
 
 from weft.drivers.openstack.errors import Answer, error_of_answer, error_of_exception
+from weft.drivers.openstack.filters import Filters, in_urls, texts_of
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
 
 MOST_PAGES = 1000
@@ -30,6 +31,10 @@ _MICROVERSIONS = {
 }
 Json = dict[str, Any]
 Params = Mapping[str, str | int | Sequence[str]]
+ROUND = 1000
+"""Rows at which services cut listings: `osapi_max_limit`, `max_limit`. A whole multiple of it without a link to more
+isn't known to be all there is."""
+_BY_OFFSET = frozenset({"shared-file-system"})
 
 
 class Service:
@@ -83,8 +88,47 @@ class Service:
             raise self._misshapen(asked, answer, f"no list {collection!r}")
         return cast(list[Json], found)
 
-    def listing(self, asked: str, path: str, collection: str, params: Params | None = None) -> list[Json]:
-        """All rows of a collection, page after page.
+    def listing(
+        self,
+        asked: str,
+        path: str,
+        collection: str,
+        params: Params | None = None,
+        *,
+        only: Filters | None = None,
+        shown: Mapping[str, str] | None = None,
+    ) -> list[Json]:
+        """All rows of a collection, or those that a filter names.
+
+        Services and proxies drop filters that they don't know or don't allow, and answer with everything: rows that
+        another value, or none, is shown for are no answer to what was asked. As many requests as URLs take.
+
+        Args:
+            only: filter -> its value, or values of which one is meant; without any, there are no rows.
+            shown: filter -> the field of a row that shows it, where its name is another.
+
+        Raises `UnknownError`.
+        """
+        pages = self._by_offset if self._type in _BY_OFFSET else self._pages
+        if not only:
+            return pages(asked, path, collection, params)
+        fields = {name: (shown or {}).get(name, name) for name in only}
+        found: list[Json] = []
+        for some in in_urls(only):
+            filters: dict[str, str | int | Sequence[str]] = {**(params or {}), **some}
+            if isinstance(known := filters.get("fields"), Sequence):
+                filters["fields"] = [*dict.fromkeys((*known, *fields.values()))]
+            rows = pages(asked, path, collection, filters)
+            for name, field in fields.items():
+                meant = texts_of(some[name])
+                other = next((row for row in rows if not texts_of(row.get(field)) & meant), None)
+                if other is not None:
+                    raise self._unfiltered(asked, f"{name} {min(meant)}", field, other)
+            found.extend(rows)
+        return found
+
+    def _pages(self, asked: str, path: str, collection: str, params: Params | None) -> list[Json]:
+        """All rows, page after page.
 
         The next one is in `{collection}_links` (Nova, Neutron) or is `next` of the body (Ironic, Glance).
 
@@ -109,9 +153,39 @@ class Service:
             # The link contains all parameters; its host may be reachable only for the service itself.
             page = f"{path}?{following[0].partition('?')[2]}" if following else None
             params = None
+            self._check_whole(asked, answer, len(self.rows(asked, answer, collection)), page)
             if page in pages or len(pages) >= MOST_PAGES:
                 raise self._misshapen(asked, answer, f"a listing without an end ({len(pages)} pages)")
         return rows
+
+    def _check_whole(self, asked: str, answer: Answer, count: int, more: str | None) -> None:
+        """Keystone says so if it has cut a listing; others may cut one at a round number without a word."""
+        if answer.body.get("truncated") or (more is None and count and count % ROUND == 0):
+            raise self._misshapen(
+                asked, answer, f"a listing that was cut at {count}, without a link to the rest"
+            )
+
+    def _by_offset(self, asked: str, path: str, collection: str, params: Params | None) -> list[Json]:
+        """Manila's pages: it cuts at `osapi_max_limit`, gives a link only to who sends a limit, and ignores the link's
+        marker (manila 23, `api.common._get_collection_links`).
+
+        Each page begins with the last row of the one before: what is deleted meanwhile moves the rest.
+        """
+        rows: dict[str, Json] = {}
+        for _ in range(MOST_PAGES):
+            at = max(len(rows) - 1, 0)
+            answer = self.ask(asked, "GET", path, params={**(params or {}), "limit": ROUND, "offset": at})
+            page = self.rows(asked, answer, collection)
+            ids = [str(row["id"]) for row in page]
+            if rows and ids[:1] != [next(reversed(rows))]:
+                raise self._misshapen(asked, answer, "a listing that changed while it was read")
+            known = len(rows)
+            rows |= dict(zip(ids, page, strict=True))
+            if len(page) < ROUND and not answer.body.get(f"{collection}_links"):
+                return [*rows.values()]
+            if len(rows) == known:
+                raise self._misshapen(asked, answer, f"a listing that was cut at {known}")
+        raise UnknownError(asked, self._of(), f"a listing without an end ({MOST_PAGES} pages)")
 
     def ask(
         self,
@@ -199,6 +273,12 @@ class Service:
                     version=self._version,
                 )
             return self._client
+
+    def _unfiltered(self, asked: str, only: str, field: str, row: Json) -> UnknownError:
+        has = f"{field} {row[field]}" if field in row else f"no {field}"
+        seen = f"asked for {only} alone, it shows {row.get('id')} with {has}"[:300]
+        then = "check weft's policies (docs/operating-roles.md), the service's filters and any proxy in front of it"
+        return UnknownError(asked, self._of(), seen, then)
 
     def _misshapen(self, asked: str, answer: Answer, what: str, reading: bool = True) -> OutsideError:
         if not answer.request_id:

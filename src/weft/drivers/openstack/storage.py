@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ours, outcomes_of
-from weft.drivers.openstack.networks import IDS_IN_A_URL
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.model.errors import TemporaryError
@@ -148,12 +147,9 @@ def addresses_of(call: Call, keys: Iterable[str]) -> Mapping[str, str]:
     """Key of a port -> its IPv4 address as Neutron has it now; without those that aren't there yet, or any more."""
     ids = {call.ids[key]: key for key in keys if key in call.ids}
     found: dict[str, str] = {}
-    known = sorted(ids)
-    asked = "read the addresses of ports that mount shares"
-    for start in range(0, len(known), IDS_IN_A_URL):
-        params = {"id": known[start : start + IDS_IN_A_URL], "fields": ("id", "fixed_ips")}
-        for port in call.project.network.listing(asked, "/ports", "ports", params):
-            addresses = [f["ip_address"] for f in port["fixed_ips"] if ":" not in f["ip_address"]]
-            if addresses:
-                found[ids[port["id"]]] = addresses[0]
+    asked, params = "read the addresses of ports that mount shares", {"fields": ("id", "fixed_ips")}
+    for port in call.project.network.listing(asked, "/ports", "ports", params, only={"id": sorted(ids)}):
+        addresses = [f["ip_address"] for f in port["fixed_ips"] if ":" not in f["ip_address"]]
+        if addresses:
+            found[ids[port["id"]]] = addresses[0]
     return found

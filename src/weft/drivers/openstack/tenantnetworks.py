@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
-from weft.drivers.openstack.networks import IDS_IN_A_URL
 from weft.drivers.openstack.neutron import default_group
+from weft.drivers.openstack.segments import NUMBER, PLACE, SHOWN, read_segments
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError
 from weft.model.mark import Mark
 from weft.ports.tenantnetworks import TenantNetwork, TenantPort
 
-_TYPE, _PLACE = "provider:network_type", "provider:physical_network"
-_NUMBER = "provider:segmentation_id"
-_NETWORK = ("id", "name", "project_id", "description", _TYPE, _PLACE, _NUMBER)
+_NETWORK = ("id", "name", "project_id", "description", *SHOWN)
 _HOST, _VNIC, _VIF, _PROFILE = "binding:host_id", "binding:vnic_type", "binding:vif_type", "binding:profile"
 _PORT = (
     *("id", "name", "network_id", "mac_address", "device_id", "device_owner"),
@@ -41,12 +39,17 @@ class OpenStackTenantNetworks:
 
     def networks_on(self, physical_network: str) -> Sequence[TenantNetwork]:
         asked = f"list the networks of all projects on {physical_network}"
-        rows = self._tenants_of.own().network.listing(
-            asked, "/networks", "networks", {_PLACE: physical_network, "fields": _NETWORK}
-        )
-        _check_shown(asked, rows, (_TYPE, _PLACE, _NUMBER))
-        # One with several segments shows none here, and only administrators can create it.
-        mine = [r for r in rows if (r[_TYPE], r[_PLACE]) == ("vlan", physical_network) and r[_NUMBER]]
+        own = self._tenants_of.own()
+        filters = {PLACE: physical_network, "fields": _NETWORK}
+        rows = own.network.listing(asked, "/networks", "networks", filters)
+        segments = read_segments(own, asked, rows)
+        # One with several segments is the cloud's own: only administrators can create it.
+        numbers = {
+            network: there[0].number
+            for network, there in segments.items()
+            if len(there) == 1 and (there[0].type, there[0].place) == ("vlan", physical_network)
+        }
+        mine = [r for r in rows if numbers.get(r["id"])]
         ports: dict[str, list[TenantPort]] = {r["id"]: [] for r in mine}
         for network, port in self._tenants_ports(sorted(ports)):
             ports[network].append(port)
@@ -71,12 +74,10 @@ class OpenStackTenantNetworks:
             (_HOST, sorted(set(hosts))),
             ("mac_address", sorted({m.lower() for m in macs})),
         ):
-            for start in range(0, len(values), IDS_IN_A_URL):
-                some = values[start : start + IDS_IN_A_URL]
-                shown = (*_PORT, "project_id")
-                rows = own.network.listing(asked, "/ports", "ports", {field: some, "fields": shown})
-                _check_shown(asked, rows, shown)
-                found |= {r["id"]: _port(r) for r in rows if str(r[field]).lower() in {*some}}
+            shown = (*_PORT, "project_id")
+            rows = own.network.listing(asked, "/ports", "ports", {"fields": shown}, only={field: values})
+            _check_shown(asked, rows, shown)
+            found |= {r["id"]: _port(r) for r in rows}
         default_group(own, project_id)
         return [found[i] for i in sorted(found)]
 
@@ -103,13 +104,11 @@ class OpenStackTenantNetworks:
 
     def _tenants_ports(self, networks: Sequence[str]) -> Iterable[tuple[str, TenantPort]]:
         asked = "list the ports of tenants' networks"
-        for start in range(0, len(networks), IDS_IN_A_URL):
-            some = networks[start : start + IDS_IN_A_URL]
-            rows = self._tenants_of.own().network.listing(
-                asked, "/ports", "ports", {"network_id": some, "fields": _PORT}
-            )
-            _check_shown(asked, rows, _PORT)
-            yield from ((r["network_id"], _port(r)) for r in rows if r["network_id"] in some)
+        rows = self._tenants_of.own().network.listing(
+            asked, "/ports", "ports", {"fields": _PORT}, only={"network_id": networks}
+        )
+        _check_shown(asked, rows, _PORT)
+        yield from ((r["network_id"], _port(r)) for r in rows)
 
 
 def _check_shown(asked: str, rows: Iterable[Json], fields: Iterable[str]) -> None:
@@ -123,7 +122,7 @@ def _network(row: Json, ports: Sequence[TenantPort]) -> TenantNetwork:
         row["id"],
         str(row["name"] or ""),
         str(row["project_id"] or ""),
-        int(row[_NUMBER]),
+        int(row[NUMBER]),
         tuple(sorted(ports, key=lambda p: p.id)),
         Mark.parse(str(row["description"] or "")),
     )

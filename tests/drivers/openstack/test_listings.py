@@ -1,0 +1,148 @@
+"""A listing is all that was asked for, or unknown: dropped filters, cut pages, URLs that are too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
+from weft.drivers.openstack import Sessions
+from weft.drivers.openstack.filters import LONGEST, in_urls
+from weft.drivers.openstack.networks import OpenStackNetworks
+from weft.drivers.openstack.session import Project
+from weft.model.errors import UnknownError
+
+
+class Paging(TinyCloud):
+    """Manila: cuts at `most`, pages by offset, and gives a link only to who sends a limit."""
+
+    most = 1000
+    deaf = False
+    """Ignores offsets."""
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        QUERIES.append(query)
+        if path != "/share/shares/detail":
+            return super().answer(method, path, query, seer, body)
+        self.asked.append(f"{method} {path}")
+        at = 0 if self.deaf else int(query.get("offset", ["0"])[0])
+        limit = min(self.most, int(query.get("limit", [str(self.most)])[0]))
+        page = self.things["shares"][at : at + limit]
+        full = "limit" in query and len(page) == limit
+        links = {"shares_links": [{"rel": "next", "href": f"{path}?limit={limit}&marker=x"}]} if full else {}
+        return Reply(200, {"shares": page, **links})
+
+
+QUERIES: list[dict[str, list[str]]] = []
+
+
+@pytest.fixture
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Paging, Project, Sessions]]:
+    QUERIES.clear()
+    with tiny_cloud(Paging) as (tiny, text):
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        assert isinstance(tiny, Paging)
+        yield tiny, sessions.own(), sessions
+        sessions.close()
+
+
+Cloud = tuple[Paging, Project, Sessions]
+
+
+def shares(count: int) -> list[dict[str, Any]]:
+    return [{"id": f"s{n}", "name": f"n{n}"} for n in range(count)]
+
+
+@pytest.mark.parametrize("most", [1000, 400])
+@pytest.mark.parametrize("count", [0, 999, 1000, 1001, 2300])
+def test_all_of_a_projects_shares_are_listed(cloud: Cloud, count: int, most: int) -> None:
+    """Beyond 1,000, and beyond a smaller limit of the site's."""
+    tiny, own, _ = cloud
+    tiny.most, tiny.things["shares"] = most, shares(count)
+    rows = own.share.listing("list shares", "/shares/detail", "shares")
+    assert [r["id"] for r in rows] == [f"s{n}" for n in range(count)]
+
+
+def test_shares_whose_offset_is_ignored_are_unknown(cloud: Cloud) -> None:
+    """What is behind the first page can't be seen."""
+    tiny, own, _ = cloud
+    tiny.deaf, tiny.things["shares"] = True, shares(1500)
+    with pytest.raises(UnknownError):
+        own.share.listing("list shares", "/shares/detail", "shares")
+
+
+@pytest.mark.parametrize("answer", [{"volumes": shares(1000)}, {"volumes": shares(3), "truncated": True}])
+def test_a_listing_that_may_be_cut_is_unknown(cloud: Cloud, answer: object) -> None:
+    """At a round limit without a link, or as Keystone says it."""
+    tiny, own, _ = cloud
+    tiny.lies = [("GET /volume/volumes/detail", Reply(200, answer))]
+    with pytest.raises(UnknownError, match="cut at"):
+        own.volume.listing("list volumes", "/volumes/detail", "volumes")
+
+
+@pytest.mark.parametrize(
+    "row", [{"id": "p2", "network_id": "another"}, {"id": "p2"}, {"id": "p2", "network_id": None}]
+)
+def test_rows_of_a_dropped_filter_are_no_answer(cloud: Cloud, row: dict[str, Any]) -> None:
+    """Another value, or none, beside a row that is as asked for."""
+    tiny, own, _ = cloud
+    first = {"id": "p1", "network_id": "mine"}
+    tiny.lies = [("GET /network/ports", Reply(200, {"ports": [first, row]}))]
+    with pytest.raises(UnknownError, match="network_id mine alone"):
+        own.network.listing(
+            "list ports", "/ports", "ports", {"fields": ("id",)}, only={"network_id": ["mine"]}
+        )
+    assert QUERIES[-1]["fields"] == ["id", "network_id"]
+    tiny.lies = [("GET /network/ports", Reply(200, {"ports": [first]}))]
+    only = {"network_id": ["mine", "other"]}
+    assert len(own.network.listing("list ports", "/ports", "ports", only=only)) == 1
+
+
+def test_ports_in_other_groups_are_no_answer(cloud: Cloud) -> None:
+    """Fields with several values, and with addresses, are filtered by one of them."""
+    tiny, own, _ = cloud
+    fixed = [{"subnet_id": "a", "ip_address": "10.0.0.1"}]
+    port = {"id": "p1", "security_groups": ["x", "y"], "fixed_ips": fixed}
+    tiny.lies = [("GET /network/ports", Reply(200, {"ports": [port]}))]
+    for only in ({"security_groups": ["y"]}, {"fixed_ips": "subnet_id=a"}):
+        assert len(own.network.listing("list ports", "/ports", "ports", only=only)) == 1
+    for only in ({"security_groups": ["z"]}, {"fixed_ips": "subnet_id=b"}):
+        with pytest.raises(UnknownError):
+            own.network.listing("list ports", "/ports", "ports", only=only)
+
+
+def test_nothing_is_asked_for_without_values(cloud: Cloud) -> None:
+    """A filter without a value is none, and everything would be listed."""
+    tiny, own, _ = cloud
+    tiny.things["ports"] = [{"id": "p1", "network_id": "mine"}]
+    assert own.network.listing("list ports", "/ports", "ports", only={"network_id": []}) == []
+    assert not any("/ports" in line for line in tiny.asked)
+
+
+def test_what_hangs_on_a_pods_networks_is_unknown_if_others_are_listed(cloud: Cloud) -> None:
+    """An operator's repair removes what is listed there."""
+    tiny, _, sessions = cloud
+    port = {
+        "id": "p1",
+        "network_id": "another",
+        "name": "",
+        "project_id": PROJECT,
+        "device_owner": "",
+        "device_id": "",
+    }
+    tiny.lies = [("GET /network/ports", Reply(200, {"ports": [port]}))]
+    with pytest.raises(UnknownError):
+        OpenStackNetworks(sessions).on_networks(PROJECT, ["mine"])
+
+
+def test_many_ids_take_several_urls() -> None:
+    """Each fits into uWSGI's 4,096 bytes beside a long token; each value is in one."""
+    ids = [f"{n:036}" for n in range(200)]
+    parts = list(in_urls({"network_id": ids, "project_id": PROJECT}))
+    assert [i for part in parts for i in part["network_id"]] == ids
+    assert all(part["project_id"] == PROJECT for part in parts)
+    assert all(sum(len(i) + len("network_id=&") for i in part["network_id"]) <= LONGEST for part in parts)
