@@ -448,6 +448,26 @@ def test_a_flavor_whose_maker_died_before_it_said_so_is_finished(
         assert driver.find(SCOPE, [wanted], {})[wanted.key].differences == ()
 
 
+@pytest.mark.parametrize("public", [True, False])
+def test_a_private_flavor_of_the_name_is_in_the_way(
+    cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], public: bool
+) -> None:
+    """Nova takes no second one of a name, and can't publish it: a public one can be adopted."""
+    tiny, _, facts = cloud
+    wanted = made("flavor/lab/plain", FlavorSpec(vcpus=4, ram=4096, disk=1, extra_specs={}))
+    row = {
+        "id": "f-1",
+        "name": "plain",
+        "vcpus": 4,
+        "ram": 4096,
+        "disk": 1,
+        "os-flavor-access:is_public": public,
+    }
+    tiny.things["flavors"] = [row]
+    [found] = facts.alike([wanted], {})[wanted.key]
+    assert (found.id, found.same, "private" in found.like) == ("f-1", public, not public)
+
+
 def test_a_network_of_the_site_does_not_take_others_subnets_along(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:

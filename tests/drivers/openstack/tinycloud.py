@@ -171,6 +171,8 @@ class TinyCloud:
         if not rest or rest == ["detail"]:
             filters = {k: v for k, v in query.items() if k in FILTERS}
             shown = [_shown(r, filters) for r in rows if not r.get("hidden") and _is_meant(r, filters)]
+            if query.get("is_public") != ["None"]:  # Nova's default, also to an administrator
+                shown = [r for r in shown if r.get("os-flavor-access:is_public", True)]
             return Reply(200, {collection.replace("-", "_").removeprefix("os_"): shown})
         row = next((r for r in rows if r["id"] == rest[0] and seer not in self.missing_for), None)
         if row is None:

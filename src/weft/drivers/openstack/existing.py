@@ -199,12 +199,21 @@ class _Look:
     def flavors(self, wanted: Sequence[Resource]) -> None:
         if not wanted:
             return
-        rows = self._own.compute.listing("list flavors", "/flavors/detail", "flavors")
+        params = {"is_public": "None"}  # private ones too, of which Nova takes no second one of a name either
+        rows = self._own.compute.listing("list flavors", "/flavors/detail", "flavors", params)
         for resource in wanted:
             for row in self._others([row for row in rows if row["name"] == resource.name]):
-                mark = Mark.parse(row.get("description") or "")
-                like = f"the name {resource.name}"
-                one = Existing(row["id"], f"flavor {row['id']}", "", like, own=True, mark=mark)
+                mark, like = Mark.parse(row.get("description") or ""), f"the name {resource.name}"
+                public = bool(row.get("os-flavor-access:is_public", True))
+                one = Existing(
+                    id=row["id"],
+                    name=f"flavor {row['id']}",
+                    project_id="",
+                    like=like if public else f"{like}, and is private",
+                    own=True,
+                    same=public,
+                    mark=mark,
+                )
                 self.found.setdefault(resource.key, []).append(one)
 
     def images(self, wanted: Sequence[Resource]) -> None:
