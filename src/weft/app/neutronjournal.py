@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from weft.model.errors import InputError
 
-EXTRA = "weft[neutron]"
+EXTRA = "neutron"
 OLDER = range(20, 86_401)
 """Seconds: the driver waits 10 s for an answer, so what is younger may yet be under way."""
 PRUNED = range(600, 31_536_001)
@@ -46,7 +46,11 @@ def stuck_rows(neutron_config: Path, older: int, repair: bool, prune: int | None
     except ModuleNotFoundError as error:
         if error.name != "sqlalchemy":
             raise
-        raise InputError("--neutron-config", str(neutron_config), f"pip install '{EXTRA}' first") from None
+        raise InputError(
+            "--neutron-config",
+            str(neutron_config),
+            f"weft's extra {EXTRA} (PyMySQL, SQLAlchemy) installed first",
+        ) from None
     journal = SdnJournal(url)
     try:
         found = journal.stuck(older)

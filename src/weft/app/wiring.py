@@ -244,6 +244,24 @@ def worker(settings: ServeSettings) -> int:
     return 0
 
 
+_SAY_SECRETS = (
+    "keystoneauth",
+    "openstack",
+    "urllib3",
+    "httpx",
+    "httpcore",
+    "requests",
+    "oslo_policy",
+    "psycopg",
+    "sushy",
+)
+"""Libraries' loggers that write down what is sent: user data with keys, and passwords that Nova and Ironic give."""
+
+
 def start_log(settings: ServeSettings) -> None:
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    """`log_level` is that of weft's own messages: libraries only warn, whatever it is."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for name in ("weft", "uvicorn"):
+        logging.getLogger(name).setLevel(settings.log_level)
+    for name in _SAY_SECRETS:
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -140,7 +140,9 @@ def _settings(
     from weft.app.settings import ServeSettings
 
     if args.database and not args.database.startswith(("postgresql://", "postgres://")):
-        raise InputError("--database", args.database, "a URL such as postgresql://user@host/weft")
+        scheme = args.database.partition("://")[0] if "://" in args.database else "no scheme"
+        # The URL itself isn't shown: it may have a password.
+        raise InputError("--database", scheme[:40], "a URL such as postgresql://user@host/weft")
     if not 1 <= args.workers <= 64:
         raise InputError("--workers", args.workers, "1 to 64")
     if not 10 <= args.sweep_every <= 86_400:

@@ -48,6 +48,11 @@ def add_commands(subparsers: Any) -> None:
         "--days", type=int, default=DAYS, help=f"validity of the certificates in days (default {DAYS})"
     )
     certs.add_argument("--renew", action="store_true", help="renew the existing certificates")
+    certs.add_argument(
+        "--new-authority",
+        action="store_true",
+        help="replace the CA and all certificates: agents aren't reached until they have the new ones",
+    )
     certs.set_defaults(run=run_certs)
 
 
@@ -98,7 +103,10 @@ def run_certs(args: argparse.Namespace) -> int:
             agents[name] = [h.strip() for h in hosts.split(",") if h.strip()]
         if args.days < 1:
             raise InputError("--days", args.days, "1 or more")
-        for path in make_certificates(args.dir, agents, args.client, args.days, args.renew):
+        made = make_certificates(
+            args.dir, agents, args.client, args.days, args.renew, new_authority=args.new_authority
+        )
+        for path in made:
             print(path)
         return 0
     return 2

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -31,6 +32,7 @@ def make_certificates(
     client: str = "weft",
     days: int = DAYS,
     renew: bool = False,
+    new_authority: bool = False,
 ) -> list[Path]:
     """Make what is missing: `ca.pem`/`ca.key`, `agent-NAME.pem`/`.key` for each agent, `CLIENT.pem`/`.key`.
 
@@ -38,31 +40,51 @@ def make_certificates(
         folder: where to; made if missing. Keys are readable by their owner only.
         agents: agent's name -> host names and IP addresses that it is reached at.
         renew: make the agents' and the client's again though they are there; never the authority.
+        new_authority: make the authority and everything else again; what runs with the old ones isn't reached any more.
 
-    Returns the files written. Raises InputError for an empty list of hosts.
+    Returns the files written. Raises InputError for an empty list of hosts, and for an authority of which the
+    certificate or the key is elsewhere: it is never replaced without being asked for.
     """
     for name, hosts in agents.items():
         if not hosts:
             raise InputError("--agent", name, "NAME=HOST[,HOST...], at least one host name or address")
     folder.mkdir(parents=True, exist_ok=True)
-    authority, key, written = _authority(folder)
-    for name, hosts in agents.items():
-        path = folder / f"agent-{name}.pem"
-        if renew or not path.exists():
-            written += _issue(path, name, hosts, authority, key, days)
-    path = folder / f"{client}.pem"
-    if renew or not path.exists():
-        written += _issue(path, client, (), authority, key, days)
+    again = renew or new_authority
+    due = [(folder / f"agent-{name}.pem", name, hosts) for name, hosts in agents.items()]
+    due = [row for row in (*due, (folder / f"{client}.pem", client, ())) if again or not row[0].exists()]
+    if not due and (folder / "ca.pem").exists():
+        return []  # the authority's key may stay where it is kept
+    authority, key, written = _new_authority(folder) if new_authority else _authority(folder)
+    for path, name, hosts in due:
+        written += _issue(path, name, hosts, authority, key, days)
     return written
 
 
 def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, list[Path]]:
     path, key_path = folder / "ca.pem", folder / "ca.key"
-    if path.exists() and key_path.exists():
+    there = [one for one in (path, key_path) if one.exists()]
+    if not there:
+        return _new_authority(folder)
+    if len(there) == 1:
+        [missing] = {path, key_path} - {*there}
+        raise InputError(
+            "--dir",
+            str(folder),
+            f"a folder with {missing.name} beside {there[0].name}: bring it back while certificates are made, or "
+            "replace "
+            "the authority and all its certificates with --new-authority",
+        )
+    try:
         key = serialization.load_pem_private_key(key_path.read_bytes(), None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise InputError("--dir", str(key_path), "an elliptic curve key, as made by this command")
-        return x509.load_pem_x509_certificate(path.read_bytes()), key, []
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise InputError("--dir", str(folder), "ca.pem and ca.key in PEM without a password") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise InputError("--dir", str(key_path), "the elliptic curve key of ca.pem, as made by this command")
+    return certificate, key, []
+
+
+def _new_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, list[Path]]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "weft fabric agents")])
     certificate = (
@@ -71,7 +93,7 @@ def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateK
         .add_extension(_key_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    return certificate, key, _write(path, certificate, key)
+    return certificate, key, _write(folder / "ca.pem", certificate, key)
 
 
 def _issue(

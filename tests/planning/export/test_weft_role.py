@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import jinja2
 import pytest
 import yaml
 
@@ -14,6 +15,7 @@ from tests.helpers.rdg import changed, deployment, rdg, with_everything
 from tests.helpers.weftrole import PROGRAM, ROLE, Ansible
 from weft.app.sitefile import load_site
 from weft.planning.export.formats import export
+from weft.planning.export.weftrole import _ENVIRONMENT, _TASKS, _UNIT
 
 
 def test_the_site_comes_with_the_role(tmp_path: Path) -> None:
@@ -81,7 +83,13 @@ def test_the_role_sets_weft_up(tmp_path: Path) -> None:
     assert "s3cret" not in done.stdout and "pass" not in done.stdout.replace("passwords", "")
     etc = ansible.host / "etc"
     modes = {p.name: oct(p.stat().st_mode & 0o777) for p in (*etc.iterdir(), ansible.host / "state")}
-    assert modes == {"site.yaml": "0o640", "clouds.yaml": "0o600", "neutron-token": "0o600", "state": "0o700"}
+    assert modes == {
+        "site.yaml": "0o640",
+        "clouds.yaml": "0o600",
+        "neutron-token": "0o600",
+        "weft.env": "0o600",
+        "state": "0o700",
+    }
     assert (etc / "neutron-token").read_text() == "s3cret-token\n"
     auth = yaml.safe_load((etc / "clouds.yaml").read_text())["clouds"]["overcloud"]["auth"]
     assert auth["password"] == 'pass"word: x'
@@ -108,3 +116,47 @@ def _unit(ansible: Ansible) -> None:
     # weft reads its command line first, and then finds no certificate.
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2 and "tls.pem" in done.stderr, done.stderr
+
+
+URL = "postgresql://weft:s3cr%40t$HOME@db.example/weft?target_session_attrs=read-write"
+VALUES = {
+    "weft_user": "root",
+    "weft_config": "/etc/weft",
+    "weft_program": "/usr",
+    "weft_listen": "127.0.0.1:8787",
+    "weft_state": "/var/lib/weft 100%",
+    "weft_profile": "weft$1",
+    "weft_url": "https://weft.example/%7Eweft",
+    "weft_told": False,
+    "weft_policy": "",
+    "weft_certificate": "",
+    "weft_database": URL,
+}
+
+
+def filled(template: str) -> str:
+    return jinja2.Template(template, trim_blocks=True).render(VALUES)
+
+
+def test_units_file_has_no_password() -> None:
+    """Everybody may read a unit, and any user a command line: the database's URL is in a file for weft alone."""
+    assert "s3cr" not in filled(_UNIT)
+    assert "EnvironmentFile=/etc/weft/weft.env" in filled(_UNIT)
+    assert filled(_ENVIRONMENT) == f'WEFT_DATABASE="{URL}"\n'
+    assert 'dest: "{{ weft_config }}/weft.env"\n    owner: "{{ weft_user }}"\n    mode: "0600"' in _TASKS
+
+
+def test_signs_that_systemd_expands_are_escaped() -> None:
+    """% is a specifier everywhere in a unit, $ a variable on a command line."""
+    lines = filled(_UNIT).splitlines()
+    [state] = [line for line in lines if line.startswith("ReadWritePaths=")]
+    assert state == "ReadWritePaths=/var/lib/weft 100%%"
+    command = " ".join(lines)
+    assert "--cloud-profile weft$$1 " in command and "https://weft.example/%%7Eweft" in command
+
+
+def test_package_of_another_project_is_never_a_default() -> None:
+    """What pip is to install must be said: the name weft on PyPI isn't this project's."""
+    files = export(changed(with_everything), "kolla")
+    assert yaml.safe_load(files[f"{ROLE}/defaults/main.yml"])["weft_package"] == ""
+    assert "that: weft_package | length > 0" in _TASKS

@@ -82,9 +82,7 @@ class SdnJournal:
             allowed = "a URL such as mysql+pymysql://neutron:PASSWORD@HOST/neutron"
             raise InputError("[database] connection", "what is there", allowed) from None
         except ModuleNotFoundError as error:
-            allowed = (
-                f"a database whose driver is installed ({error.name} isn't): pip install 'weft[neutron]'"
-            )
+            allowed = f"a database whose driver is installed ({error.name} isn't; weft's extra neutron has MariaDB's)"
             raise InputError("[database] connection", url.partition(":")[0], allowed) from None
 
     def close(self) -> None:

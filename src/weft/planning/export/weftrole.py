@@ -27,6 +27,12 @@ _TASKS = """\
     fail_msg: "weft_keystone_password is missing: put it into passwords.yml"
     quiet: true
 
+- name: Find out what is to be installed
+  ansible.builtin.assert:
+    that: weft_package | length > 0
+    fail_msg: "weft_package is missing: the path or URL of weft's wheel (the name weft on PyPI is another project's)"
+    quiet: true
+
 - name: Make weft's user in Keystone, its roles, and its entry in the catalog
   ansible.builtin.import_tasks: keystone.yml
   run_once: true
@@ -85,6 +91,15 @@ _TASKS = """\
     owner: "{{ weft_user }}"
     mode: "0640"
   when: weft_policy | length > 0
+  notify: Restart weft
+
+- name: Write down what only weft may read
+  ansible.builtin.template:
+    src: weft.env.j2
+    dest: "{{ weft_config }}/weft.env"
+    owner: "{{ weft_user }}"
+    mode: "0600"
+  no_log: true
   notify: Restart weft
 
 - name: Write weft's unit
@@ -183,22 +198,23 @@ _HANDLERS = """\
 """
 
 _UNIT = """\
+{% macro word(value) %}{{ value | replace('%', '%%') | replace('$', '$$') }}{% endmacro %}
 [Unit]
 Description=weft, accelerator pods between OpenStack and its fabrics
 After=network-online.target
 Wants=network-online.target
 
 [Service]
-User={{ weft_user }}
-Environment=OS_CLIENT_CONFIG_FILE={{ weft_config }}/clouds.yaml XDG_RUNTIME_DIR=/run/weft
+User={{ weft_user | replace('%', '%%') }}
+Environment=OS_CLIENT_CONFIG_FILE={{ weft_config | replace('%', '%%') }}/clouds.yaml XDG_RUNTIME_DIR=/run/weft
+EnvironmentFile={{ weft_config | replace('%', '%%') }}/weft.env
 RuntimeDirectory=weft
 RuntimeDirectoryPreserve=yes
-ExecStart={{ weft_program }}/bin/weft serve --listen {{ weft_listen }} --state {{ weft_state }} \\
-  --cloud-profile {{ weft_profile }} --site {{ weft_config }}/site.yaml --public-url {{ weft_url }}
-  {%- if weft_told %} --neutron-token {{ weft_config }}/neutron-token{% endif %}
-  {%- if weft_policy %} --policy {{ weft_config }}/policy.yaml{% endif %}
-  {%- if weft_database %} --database {{ weft_database }}{% endif %}
-  {%- if weft_certificate %} --tls-certificate {{ weft_certificate }} --tls-key {{ weft_key }}{% endif %}
+ExecStart={{ word(weft_program) }}/bin/weft serve --listen {{ word(weft_listen) }} --state {{ word(weft_state) }} \\
+  --cloud-profile {{ word(weft_profile) }} --site {{ word(weft_config) }}/site.yaml --public-url {{ word(weft_url) }}
+  {%- if weft_told %} --neutron-token {{ word(weft_config) }}/neutron-token{% endif %}
+  {%- if weft_policy %} --policy {{ word(weft_config) }}/policy.yaml{% endif %}
+  {%- if weft_certificate %} --tls-certificate {{ word(weft_certificate) }} --tls-key {{ word(weft_key) }}{% endif %}
 
 Restart=always
 RestartSec=5
@@ -206,11 +222,17 @@ TimeoutStopSec=60
 NoNewPrivileges=true
 PrivateTmp=true
 ProtectSystem=strict
-ReadWritePaths={{ weft_state }}
+ReadWritePaths={{ weft_state | replace('%', '%%') }}
 
 [Install]
 WantedBy=multi-user.target
 """
+
+_ENVIRONMENT = """\
+{% if weft_database %}WEFT_DATABASE="{{ weft_database | replace('\\\\', '\\\\\\\\') | replace('"', '\\\\"') }}"
+{% endif %}
+"""
+"""systemd expands neither % nor $ in such a file, and reads escapes by backslash within double quotes."""
 
 _CLOUDS = """\
 clouds:
@@ -249,6 +271,7 @@ def weft_files(view: View) -> dict[str, str]:
         f"{role}/tasks/keystone.yml": head(site) + _KEYSTONE,
         f"{role}/handlers/main.yml": head(site) + _HANDLERS,
         f"{role}/templates/weft.service.j2": head(site) + _UNIT,
+        f"{role}/templates/weft.env.j2": head(site) + _ENVIRONMENT,
         f"{role}/templates/clouds.yaml.j2": head(site) + _CLOUDS,
         **({f"{role}/templates/neutron-token.j2": _TOKEN} if tells_weft(view) else {}),
         # JSON is YAML.
@@ -263,7 +286,7 @@ def _defaults(view: View) -> dict[str, Any]:
     scheme = "http" if one.tls != "everywhere" else "https"
     secure = urlsplit(one.weft_url or "").scheme == "https"
     return {
-        "weft_package": "weft",
+        "weft_package": "",
         "weft_program": "/opt/weft",
         "weft_config": "/etc/weft",
         "weft_state": "/var/lib/weft",

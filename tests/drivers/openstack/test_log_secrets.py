@@ -1,0 +1,56 @@
+"""What weft's processes write to their log, at the most talkative level: no key and no password."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import Reply, tiny_cloud
+from weft.app.settings import ServeSettings
+from weft.app.wiring import start_log
+from weft.drivers.openstack import Sessions
+
+
+@pytest.fixture(autouse=True)
+def levels() -> Iterator[None]:
+    """Loggers as they were before."""
+    before = {
+        name: one.level
+        for name, one in logging.root.manager.loggerDict.items()
+        if isinstance(one, logging.Logger)
+    }
+    yield
+    for name, one in logging.root.manager.loggerDict.items():
+        if isinstance(one, logging.Logger):
+            one.setLevel(before.get(name, logging.NOTSET))
+
+
+def test_bodies_of_requests_and_answers_are_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pod's keys in user data, Nova's password of a server, that of a rescue: none. Weft's own lines are there."""
+    start_log(ServeSettings(state=tmp_path, log_level="DEBUG"))
+    caplog.set_level(logging.DEBUG)
+    with tiny_cloud() as (tiny, text):
+        file = tmp_path / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        keys = base64.b64encode(b"#cloud-config with the pod's TLS key").decode()
+        tiny.lies = [
+            ("POST /compute/servers", Reply(202, {"server": {"id": "s", "adminPass": "of-nova"}})),
+            ("PUT /baremetal/.*", Reply(202, {})),
+        ]
+        own = sessions.own()
+        own.compute.ask(
+            "create server", "POST", "/servers", json={"server": {"name": "c", "user_data": keys}}
+        )
+        body = {"target": "rescue", "rescue_password": "of-ironic"}
+        own.baremetal.ask("rescue", "PUT", "/v1/nodes/x/states/provision", json=body)
+        sessions.close()
+    logging.getLogger("weft.engine").debug("a line of weft's")
+    assert [secret for secret in (keys, "of-nova", "of-ironic") if secret in caplog.text] == []
+    assert "a line of weft's" in caplog.text

@@ -1,0 +1,69 @@
+"""`fabric-agent certs`: an authority whose key is kept elsewhere is never replaced unless that is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from weft.fabricagent.tls import make_certificates
+from weft.model.errors import InputError
+
+AGENTS = {"osm1": ["10.0.0.1"]}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def is_of(folder: Path, name: str) -> bool:
+    """Whether a certificate was issued by the authority that is there."""
+    ca, one = (x509.load_pem_x509_certificate((folder / f"{n}.pem").read_bytes()) for n in ("ca", name))
+    try:
+        one.verify_directly_issued_by(ca)
+    except Exception:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("missing", ["ca.key", "ca.pem"])
+@pytest.mark.parametrize(("more", "renew"), [({"osm2": ["10.0.0.2"]}, False), ({}, True)])
+def test_half_an_authority_is_refused(
+    tmp_path: Path, missing: str, more: dict[str, list[str]], renew: bool
+) -> None:
+    """Nothing is written: agents that run with its certificates are still reached."""
+    make_certificates(tmp_path, AGENTS)
+    (tmp_path / missing).unlink()
+    before = files(tmp_path)
+    with pytest.raises(InputError, match=f"{missing}.*--new-authority"):
+        make_certificates(tmp_path, AGENTS | more, renew=renew)
+    assert files(tmp_path) == before
+
+
+def test_authority_without_its_key_is_enough_when_nothing_is_missing(tmp_path: Path) -> None:
+    make_certificates(tmp_path, AGENTS)
+    (tmp_path / "ca.key").unlink()
+    assert make_certificates(tmp_path, AGENTS) == []
+
+
+def test_key_of_another_authority_is_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        make_certificates(tmp_path / name, AGENTS)
+    (tmp_path / "one/ca.key").write_bytes((tmp_path / "two/ca.key").read_bytes())
+    with pytest.raises(InputError, match=r"the elliptic curve key of ca\.pem"):
+        make_certificates(tmp_path / "one", AGENTS, renew=True)
+    (tmp_path / "one/ca.key").write_text("no key")
+    with pytest.raises(InputError, match="in PEM"):
+        make_certificates(tmp_path / "one", AGENTS, renew=True)
+
+
+def test_new_authority_issues_everything(tmp_path: Path) -> None:
+    """Asked for, it replaces the old one also where that one's key is elsewhere."""
+    make_certificates(tmp_path, AGENTS)
+    old = (tmp_path / "ca.pem").read_bytes()
+    (tmp_path / "ca.key").unlink()
+    written = {path.name for path in make_certificates(tmp_path, AGENTS, new_authority=True)}
+    assert written == {f"{name}.{kind}" for name in ("ca", "agent-osm1", "weft") for kind in ("pem", "key")}
+    assert (tmp_path / "ca.pem").read_bytes() != old
+    assert is_of(tmp_path, "agent-osm1") and is_of(tmp_path, "weft")
