@@ -63,6 +63,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         ("lease: {end: tomorrow}", "pod.yaml:3: lease.end: 'tomorrow' is not allowed: "),
         ("locality: {required: leaf, preferred: block}", "preferred (block) must not be wider than required (leaf)"),
         ("access: {key_pair: a, ssh_key: ssh-rsa AAAA}", "give key_pair or ssh_key, not both"),
+        ("access: {ssh_key: ssh-rsa AAAA}", "pod.yaml:3: access.ssh_key: 'ssh-rsa AAAA' is not allowed: a complete"),
         ("access: {ssh_key: my key}", "pod.yaml:3: access.ssh_key: 'my key' is not allowed: "),
         ("access: {ssh_from: [10.0.0.1/8]}", "pod.yaml:3: access.ssh_from[0]: '10.0.0.1/8' is not allowed: "
          "an IPv4 network such as 10.1.0.0/24, without host bits"),

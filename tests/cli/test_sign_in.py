@@ -143,6 +143,19 @@ def test_an_untrusted_certificate_is_told_and_trust_can_be_given(desk: Desk) -> 
         assert desk.weft("pod", "list", "--endpoint", url).code == 0
 
 
+@pytest.mark.parametrize("way", ["--os-cacert", "OS_CACERT"])
+def test_authority_of_option_or_environment_is_trusted(desk: Desk, way: str) -> None:
+    """Also beside a cloud of clouds.yaml, as with OpenStack's client; a file that isn't there is exit code 2."""
+    file, key = _certificate(desk.folder)
+    with served(desk.house.served(desk.keystone.identity), (file, key)) as url:
+        for given, code in ((str(file), 0), (str(desk.folder / "nix.pem"), 2)):
+            more = [way, given] if way.startswith("--") else []
+            if not more:
+                desk.environment.setenv(way, given)
+            done = desk.weft("pod", "list", "--endpoint", url, *more)
+            assert done.code == code and ("nix.pem" in done.err) is (code == 2)
+
+
 def test_something_else_behind_the_address_is_told(desk: Desk) -> None:
     """A page of a dashboard isn't an answer; a proxy's 502 is worth trying again."""
     other = FastAPI()

@@ -26,6 +26,7 @@ from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.site import Site, Storage
+from weft.model.sshkeys import shortened, wrong_ssh_key
 from weft.model.storageorder import StorageOrder
 from weft.model.views import PodView
 from weft.planning.queue.advice import when_at_most
@@ -139,6 +140,7 @@ class OrderDesk(Desk):
             before: the pod's current order. A key pair that it names too isn't looked up again: key pairs belong to
                 users, and another member of the project has none of that name.
         """
+        _check_ssh_key(order, before)
         # Names of projects are looked up for operators only, and an unknown id is accepted silently: otherwise callers
         # could find out which projects exist.
         if order.locality.apart_from and self._policy.is_operator(caller):
@@ -230,3 +232,10 @@ def _check_once(asked: Sequence[StorageOrder], found: Sequence[StorageOrder]) ->
                 allowed = f"each {entry.kind} once in an order: {one} is named twice"
                 raise InputError(f"storage.{number}.existing", name, allowed)
             seen.add((entry.kind, one))
+
+
+def _check_ssh_key(order: Order, before: Order | None) -> None:
+    """Nova refuses a cut-off key only when the pod has its nodes already. One that a pod has stays as it is."""
+    key = order.access.ssh_key
+    if key is not None and not (before and before.access.ssh_key == key) and (allowed := wrong_ssh_key(key)):
+        raise InputError("access.ssh_key", shortened(key), allowed)

@@ -12,6 +12,7 @@ from weft.app.yamltext import Positions, read_yaml, without_nulls
 from weft.model.errors import InputError, InputErrors
 from weft.model.ids import is_uuid
 from weft.model.order import Order
+from weft.model.sshkeys import shortened, wrong_ssh_key
 
 
 def load_order(source: str | Path | Mapping[str, Any], name: str = "order") -> Order:
@@ -29,5 +30,10 @@ def load_order(source: str | Path | Mapping[str, Any], name: str = "order") -> O
     if is_uuid(order.name):  # stored orders of before have such names
         raise InputErrors(
             [InputError("name", order.name, "a name that isn't like a pod's id", where.at(("name",)))]
+        )
+    key = order.access.ssh_key
+    if key is not None and (allowed := wrong_ssh_key(key)):
+        raise InputErrors(
+            [InputError("access.ssh_key", shortened(key), allowed, where.at(("access", "ssh_key")))]
         )
     return order

@@ -63,6 +63,7 @@ def connection(parser: argparse.ArgumentParser) -> None:
     for name, metavar, text in (
         ("--os-cloud", "NAME", "name in clouds.yaml (OS_CLOUD; without it, OS_* as usual)"),
         ("--os-region-name", "NAME", "region of the catalog (OS_REGION_NAME)"),
+        ("--os-cacert", "FILE", "authority of Keystone's and weft's certificates (OS_CACERT)"),
         ("--endpoint", "URL", "URL of weft's API, overriding the catalog (WEFT_ENDPOINT)"),
     ):
         options.add_argument(name, metavar=metavar, default=argparse.SUPPRESS, help=text)
@@ -79,6 +80,7 @@ def client_of(args: argparse.Namespace) -> Client:
         cloud=getattr(args, "os_cloud", None),
         endpoint=getattr(args, "endpoint", None) or os.environ.get("WEFT_ENDPOINT"),
         region=getattr(args, "os_region_name", None),
+        cacert=getattr(args, "os_cacert", None),
     )
 
 

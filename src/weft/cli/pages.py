@@ -52,7 +52,7 @@ def _leaves(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, a
 
 def _shown(action: argparse.Action) -> bool:
     """Whether an argument is the command's own: not help or a connection option."""
-    hidden = ("-h", "--os-cloud", "--os-region-name", "--endpoint")
+    hidden = ("-h", "--os-cloud", "--os-region-name", "--os-cacert", "--endpoint")
     branch = isinstance(action, argparse._SubParsersAction)  # pyright: ignore[reportPrivateUsage]
     return not branch and not any(option in hidden for option in action.option_strings)
 

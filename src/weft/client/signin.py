@@ -24,6 +24,7 @@ def connect(
     endpoint: str | None = None,
     region: str | None = None,
     timeout: float = 60.0,
+    cacert: str | None = None,
 ) -> Client:
     """Sign in by clouds.yaml or OS_* and find the API.
 
@@ -31,6 +32,7 @@ def connect(
         cloud: name in clouds.yaml; None: OS_CLOUD, or OS_* alone.
         endpoint: address of the API; None: as the catalog says.
         timeout: seconds that a single answer may take.
+        cacert: file with the authority of Keystone's and weft's certificates; None: OS_CACERT, or that of clouds.yaml.
 
     Raises `InputError` if there is nothing to sign in with, `UnauthenticatedError` if Keystone refuses,
     `TemporaryError` if it can't be reached and `PermanentError` if the catalog has no such service.
@@ -46,6 +48,10 @@ def connect(
     try:
         config = OpenStackConfig(app_name="weft")
         settings: Json = {"region_name": region} if region else {}
+        if authority := cacert or os.environ.get(
+            "OS_CACERT"
+        ):  # openstacksdk ignores the variable beside a named cloud
+            settings["cacert"] = _readable(authority)
         found = config.get_one(cloud=cloud, **settings)
         return of_cloud(found, endpoint, timeout)
     except sdk.ConfigException as error:
@@ -58,6 +64,16 @@ def connect(
         raise InputError(
             "--os-cloud", cloud, f"sign-in data in clouds.yaml (OS_CLOUD, --os-cloud) or OS_* ({error})"
         ) from None
+
+
+def _readable(authority: str) -> str:
+    try:
+        Path(authority).read_bytes()
+    except OSError as error:
+        raise InputError(
+            "--os-cacert", authority, f"a file with certificates in PEM ({error.strerror})"
+        ) from None
+    return authority
 
 
 def of_cloud(found: Any, endpoint: str | None = None, timeout: float = 60.0) -> Client:

@@ -1,0 +1,48 @@
+"""SSH public keys: what is whole is taken, what is cut off anywhere is not."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from weft.model.sshkeys import wrong_ssh_key
+
+KEYS = {
+    "ed25519": ed25519.Ed25519PrivateKey.generate(),
+    "rsa": rsa.generate_private_key(65537, 1024),
+    "p256": ec.generate_private_key(ec.SECP256R1()),
+    "p384": ec.generate_private_key(ec.SECP384R1()),
+    "p521": ec.generate_private_key(ec.SECP521R1()),
+}
+
+
+def text_of(name: str) -> str:
+    return KEYS[name].public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_whole_key_is_taken(name: str) -> None:
+    assert wrong_ssh_key(text_of(name)) is None
+    assert wrong_ssh_key(text_of(name) + " me@home with words") is None
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_key_cut_off_anywhere_is_refused(name: str) -> None:
+    """Also where what is left is valid base64."""
+    kind, encoded = text_of(name).split()
+    for length in range(4, len(encoded.rstrip("=")), 4):
+        assert "cut off" in (wrong_ssh_key(f"{kind} {encoded[:length]}") or "")
+
+
+def test_key_under_another_type_is_refused() -> None:
+    encoded = text_of("ed25519").split()[1]
+    assert wrong_ssh_key(f"ssh-rsa {encoded}") is not None
+
+
+def test_short_rsa_key_is_refused() -> None:
+    parts = (b"ssh-rsa", b"\x01\x00\x01", b"\x7f" * 64)
+    data = b"".join(len(p).to_bytes(4) + p for p in parts)
+    assert "1024 bits" in (wrong_ssh_key(f"ssh-rsa {base64.b64encode(data).decode()}") or "")
