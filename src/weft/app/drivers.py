@@ -6,10 +6,12 @@ Drivers are imported when they are opened: planning without a server needs only 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from weft.app.notinstalled import NotInstalled
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.ufm.capabilities import CAPABILITIES as UFM
@@ -21,6 +23,8 @@ from weft.ports.ledger import Ledger
 from weft.ports.machines import MachineDriver
 from weft.ports.podkeys import PodKeys
 from weft.ports.prober import Prober
+
+log = logging.getLogger(__name__)
 
 InUse = Callable[[], Collection[str]]
 """Nodes that pods hold."""
@@ -151,7 +155,7 @@ def open_machines(
 ) -> dict[str, MachineDriver]:
     """Manager of accelerators that are not in hosts -> its driver. Opens no connection.
 
-    Raises `PermanentError` if a driver isn't installed that the site needs.
+    One whose packages aren't installed is `NotInstalled`: orders that don't need it are served.
     """
     opened: dict[str, MachineDriver] = {}
     for kind, row in drivers.items():
@@ -160,5 +164,7 @@ def open_machines(
                 opened[name] = row.open(site, name, keys)
             except ImportError as error:
                 do, then = f"load the {kind} driver", f"install {row.extra}"
-                raise PermanentError(do, "this Python environment", str(error), then) from error
+                missing = PermanentError(do, "this Python environment", str(error), then)
+                log.error("%s: %s; what needs it fails, everything else is served", name, missing)
+                opened[name] = NotInstalled(missing)
     return opened
