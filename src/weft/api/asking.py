@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 import anyio
 from fastapi import Depends, Response
@@ -22,10 +23,12 @@ from starlette.exceptions import HTTPException
 
 from weft.api.crowds import READ_SECONDS, Crowd
 from weft.app import redact
+from weft.app.accessrules import check_access
 from weft.app.explain import validate
 from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.app.yamltext import Path, Positions, dotted
+from weft.client import SERVICE_TYPE
 from weft.model.errors import InputError, NotFoundError, UnauthenticatedError, WeftError
 from weft.model.siteparts import MOST_PARTS
 from weft.planning.site.parts import LARGEST
@@ -58,6 +61,8 @@ async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]
         if caller is None:
             strangers = cast(Crowd, http.app.state.strangers)
             caller = await strangers.run("", partial(identity.check, token), READ_SECONDS)
+        prefix = urlsplit(http.app.state.public_url or "").path
+        check_access(caller, SERVICE_TYPE, http.method, http.scope["path"], prefix)
     except WeftError as error:
         raise redact.error(error) from error  # an unauthenticated caller is no operator
     http.state.caller = caller

@@ -20,6 +20,15 @@ from weft.ports.witness import Witnesses
 
 
 @dataclass(frozen=True, slots=True)
+class AccessRule:
+    """A request that an application credential is good for: service type, method, and pattern of a path."""
+
+    service: str
+    method: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """The caller, according to Keystone.
 
@@ -30,6 +39,7 @@ class Caller:
         project_id, project_name, project_domain_id: None for a token without a project.
         system: the token has system scope.
         user_domain_id: the domain that the user belongs to.
+        access_rules: of the application credential that was signed in with; None: no request is excluded.
     """
 
     user_id: str
@@ -41,6 +51,7 @@ class Caller:
     system: bool = False
     project_domain_id: str | None = None
     user_domain_id: str | None = None
+    access_rules: tuple[AccessRule, ...] | None = None
 
 
 class Identity(Protocol):

@@ -8,7 +8,7 @@ End-to-end tests use the lab's real one.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -71,7 +71,8 @@ class FakeKeystone:
     def _tell(self, request: Request) -> Response:
         """Whose token it is; `answer` instead, if there is one."""
         caller = self.identity.tokens.get(request.headers.get("X-Subject-Token", ""))
-        if caller is None:
+        knows_rules = request.headers.get("OpenStack-Identity-Access-Rules") == "1.0"
+        if caller is None or (caller.access_rules is not None and not knows_rules):
             return JSONResponse({"error": {"code": 404, "title": "Not Found", "message": "no token"}}, 404)
         return self.answer or JSONResponse({"token": self._token(caller)})
 
@@ -123,9 +124,18 @@ class FakeKeystone:
                 "name": caller.user_name,
                 "domain": {"id": caller.user_domain_id, "name": "…"},
             },
+            **self._credential(caller),
             **(scope if caller.system or caller.project_id else {}),
             "roles": [{"id": role, "name": role} for role in sorted(caller.roles)],
             "catalog": [entry] if self.weft_url else [],
             "issued_at": "2026-01-01T00:00:00.000000Z",
             "expires_at": caller.expires_at.strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
+        }
+
+    def _credential(self, caller: Caller) -> dict[str, Any]:
+        if caller.access_rules is None:
+            return {}
+        rules = [{"id": f"r{n}", **asdict(rule)} for n, rule in enumerate(caller.access_rules)]
+        return {
+            "application_credential": {"id": "c1", "name": "c", "restricted": True, "access_rules": rules}
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,6 +16,7 @@ from weft.app.policy import Policy
 from weft.drivers.openstack import KeystoneIdentity, OpenStackFacts, Sessions
 from weft.drivers.openstack.lookups import Lookups
 from weft.model.errors import InputError, UnauthenticatedError, UnknownError
+from weft.ports.cloud import AccessRule
 from weft.testing.callers import caller, tokens
 from weft.testing.keystone import FakeIdentity, FakeKeystone
 from weft.testing.serving import served
@@ -91,6 +93,17 @@ def test_domains_reach_the_policy(sessions: Sessions) -> None:
     assert not policy.is_operator(mallory)
     assert policy.is_operator(olga) and policy.is_operator(sam)
     assert sam.system and sam.project_id is None and sam.project_domain_id is None
+
+
+def test_access_rules_of_a_credential_come_with_the_caller(
+    sessions: Sessions, keystone: FakeKeystone
+) -> None:
+    """Keystone calls such a token unknown unless the service says that it knows rules; an empty list allows nothing."""
+    rule, member = AccessRule("accelerator-pod", "GET", "/v1/pods"), keystone.identity.tokens["operator"]
+    for rules in ((rule,), ()):
+        keystone.identity.tokens["credential"] = replace(member, access_rules=rules)
+        assert KeystoneIdentity(sessions).check("credential").access_rules == rules
+    assert KeystoneIdentity(sessions).check("operator").access_rules is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from weft.drivers.openstack.session import Sessions
 from weft.model.errors import UnauthenticatedError, UnknownError
-from weft.ports.cloud import Caller
+from weft.ports.cloud import AccessRule, Caller
 
 LONGEST = 60.0
 KEPT = 10_000
@@ -79,7 +79,7 @@ class KeystoneIdentity:
             "GET",
             "/auth/tokens",
             params={"nocatalog": "1"},
-            headers={"X-Subject-Token": token},
+            headers={"X-Subject-Token": token, "OpenStack-Identity-Access-Rules": "1.0"},
             ok=(400, 404),
         )
         if not answer.readable:
@@ -111,6 +111,18 @@ class _System(BaseModel):
     all: bool = False
 
 
+class _Rule(BaseModel):
+    service: str
+    method: str
+    path: str
+
+
+class _Credential(BaseModel):
+    """An application credential. A document without `access_rules`, or with null, has none that exclude anything."""
+
+    access_rules: tuple[_Rule, ...] | None = None
+
+
 class _Token(BaseModel):
     """The body of "Validate and show information for token", Identity API v3; only the needed part."""
 
@@ -119,6 +131,7 @@ class _Token(BaseModel):
     roles: tuple[_Named, ...] = ()
     system: _System = _System()
     expires_at: AwareDatetime
+    application_credential: _Credential | None = None
 
 
 class _Answer(BaseModel):
@@ -128,7 +141,8 @@ class _Answer(BaseModel):
 def caller_of(body: Mapping[str, Any]) -> Caller:
     """The caller in Keystone's answer. Raises `ValidationError` for anything else."""
     token = _Answer.model_validate(body).token
-    project = token.project
+    project, credential = token.project, token.application_credential
+    rules = None if credential is None else credential.access_rules
     return Caller(
         user_id=token.user.id,
         user_name=token.user.name,
@@ -139,6 +153,7 @@ def caller_of(body: Mapping[str, Any]) -> Caller:
         system=token.system.all,
         project_domain_id=project.domain.id if project else None,
         user_domain_id=token.user.domain.id,
+        access_rules=None if rules is None else tuple(AccessRule(r.service, r.method, r.path) for r in rules),
     )
 
 
