@@ -24,6 +24,8 @@ class Paging(TinyCloud):
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         QUERIES.append(query)
+        if path == "/network/networks" and "networks" in self.things:
+            return self._networks(path, query)
         if path != "/share/shares/detail":
             return super().answer(method, path, query, seer, body)
         self.asked.append(f"{method} {path}")
@@ -33,6 +35,18 @@ class Paging(TinyCloud):
         full = "limit" in query and len(page) == limit
         links = {"shares_links": [{"rel": "next", "href": f"{path}?limit={limit}&marker=x"}]} if full else {}
         return Reply(200, {"shares": page, **links})
+
+    def _networks(self, path: str, query: dict[str, list[str]]) -> Reply:
+        """Neutron: everything up to its own limit, and a link only to who sends a limit."""
+        ids = [row["id"] for row in self.things["networks"]]
+        at = ids.index(query["marker"][0]) + 1 if "marker" in query else 0
+        limit = min(self.most, int(query.get("limit", [str(self.most)])[0]))
+        page = self.things["networks"][at : at + limit]
+        full = "limit" in query and not self.deaf and len(page) == limit
+        href = f"{path}?limit={limit}&marker={page[-1]['id']}" if full else ""
+        return Reply(
+            200, {"networks": page, **({"networks_links": [{"rel": "next", "href": href}]} if full else {})}
+        )
 
 
 QUERIES: list[dict[str, list[str]]] = []
@@ -73,6 +87,30 @@ def test_shares_whose_offset_is_ignored_are_unknown(cloud: Cloud) -> None:
     tiny.deaf, tiny.things["shares"] = True, shares(1500)
     with pytest.raises(UnknownError):
         own.share.listing("list shares", "/shares/detail", "shares")
+
+
+@pytest.mark.parametrize(("count", "most"), [(1000, 9999), (2000, 9999), (1000, 1000), (2300, 1000)])
+def test_round_listing_is_whole_if_links_with_a_limit_end(cloud: Cloud, count: int, most: int) -> None:
+    """Neutron without a limit of its own, or with one that it doesn't link beyond."""
+    tiny, own, _ = cloud
+    tiny.most, tiny.things["networks"] = most, shares(count)
+    rows = own.network.listing("list networks", "/networks", "networks", {"fields": ("id",)})
+    assert [r["id"] for r in rows] == [f"s{n}" for n in range(count)]
+
+
+def test_round_listing_without_links_despite_a_limit_is_unknown(cloud: Cloud) -> None:
+    """Nothing shows whether there is more."""
+    tiny, own, _ = cloud
+    tiny.deaf, tiny.things["networks"] = True, shares(1500)
+    with pytest.raises(UnknownError, match="cut at 1000"):
+        own.network.listing("list networks", "/networks", "networks")
+
+
+def test_1000_compute_services_are_whole(cloud: Cloud) -> None:
+    """Nova has no pages of them."""
+    tiny, own, _ = cloud
+    tiny.lies = [("GET /compute/os-services", Reply(200, {"services": shares(1000)}))]
+    assert len(own.compute.listing("list services", "/os-services", "services")) == 1000
 
 
 @pytest.mark.parametrize("answer", [{"volumes": shares(1000)}, {"volumes": shares(3), "truncated": True}])

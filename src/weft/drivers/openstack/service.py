@@ -34,6 +34,8 @@ Params = Mapping[str, str | int | Sequence[str]]
 ROUND = 1000
 """Rows at which services cut listings: `osapi_max_limit`, `max_limit`. A whole multiple of it without a link to more
 isn't known to be all there is."""
+_UNPAGED = frozenset({"/os-services", "/auth/projects"})
+"""Listings that Nova and Keystone always give whole; Keystone says `truncated` where it has a limit."""
 _BY_OFFSET = frozenset({"shared-file-system"})
 
 
@@ -130,18 +132,37 @@ class Service:
     def _pages(self, asked: str, path: str, collection: str, params: Params | None) -> list[Json]:
         """All rows, page after page.
 
-        The next one is in `{collection}_links` (Nova, Neutron) or is `next` of the body (Ironic, Glance).
+        A round number of rows without a link may be cut: it is read again with a limit, with which services give links.
 
         Raises `UnknownError` for anything that isn't such a listing: an answer that doesn't say what exists says
         nothing about what doesn't.
         """
+        rows, _, whole = self._followed(asked, path, collection, params)
+        if whole:
+            return rows
+        again, last, whole = self._followed(asked, path, collection, {**(params or {}), "limit": ROUND})
+        if not whole or len(again) < len(rows):
+            cut = f"a listing that was cut at {min(len(again), len(rows))}, without a link to the rest"
+            raise self._misshapen(asked, last, cut)
+        return again
+
+    def _followed(
+        self, asked: str, path: str, collection: str, params: Params | None
+    ) -> tuple[list[Json], Answer, bool]:
+        """The rows that links lead to, the last answer, and whether these are all of them as far as that shows.
+
+        The next page is in `{collection}_links` (Nova, Neutron) or is `next` of the body (Ironic, Glance).
+        """
         rows: list[Json] = []
         pages: set[str] = set()
-        page: str | None = path
-        while page:
+        page = path
+        while True:
             answer = self.ask(asked, "GET", page, params=params)
             pages.add(page)
-            rows.extend(self.rows(asked, answer, collection))
+            found = self.rows(asked, answer, collection)
+            rows.extend(found)
+            if answer.body.get("truncated"):  # Keystone
+                raise self._misshapen(asked, answer, f"a listing that was cut at {len(found)}")
             links = (
                 self.rows(asked, answer, f"{collection}_links")
                 if f"{collection}_links" in answer.body
@@ -150,20 +171,12 @@ class Service:
             following = [str(link.get("href")) for link in links if link.get("rel") == "next"]
             if answer.body.get("next"):
                 following.append(str(answer.body["next"]))
+            if not following:
+                return rows, answer, path in _UNPAGED or not found or len(found) % ROUND != 0
             # The link contains all parameters; its host may be reachable only for the service itself.
-            page = f"{path}?{following[0].partition('?')[2]}" if following else None
-            params = None
-            self._check_whole(asked, answer, len(self.rows(asked, answer, collection)), page)
+            page, params = f"{path}?{following[0].partition('?')[2]}", None
             if page in pages or len(pages) >= MOST_PAGES:
                 raise self._misshapen(asked, answer, f"a listing without an end ({len(pages)} pages)")
-        return rows
-
-    def _check_whole(self, asked: str, answer: Answer, count: int, more: str | None) -> None:
-        """Keystone says so if it has cut a listing; others may cut one at a round number without a word."""
-        if answer.body.get("truncated") or (more is None and count and count % ROUND == 0):
-            raise self._misshapen(
-                asked, answer, f"a listing that was cut at {count}, without a link to the rest"
-            )
 
     def _by_offset(self, asked: str, path: str, collection: str, params: Params | None) -> list[Json]:
         """Manila's pages: it cuts at `osapi_max_limit`, gives a link only to who sends a limit, and ignores the link's
