@@ -62,6 +62,17 @@ def test_a_guest_that_was_never_removed_keeps_the_vlan_of_its_network(house: Hou
     assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
 
 
+def test_a_guest_that_was_left_behind_keeps_the_vlan_of_its_network(house: House) -> None:
+    """Its host was cut off over a reboot, so that its port is in that VLAN still."""
+    pod = house.ready(make("behind", 2))
+    server = house.cloud.thing(f"server/{pod.nodes[0]}").id
+    behind = Ending(Ended.LEFT_BEHIND, "compute_reboot_instance hasn't ended yet")
+    house.cloud.meanwhile("endings", lambda: house.cloud.ends(server, behind))
+    receipt = at_its_limit(house, pod)
+    assert receipt.quarantined == (pod.nodes[0],)
+    assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
+
+
 def dark(house: House) -> None:
     for manager in house.fabric.managers:
         manager.stop()

@@ -72,7 +72,7 @@ class Ended(StrEnum):
     NOT_DESTROYED = "not destroyed"
     """A nova-compute had it and never removed it: Nova only deleted it from its database. It may still run."""
     LEFT_BEHIND = "left behind"
-    """It was moved off a host whose nova-compute never removed it, as by an evacuation: it may still run there."""
+    """A host had it and never removed it: it was evacuated, or the host was cut off. It may still run there."""
     NO_RECORD = "no record"
     """Nova has no record: it never reached a cell, or its record was archived."""
     UNKNOWN = "unknown"

@@ -152,6 +152,34 @@ def test_a_removal_that_has_not_ended_is_unknown(rig: Rig) -> None:
     assert "hasn't ended yet on a" in found.text
 
 
+REBOOTING = step("reboot", ("reboot_instance", "a", ""))
+ENDING_ON_A = step("delete", ("terminate_instance", "a", ""))
+ENDING_ON_B = step("delete", ("terminate_instance", "b", ""))
+
+
+@pytest.mark.parametrize(
+    ("steps", "hosts"),
+    [
+        ((BUILT, REBOOTING, step("delete")), ("a",)),
+        ((BUILT, REBOOTING, EVACUATED, ENDED_ON_B), ("a",)),
+        ((BUILT, EVACUATED, ENDING_ON_B), ("a", "b")),
+        ((BUILT, ENDING_ON_A, EVACUATED), ("a", "b")),
+        ((BUILT, step("migrate", ("resize_instance", "a", ""), project=ADMIN), step("delete")), ("a",)),
+    ],
+)
+def test_a_host_that_began_no_removal_may_run_a_server_still(
+    rig: Rig, steps: tuple[Step, ...], hosts: tuple[str, ...]
+) -> None:
+    """An event that never ended on a host that was cut off, or a removal that never ended on another host."""
+    found = rig.ending(*steps)
+    assert (found.how, found.hosts) == (Ended.LEFT_BEHIND, hosts), found
+
+
+def test_a_removal_that_ended_outweighs_an_event_that_never_did(rig: Rig) -> None:
+    """The same host removed the server after it was restarted."""
+    assert rig.ending(BUILT, REBOOTING, ENDED_ON_A).how is Ended.DESTROYED
+
+
 def test_a_host_that_nova_lists_no_more_is_named_by_its_hash(rig: Rig) -> None:
     """It never counts as another one's, which did remove it."""
     rig.cloud.things["hypervisors"] = [

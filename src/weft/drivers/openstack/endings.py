@@ -205,23 +205,33 @@ def judged(events: Iterable[tuple[str, Json]]) -> Ending:
 
 def _found(left: Mapping[str, Json], over: Mapping[str, Json], newest: str) -> Ending:
     hosts = tuple(sorted(host for host in left if host))
-    for host, event in sorted(left.items()):
-        if event.get("finish_time") is None:
-            return Ending(Ended.UNKNOWN, f"{event['event']} hasn't ended yet{_on(host)}", hosts=hosts)
+    # A removal that was under way may have been done; of anything else, nothing says that the guest was removed.
+    stays = {h: e for h, e in sorted(left.items()) if e["event"] not in _REMOVES or not _is_open(e)}
+    if left and not stays:
+        host, event = next(iter(sorted(left.items())))
+        return Ending(Ended.UNKNOWN, f"{event['event']} hasn't ended yet{_on(host)}", hosts=hosts)
+    for host, event in stays.items():
+        if _is_open(event):
+            said = f"{event['event']} hasn't ended yet{_on(host)}, and nothing removed it since"
+            return Ending(Ended.LEFT_BEHIND, f"{said}, so it may run on there", hosts=hosts)
     if set(left) == {newest}:
         event = left[newest]
         did = f"{event['event']} ({event.get('result')}, {event['finish_time']})"
         said = f"the last that a nova-compute did with it was {did}: Nova deleted it without its nova-compute"
         return Ending(Ended.NOT_DESTROYED, f"{said}, so it may run on", hosts=hosts)
-    if left:
-        host, event = next((h, e) for h, e in sorted(left.items()) if h != newest)
-        did = f"{event['event']} ({event.get('result')}, {event['finish_time']})"
+    if stays:
+        host = next((h for h in stays if h != newest), newest)
+        did = f"{stays[host]['event']} ({stays[host].get('result')}, {stays[host]['finish_time']})"
         said = f"{did} is the last that host {host or '(not named)'} did with it, and it never removed it"
         return Ending(Ended.LEFT_BEHIND, f"{said}, so it may run on there", hosts=hosts)
     last = max(over.values(), key=lambda e: str(e["finish_time"]))
     moment = datetime.fromisoformat(str(last["finish_time"])).replace(tzinfo=UTC)
     each = f", and each of the {len(over)} hosts that had it removed it" if len(over) > 1 else ""
     return Ending(Ended.DESTROYED, f"{last['event']}: Success at {last['finish_time']}{each}", moment)
+
+
+def _is_open(event: Json) -> bool:
+    return event.get("finish_time") is None
 
 
 def _on(host: str) -> str:
