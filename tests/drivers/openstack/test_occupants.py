@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.drivers.openstack.tinycloud import Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import OpenStackFacts, Sessions
+from weft.model.errors import UnknownError
+from weft.ports.patience import waiting_at_most
 
 
 @pytest.fixture
@@ -50,3 +53,28 @@ def test_what_placement_gave_says_whether_it_may_be_a_device(cloud: tuple[TinyCl
         "gpu": (False, ("CUSTOM_PCI_1",)),
         "odd": (False, ("unknown",)),
     }
+
+
+def test_listing_goes_on_when_a_callers_time_is_over(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """A large cloud's takes longer than a tenant's request may wait: the next caller has it."""
+    tiny, facts = cloud
+    path, go_on = "GET /compute/os-hypervisors/detail", threading.Event()
+
+    class Slow(Reply):
+        def content(self) -> bytes:
+            go_on.wait(30)
+            return super().content()
+
+    tiny.lies = [(path, Slow(200, {"hypervisors": []}))]
+    with waiting_at_most(0.05), pytest.raises(UnknownError, match="the listing goes on"):
+        facts.servers_on_hosts()
+    go_on.set()
+    assert facts.servers_on_hosts() == {}
+    assert tiny.asked.count(path) == 1
+
+
+def test_listing_that_fails_is_reported_to_who_waits(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    tiny, facts = cloud
+    tiny.lies = [("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": None}))]
+    with pytest.raises(UnknownError):
+        facts.servers_on_hosts()

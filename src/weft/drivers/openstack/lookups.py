@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError
+from weft.ports.patience import waiting_at_most
 
 REMEMBERED = 60.0
 """Seconds."""
@@ -151,7 +152,8 @@ class Lookups:
         """Resource provider id -> hypervisor, of the whole cloud."""
 
         def ask() -> Mapping[str, Hypervisor]:
-            rows = own.compute.listing("list hypervisors", "/os-hypervisors/detail", "hypervisors")
+            with waiting_at_most(None):  # of the whole cloud, and remembered: no caller's time is enough
+                rows = own.compute.listing("list hypervisors", "/os-hypervisors/detail", "hypervisors")
             return {row["id"]: Hypervisor(place_of(row), _architecture(row)) for row in rows}
 
         return self._remembered(("hypervisors",), ask)

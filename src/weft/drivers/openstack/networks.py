@@ -14,6 +14,7 @@ from weft.drivers.openstack.segments import PLACE, SHOWN, read_segments
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.ports.networks import OnNetwork
+from weft.ports.patience import waiting_at_most
 
 FRESH = 15.0
 """Seconds that a listing of segments is cached: a number taken since then is detected at creation."""
@@ -60,7 +61,8 @@ class OpenStackNetworks:
         asked = f"list the networks of all projects on {', '.join(physical_networks)}"
         own, found = self._networks_of.own(), {name: set[int]() for name in physical_networks}
         filters = {PLACE: physical_networks, "fields": ("id", "project_id", *SHOWN)}
-        rows = own.network.listing(asked, "/networks", "networks", filters)
+        with waiting_at_most(None):  # of all projects, and remembered: no caller's time is enough
+            rows = own.network.listing(asked, "/networks", "networks", filters)
         segments = read_segments(own, asked, rows)
         for segment in (one for of_one in segments.values() for one in of_one):
             if segment.number is not None and segment.place in found:

@@ -23,9 +23,13 @@ from weft.drivers.openstack.metalfacts import how_it_ended, on_machine, on_machi
 from weft.drivers.openstack.nodes import node_in_ironic, use_of_node
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
+from weft.drivers.openstack.transport import TIMEOUT
 from weft.model.errors import OutsideError, UnknownError
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
+from weft.ports.patience import patience, waiting_at_most
 
+_Listing = tuple[float, Mapping[str, OnHost]]
+"""When it began, in this process's seconds, and host -> what is on it."""
 FRESH = 30.0
 """Seconds that a listing of all hosts is fresh. Nova takes about 9 ms per host for it."""
 STALE = 300.0
@@ -68,7 +72,8 @@ class OpenStackOccupants:
         self._sessions, self._by_ironic, self._machines = sessions, frozenset(by_ironic), frozenset(machines)
         self._asking = ThreadPoolExecutor(requests, thread_name_prefix="occupants")
         self._renewal = threading.Lock()
-        self._listed: tuple[float, Mapping[str, OnHost]] | None = None
+        self._listed: _Listing | None = None
+        self._unlisted: Exception | None = None
         self._ids: dict[str, tuple[str, ...]] = {}
         self._trees: dict[str, tuple[float, tuple[str, ...]]] = {}
 
@@ -76,19 +81,31 @@ class OpenStackOccupants:
         """The last listing; refreshed in the background once it is no longer `FRESH`."""
         listed = self._listed
         if listed is None or time.monotonic() - listed[0] > STALE:
-            with self._renewal:
-                if self._listed is listed:  # nobody else has refreshed it in the meantime
-                    try:
-                        self._list()
-                    except OutsideError:
-                        raise
-                    except UNREADABLE as error:
-                        raise UnknownError("list what is on the hosts", "Nova", _sentence(error)) from error
-                listed = self._listed
+            listed = self._newer_than(listed)
         elif time.monotonic() - listed[0] > FRESH and self._renewal.acquire(blocking=False):
             threading.Thread(target=self._renew, name="list-hosts", daemon=True).start()
-        assert listed is not None
         return listed[1]
+
+    def _newer_than(self, known: _Listing | None) -> _Listing:
+        """The next listing. It goes on when a caller's time is over: a large cloud's takes longer than that."""
+        asked = "list what is on the hosts"
+        if self._renewal.acquire(blocking=False):
+            if self._listed is known:
+                threading.Thread(target=self._renew, name="list-hosts", daemon=True).start()
+            else:
+                self._renewal.release()
+        seconds = min(patience() or TIMEOUT, TIMEOUT)
+        if not self._renewal.acquire(timeout=seconds):
+            raise UnknownError(
+                asked, "Nova", f"no whole answer within {seconds:.0f} s", "the listing goes on", 5.0
+            )
+        listed, error = self._listed, self._unlisted
+        self._renewal.release()
+        if listed is not None and listed is not known:
+            return listed
+        if isinstance(error, OutsideError):
+            raise error
+        raise UnknownError(asked, "Nova", _sentence(error) if error else "no answer") from error
 
     def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
         wanted = sorted(set(hosts))
@@ -133,11 +150,13 @@ class OpenStackOccupants:
     # -- listing all ------------------------------------------------------------------------------------------------
 
     def _renew(self) -> None:
-        """In a thread of its own, which holds the refresh lock."""
+        """In a thread of its own, which holds the refresh lock, and waits as long as a listing of a cloud may take."""
+        self._unlisted = None
         try:
-            self._list()
-        except UNREADABLE:
-            pass  # the old one goes stale; callers are told then
+            with waiting_at_most(TIMEOUT):
+                self._list()
+        except UNREADABLE as error:
+            self._unlisted = error  # the old one goes stale; callers hear of it then
         finally:
             self._renewal.release()
 
