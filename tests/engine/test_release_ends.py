@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.house import QUICK, House
+from tests.engine.test_parts import small
+from tests.engine.test_sweep import sweep
 from tests.engine.timehouse import look, make
 from weft.engine.records import PodRecord
 from weft.model.errors import NotYetError
@@ -71,6 +73,27 @@ def test_a_guest_that_was_left_behind_keeps_the_vlan_of_its_network(house: House
     receipt = at_its_limit(house, pod)
     assert receipt.quarantined == (pod.nodes[0],)
     assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
+
+
+def test_pods_that_shared_a_quarantined_node_keep_their_vlans_until_it_is_cleared(house: House) -> None:
+    """The second pod's quarantine of the node isn't the end of the first one's: its guest may run there still."""
+    pods = [house.run(house.order(small(f"part{i}")), PodState.READY) for i in range(2)]
+    (node,) = {n for pod in pods for n in pod.nodes}
+    house.cloud.offers.hosts[house.site.node_by_name[node].nova_host] = "down"
+    for pod in pods:
+        at_its_limit(house, pod)
+    sweep(house)
+    assert [vlan_of(house, pod) for pod in pods] == [pod.plan.vlan for pod in pods]
+    house.store.clear_quarantine(node)
+    sweep(house)
+    assert [vlan_of(house, pod) for pod in pods] == [None, None]
+
+
+def vlan_of(house: House, pod: PodRecord) -> int | None:
+    """The VLAN that it holds."""
+    with house.database.statement() as tx:
+        rows = tx.rows("numbers_of", owner_id=pod.id)
+    return next((row["number"] for row in rows if row["space"] == "vlan/lab"), None)
 
 
 def dark(house: House) -> None:

@@ -258,11 +258,20 @@ DELETE FROM number_hold WHERE owner_id = %(owner_id)s AND space || ' ' || number
 SELECT node, reason, since, pod_id FROM quarantine;
 
 -- name: quarantine
--- The first reason stays, it is the one to look into; somebody else's is put behind it, once.
+-- The first reason stays, it is the one to look into; somebody else's is put behind it, once. Every pod is noted, whatever
+-- became of its reason.
+WITH pods AS (
+    INSERT INTO quarantine_pod (node, pod_id) SELECT %(node)s, %(pod_id)s::uuid WHERE %(pod_id)s::uuid IS NOT NULL
+    ON CONFLICT DO NOTHING
+)
 INSERT INTO quarantine (node, reason, since, pod_id) VALUES (%(node)s, %(reason)s, %(at)s, %(pod_id)s)
 ON CONFLICT (node) DO UPDATE
 SET reason = left(quarantine.reason || '; ' || excluded.reason, 2000), pod_id = coalesce(excluded.pod_id, quarantine.pod_id)
 WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.reason IN quarantine.reason) = 0;
+
+-- name: pods_in_quarantine
+-- Pods that put a node into quarantine which nobody has cleared since.
+SELECT DISTINCT pod_id FROM quarantine_pod;
 
 -- name: clear_quarantine
 DELETE FROM quarantine WHERE node = %(node)s;
@@ -1316,9 +1325,12 @@ WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND abandoned_at
 
 -- name: quarantine_free
 -- A node that no pod holds; no row if one does, or if it is in quarantine already.
-INSERT INTO quarantine (node, reason, since, pod_id)
-SELECT %(node)s, %(reason)s, %(at)s, %(pod_id)s WHERE NOT EXISTS (SELECT 1 FROM node_hold WHERE node = %(node)s)
-ON CONFLICT (node) DO NOTHING RETURNING node;
+WITH made AS (
+    INSERT INTO quarantine (node, reason, since, pod_id)
+    SELECT %(node)s, %(reason)s, %(at)s, %(pod_id)s WHERE NOT EXISTS (SELECT 1 FROM node_hold WHERE node = %(node)s)
+    ON CONFLICT (node) DO NOTHING RETURNING node, pod_id
+)
+INSERT INTO quarantine_pod (node, pod_id) SELECT node, pod_id FROM made RETURNING node;
 
 -- name: server
 -- Which one answers; another one, or another run of it, may lack what the last one had.
@@ -1404,7 +1416,7 @@ DELETE FROM resource WHERE (owner_id, key) IN (
     WHERE o.state = 'RELEASED' AND o.released_at < %(before)s
       AND NOT EXISTS (SELECT 1 FROM number_hold h WHERE h.owner_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM stale_number k WHERE k.owner_id = o.id)
-      AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.pod_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM quarantine_pod q WHERE q.pod_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.owner_id = o.id AND t.gone_at IS NULL)
     LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED);
 
@@ -1423,7 +1435,7 @@ DELETE FROM resource WHERE expunged IS NOT NULL AND (state = 'absent' AND finish
           OR r.state = 'wanted' AND o.held_until IS NULL AND o.late_until IS NULL)
       AND r.kind <> ALL(%(kept)s)
       AND NOT EXISTS (SELECT 1 FROM node_hold h WHERE h.pod_id = o.id AND h.leaving IS NOT NULL)
-      AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.pod_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM quarantine_pod q WHERE q.pod_id = o.id)
       AND NOT EXISTS (SELECT 1 FROM trace t WHERE t.owner_id = o.id AND t.gone_at IS NULL)
     LIMIT %(limit)s FOR UPDATE OF o SKIP LOCKED);
 

@@ -288,7 +288,7 @@ class Sweeper(Periodic):
         unread: list[str] = []
         database = self._store.database
         with database.statement() as tx:
-            unclear = {row["pod_id"] for row in tx.rows("quarantines")}
+            unclear = {row["pod_id"] for row in tx.rows("pods_in_quarantine")}
         for owner in chain(released_pods_with_numbers(database), released_owners_with_numbers(database)):
             if owner.id in unclear:
                 continue
