@@ -10,7 +10,7 @@ import pytest
 
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import Sessions
-from weft.drivers.openstack.endings import MOST_READ
+from weft.drivers.openstack.endings import MOST_READ, ending
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.model.errors import UnknownError
 from weft.ports.occupants import Ended, Ending
@@ -211,13 +211,46 @@ def test_every_page_of_a_record_is_read(rig: Rig) -> None:
     )
 
 
+@pytest.mark.parametrize("action", ["lock", "rebuild"])
+def test_actions_that_move_nothing_make_no_record_too_long(rig: Rig, action: str) -> None:
+    """Any member of a project can have them by the thousand, on many pages."""
+    rig.cloud.page = 10
+    host = (("rebuild_instance", "b", "Success"),) if action == "rebuild" else ()
+    many = [step(action, *host)] * (MOST_READ + 60)
+    assert rig.ending(
+        step("create", ("_do_build_and_run_instance", "b", "Success")), *many, ENDED_ON_B
+    ).how is (Ended.DESTROYED)
+    rig.cloud.actions.clear()
+    found = rig.ending(BUILT, EVACUATED, *many, ENDED_ON_B)
+    assert (found.how, found.hosts) == (Ended.LEFT_BEHIND, ("a",))
+
+
+def test_a_record_that_takes_too_long_to_be_read_is_unknown(
+    rig: Rig, made: tuple[TinyCloud, Sessions]
+) -> None:
+    """Not the pages of it that were read in time."""
+    rig.cloud.page = 10
+    rig.ending(BUILT, *[step("lock")] * 20, ENDED_ON_A)
+    project = made[1].project(PROJECT)
+    found = ending(project, PROJECT, SERVER, False, lambda _: ("a",), patience=0.0)
+    assert found.how is Ended.UNKNOWN and "more than 10 actions" in found.text
+    assert ending(project, PROJECT, SERVER, False, lambda _: ("a",)).how is Ended.DESTROYED
+
+
 def test_a_record_too_long_to_be_read_is_unknown(rig: Rig) -> None:
     """Not the part of it that was read."""
     assert rig.ending(BUILT, *[EVACUATED] * MOST_READ, ENDED_ON_B).how is Ended.UNKNOWN
 
 
 @pytest.mark.parametrize(
-    "answer", [Reply(200, {}), Reply(200, {"instanceActions": [{}]}), Reply(503), Reply(404, "no")]
+    "answer",
+    [
+        Reply(200, {}),
+        Reply(200, {"instanceActions": [{}]}),
+        Reply(200, {"instanceActions": [{"action": "lock", "request_id": "r"}], "links": [{"rel": "next"}]}),
+        Reply(503),
+        Reply(404, "no"),
+    ],
 )
 def test_a_record_that_cannot_be_read_is_unknown(rig: Rig, answer: Reply) -> None:
     """Whatever a proxy says in Nova's place."""

@@ -8,6 +8,7 @@ operator's, and the host.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,14 +21,27 @@ from weft.ports.occupants import Ended, Ending
 
 PAGE = 1000
 """Actions asked for at once."""
-MOST_PAGES = 20
+PATIENCE = 120.0
+"""Seconds for which the pages of a record are read, per server."""
 MOST_READ = 200
 """Actions whose events are read, per server."""
 NEWEST = 50
 """Of the newest actions all are read; of older ones those that may concern other hosts."""
 _STAYS = frozenset(
     {
-        *("stop", "start", "reboot", "pause", "unpause", "suspend", "resume", "rescue", "unrescue", "lock"),
+        *(
+            "stop",
+            "start",
+            "reboot",
+            "rebuild",
+            "pause",
+            "unpause",
+            "suspend",
+            "resume",
+            "rescue",
+            "unrescue",
+            "lock",
+        ),
         *(
             "unlock",
             "changePassword",
@@ -40,7 +54,8 @@ _STAYS = frozenset(
         *("createImage", "resetState"),
     }
 )
-"""Actions that concern only the host which has the server anyway: a tenant can have as many of these as it likes."""
+"""Actions that concern only the host which has the server anyway: a tenant can have as many of these as it likes. A
+rebuild names that host to the scheduler; what moves a server by a rebuild elsewhere is `evacuate`."""
 _REMOVES = frozenset(
     {
         "compute_terminate_instance",
@@ -75,7 +90,12 @@ _ARRIVES = "compute_post_live_migration_at_destination"
 
 
 def ending(
-    project: Project, project_id: str, server: str, whole: bool, hosts: Callable[[bool], Collection[str]]
+    project: Project,
+    project_id: str,
+    server: str,
+    whole: bool,
+    hosts: Callable[[bool], Collection[str]],
+    patience: float = PATIENCE,
 ) -> Ending:
     """How a server ended. Raises `UnknownError`, and what an answer in another shape raises.
 
@@ -84,17 +104,12 @@ def ending(
         project_id: whose server it is; empty: not known.
         whole: it was a machine's own: whichever nova-compute removed it did so through Ironic.
         hosts: names of Nova's hosts, for what the record only has hashes of; with True read afresh.
+        patience: seconds for which the pages of its record are read.
     """
     asked, path = f"read how server {server} ended", f"/servers/{server}/os-instance-actions"
-    actions = _actions(project, asked, path, server)
-    if isinstance(actions, Ending):
-        return actions
-    read = [a for n, a in enumerate(actions) if n < NEWEST or a.get("action") not in _STAYS]
-    if len(read) > MOST_READ:
-        said = (
-            f"Nova's record has {len(read)} actions that may have moved it, and at most {MOST_READ} are read"
-        )
-        return Ending(Ended.UNKNOWN, said)
+    read = _actions(project, asked, path, server, patience)
+    if isinstance(read, Ending):
+        return read
     shown = [project.compute.item(asked, f"{path}/{a['request_id']}", "instanceAction") for a in read]
     # Both are the newest first, and times may be of whole seconds.
     events = [
@@ -117,24 +132,37 @@ def ending(
     return judged([(told.host(*one), one[1]) for one in events])
 
 
-def _actions(project: Project, asked: str, path: str, server: str) -> list[Json] | Ending:
-    """All actions of a server, the newest first; or that Nova has no record of it."""
-    actions: list[Json] = []
+def _actions(project: Project, asked: str, path: str, server: str, patience: float) -> list[Json] | Ending:
+    """Actions of a server whose events are to be read, the newest first; or why its ending isn't known by them."""
+    until = time.monotonic() + patience
+    read: list[Json] = []
+    seen = 0
     params: dict[str, str | int] = {"limit": PAGE}
-    for _ in range(MOST_PAGES):
+    while True:
         answer = project.compute.ask(asked, "GET", path, params=params, ok=(404,))
         if answer.status == 404:
-            how = Ended.NO_RECORD if answer.proves_absent(server) and not actions else Ended.UNKNOWN
+            how = Ended.NO_RECORD if answer.proves_absent(server) and not seen else Ended.UNKNOWN
             return Ending(how, f"Nova has no record of its actions: {answer.sentence()}")
         page = project.compute.rows(asked, answer, "instanceActions")
-        actions += page
+        read += [a for n, a in enumerate(page, seen) if n < NEWEST or a.get("action") not in _STAYS]
+        seen += len(page)
+        if len(read) > MOST_READ:
+            said = (
+                f"more than {MOST_READ} actions that may have moved it, of which at most {MOST_READ} are read"
+            )
+            return Ending(Ended.UNKNOWN, f"Nova's record has {said}")
         links = project.compute.rows(asked, answer, "links") if "links" in answer.body else []
         if not any(link.get("rel") == "next" for link in links):
-            return actions
+            return read
         if not page:
             raise UnknownError(asked, "Nova", "a page without actions, and another one after it")
-        params = {"limit": PAGE, "marker": str(page[-1]["request_id"])}
-    return Ending(Ended.UNKNOWN, f"Nova's record of it has more than {len(actions)} actions")
+        if time.monotonic() >= until:
+            said = f"has more than {seen} actions, which is all that was read in {patience:g} s"
+            return Ending(Ended.UNKNOWN, f"Nova's record of it {said}")
+        last, marker = params.get("marker"), str(page[-1]["request_id"])
+        if marker == last:
+            raise UnknownError(asked, "Nova", "the same page of actions twice")
+        params = {"limit": PAGE, "marker": marker}
 
 
 @dataclass(slots=True)
