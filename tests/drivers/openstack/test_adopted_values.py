@@ -259,3 +259,63 @@ def test_an_image_without_its_note_is_not_called_given_back(cloud: Cloud) -> Non
     del row["weft_before"]
     assert isinstance(driver.update(SCOPE, [image(hw_disk_bus="ide")], ids)[IMAGE].error, PermanentError)
     assert isinstance(driver.delete(LEAVING, [wanted], ids)[IMAGE].error, PermanentError)
+
+
+def older(row: dict[str, Any], note: dict[str, str], name: str, version: str) -> None:
+    """As a weft before version 2 of notes left it: with the keys alone that had another value."""
+    row[name] = json.dumps(note)
+    row.pop(version)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_flavor_with_a_note_of_an_older_weft_keeps_none_of_wefts_keys(cloud: Cloud, repaired: bool) -> None:
+    """Neither in the end nor when the site no longer names them, with a repair in between or without."""
+    tiny, driver = cloud
+    row = theirs(tiny)
+    before = dict(row["extra_specs"])
+    assert updated(driver, LATER) is None
+    noted = {"hw:cpu_policy": "shared", "hw:mem_page_size": "small"}
+    older(row["extra_specs"], noted, "weft:before", "weft:note")
+    spec = DEDICATED.spec.model_copy(update={"former": ("hw:cpu_threads", "hw:mem_page_size")})
+    wanted = DEDICATED.model_copy(update={"spec": spec})
+    assert driver.find(SCOPE, [wanted], {KEY: "f-1"})[KEY].differences
+    if repaired:
+        assert updated(driver, wanted) is None
+        assert "hw:cpu_threads" not in row["extra_specs"]
+        assert driver.find(SCOPE, [wanted], {KEY: "f-1"})[KEY].differences == ()
+        row["extra_specs"]["hw:new"] = "theirs"
+        assert updated(driver, flavor(**{"hw:cpu_policy": "dedicated", "hw:new": "ours"})) is None
+        assert destroyed(driver, wanted) is None and row["extra_specs"].pop("hw:new") == "theirs"
+    else:
+        assert destroyed(driver, wanted) is None
+    assert row["extra_specs"] == before and seen(driver, wanted) is Status.KEPT
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_image_with_a_note_of_an_older_weft_keeps_none_of_wefts_keys(cloud: Cloud, repaired: bool) -> None:
+    """In the end, with a repair in between or without."""
+    tiny, driver = cloud
+    row = golden_image(tiny)
+    before, ids = dict(row), {IMAGE: row["id"]}
+    wanted = image(hw_disk_bus="virtio", hw_new="1")
+    assert driver.create(SCOPE, [wanted], {})[IMAGE].error is None
+    older(row, {"hw_disk_bus": "scsi"}, "weft_before", "weft_note")
+    if repaired:
+        row["hw_new"] = "2"
+        assert driver.update(SCOPE, [wanted], ids)[IMAGE].error is None and row["hw_new"] == "1"
+    assert driver.delete(LEAVING, [wanted], ids)[IMAGE].error is None
+    assert row == before and driver.find(LEAVING, [wanted], ids)[IMAGE].status is Status.KEPT
+
+
+def test_audit_does_not_call_a_thing_with_a_note_of_an_older_weft_given_back(cloud: Cloud) -> None:
+    """Which keys weft has set, the site file said."""
+    tiny, driver = cloud
+    row, golden = theirs(tiny), golden_image(tiny)
+    assert updated(driver, LATER) is None
+    assert driver.create(SCOPE, [image(hw_new="1")], {})[IMAGE].error is None
+    older(row["extra_specs"], {"hw:cpu_policy": "shared"}, "weft:before", "weft:note")
+    older(golden, {}, "weft_before", "weft_note")
+    things = [t for t in driver.marked("lab", []) if t.owner == SCOPE.owner]
+    outcomes = driver.remove_marked(things)
+    assert len(outcomes) == 2 and all(isinstance(o.error, PermanentError) for o in outcomes.values())
+    assert row["description"] != "for the physicists" and "weft_mark" in golden

@@ -14,8 +14,11 @@ from dataclasses import replace
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
 from weft.drivers.openstack.nova import compute_control
 from weft.drivers.openstack.properties import (
+    VERSION,
     Note,
     check_given_back,
+    completed,
+    note_incomplete,
     note_lost,
     read_note,
     to_note,
@@ -32,6 +35,8 @@ from weft.ports.fences import unfenced
 MADE, BEFORE, DESCRIPTION = "weft:made", "weft:before", "weft:description"
 """Extra specs of weft's own: it made the flavor; values that were there before, continued in `weft:before:2` and so on;
 the description that was."""
+NOTED = "weft:note"
+"""Extra spec with the version of that note."""
 MOST = 255
 """Characters of an extra spec's value, in Nova's schema."""
 KEYS = "extra_specs"
@@ -113,12 +118,12 @@ class Flavors(KindDriver):
             self._describe(call.own, row, call.text(resource.key))
 
     def let_go(self, call: Call, resource: Resource, row: Row) -> None:
-        self._end(call.own, row)
+        self._end(call.own, row, _spec(resource))
 
     def remove_left(self, project: Project, row: Row) -> None:
         self._end(project, row)
 
-    def _end(self, own: Project, row: Row) -> None:
+    def _end(self, own: Project, row: Row, spec: FlavorSpec | None = None) -> None:
         """Deletes one that weft has made; another has its own values again, and only then nothing of weft's."""
         there, asked = _specs(row), f"give back flavor {row.name}"
         if there.get(MADE):
@@ -126,7 +131,9 @@ class Flavors(KindDriver):
             return
         if BEFORE not in there:
             raise note_lost(asked, "Nova", BEFORE)
-        note = _note(there)
+        if spec is None and _is_old(there):
+            raise note_incomplete(asked, "Nova", BEFORE)
+        note = _note(there, spec)
         self._give_back(own, row, {k: v for k, v in note.items() if there.get(k) != v})
         seen = self.one_row(own, row.id)
         if seen is None:
@@ -135,7 +142,7 @@ class Flavors(KindDriver):
         if row.mark is not None or DESCRIPTION in there:
             self._describe(own, row, there.get(DESCRIPTION, "").strip() or None)
         # The note's first part goes last: while it is there, this begins again.
-        notes = [k for k in (DESCRIPTION, *reversed(_parts(there))) if k in there]
+        notes = [k for k in (DESCRIPTION, NOTED, *reversed(_parts(there))) if k in there]
         self._give_back(own, row, dict.fromkeys(notes))
 
     def is_given_back(self, row: Row) -> bool:
@@ -201,7 +208,13 @@ def _note(there: Mapping[str, str], spec: FlavorSpec | None = None) -> dict[str,
     """What was there before weft; of one that weft made, none of its keys. Raises `ValueError`."""
     if MADE in there:
         return dict.fromkeys((*spec.keys, *spec.former) if spec else ())
-    return {k: v for part in reversed(_parts(there)) for k, v in read_note(there[part]).items()}
+    note = {k: v for part in reversed(_parts(there)) for k, v in read_note(there[part]).items()}
+    return completed(note, spec) if spec and _is_old(there) else note
+
+
+def _is_old(there: Mapping[str, str]) -> bool:
+    """Whether the note is of a version before 2. Without the description, all was given back already."""
+    return BEFORE in there and DESCRIPTION in there and NOTED not in there
 
 
 def _to_write_down(row: Row, spec: FlavorSpec) -> dict[str, str]:
@@ -213,9 +226,13 @@ def _to_write_down(row: Row, spec: FlavorSpec) -> dict[str, str]:
     added = {} if DESCRIPTION in there else {DESCRIPTION: row.raw.get("description") or " "}
     if BEFORE not in there:
         added[BEFORE] = "{}"
+    if NOTED not in there:
+        added[NOTED] = VERSION
     last = (_parts(there) or [BEFORE])[-1]
     text = read_note(there.get(last, "{}"))
-    for key, value in to_note(_note(there), spec.keys, there).items():
+    noted, note = _note(there), _note(there, spec)
+    news = {key: value for key, value in note.items() if key not in noted}
+    for key, value in {**news, **to_note(note, spec.keys, there)}.items():
         if text and len(json.dumps({**text, key: value})) > MOST:
             last, text = f"{BEFORE}:{_number(last) + 1}", {}
         text[key] = value

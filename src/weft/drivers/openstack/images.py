@@ -11,7 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
-from weft.drivers.openstack.properties import check_given_back, note_lost, read_note, to_note, with_keys
+from weft.drivers.openstack.properties import (
+    VERSION,
+    check_given_back,
+    completed,
+    note_incomplete,
+    note_lost,
+    read_note,
+    to_note,
+    with_keys,
+)
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, UnknownError
@@ -19,7 +28,8 @@ from weft.model.mark import Mark
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import ImagePropertiesSpec
 
-MARK, BEFORE = "weft_mark", "weft_before"
+MARK, BEFORE, NOTED = "weft_mark", "weft_before", "weft_note"
+"""weft's mark; what the image had before; the version of that note."""
 KEYS = "properties"
 PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 
@@ -60,7 +70,7 @@ class Images(KindDriver):
 
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
         observed = super().observe(call, resource, row)
-        return with_keys(observed, KEYS, _spec(resource), _texts(row.raw), _note(row.raw))
+        return with_keys(observed, KEYS, _spec(resource), _texts(row.raw), _note(row.raw, _spec(resource)))
 
     def status(self, row: Row) -> tuple[Status, str]:
         return Status.SETTLED, ""
@@ -89,14 +99,15 @@ class Images(KindDriver):
         spec, there = _spec(resource), _texts(row.raw)
         if row.mark is not None and BEFORE not in there:
             raise note_lost(f"set properties of image {row.name}", "Glance", BEFORE)
-        note = _note(row.raw)
+        note = _note(row.raw, spec)
         note |= to_note(note, spec.properties, there)
         news: dict[str, str | None] = {**{k: note[k] for k in spec.former if k in note}, **spec.properties}
         news |= {MARK: _mark_text(row.id, call.text(resource.key)), BEFORE: json.dumps(note)}
+        news[NOTED] = VERSION
         self._patch(call.own, row, news)
 
     def let_go(self, call: Call, resource: Resource, row: Row) -> None:
-        self.remove(call.own, row, call.scope.fence)
+        self._end(call.own, row, _spec(resource))
 
     def is_given_back(self, row: Row) -> bool:
         return BEFORE not in _texts(row.raw)
@@ -105,17 +116,22 @@ class Images(KindDriver):
         return "the image is others', and has the properties that it had"
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
+        self._end(project, row)
+
+    def _end(self, project: Project, row: Row, spec: ImagePropertiesSpec | None = None) -> None:
         """Everything noted is as it was; once that is seen, nothing of weft's is there."""
         asked = f"give back image {row.name}"
         if BEFORE not in _texts(row.raw):
             raise note_lost(asked, "Glance", BEFORE)
-        note = _note(row.raw)
+        if spec is None and _is_old(row.raw):
+            raise note_incomplete(asked, "Glance", BEFORE)
+        note = _note(row.raw, spec)
         self._patch(project, row, note)
         seen = image_or_absent(project, row.id)
         if seen is None:
             return
         check_given_back(asked, "Glance", note, _texts(seen))
-        self._patch(project, _row(seen), {MARK: None, BEFORE: None})
+        self._patch(project, _row(seen), {MARK: None, BEFORE: None, NOTED: None})
 
     def _patch(self, own: Project, row: Row, news: Mapping[str, str | None]) -> None:
         there, body = _texts(row.raw), list[dict[str, Any]]()
@@ -171,7 +187,15 @@ def _texts(raw: Json) -> dict[str, str]:
     return {k: v for k, v in raw.items() if isinstance(v, str)}
 
 
-def _note(raw: Json) -> dict[str, str | None]:
+def _note(raw: Json, spec: ImagePropertiesSpec | None = None) -> dict[str, str | None]:
     """What the image had before weft; nothing of what a copy of it says. Raises `ValueError`."""
     image, _, _ = str(raw.get(MARK) or "").partition(" ")
-    return read_note(str(raw.get(BEFORE) or "{}")) if image in ("", raw["id"]) else {}
+    if image not in ("", raw["id"]):
+        return {}
+    note = read_note(str(raw.get(BEFORE) or "{}"))
+    return completed(note, spec) if spec and _is_old(raw) else note
+
+
+def _is_old(raw: Json) -> bool:
+    """Whether the note is of a version before 2."""
+    return BEFORE in raw and NOTED not in raw

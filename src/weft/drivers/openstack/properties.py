@@ -2,6 +2,8 @@
 
 What a key was before weft set it is noted on the thing itself, and a note is only ever completed: a second look would
 see weft's own value. Only keys that are noted are set, and given back.
+
+Notes of versions before 2 have only keys that were there with another value, and no version beside them.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from weft.model.errors import PermanentError, TemporaryError
 from weft.model.resources import Difference, Observed
 from weft.model.specs import PropertiesSpec
 
+VERSION = "2"
+"""Of notes: beside each one, in a key of its own."""
 Note = Mapping[str, str | None]
 """Key -> the value that it had before weft set it; None: there was none."""
 
@@ -27,6 +31,11 @@ def read_note(text: str) -> dict[str, str | None]:
     if len(found) != len(table) or not isinstance(note, dict):
         raise ValueError(f"not a note of weft's: {text[:100]!r}")
     return found
+
+
+def completed(note: Note, spec: PropertiesSpec) -> dict[str, str | None]:
+    """A note of a version before 2, with the keys that it leaves out: weft alone has set them."""
+    return {**dict.fromkeys((*spec.keys, *spec.former)), **note}
 
 
 def to_note(note: Note, keys: Collection[str], there: Mapping[str, str]) -> dict[str, str | None]:
@@ -44,6 +53,12 @@ def check_given_back(asked: str, by: str, note: Note, there: Mapping[str, str]) 
 def note_lost(asked: str, by: str, note: str) -> PermanentError:
     """The error if nothing says any more what a thing had before."""
     seen = f"{note}, in which weft noted what it had before, isn't there"
+    return PermanentError(asked, by, seen, "set what it should have, then remove weft's mark from it")
+
+
+def note_incomplete(asked: str, by: str, note: str) -> PermanentError:
+    """The error if a note of a version before 2 is all there is: no site file names the keys that it leaves out."""
+    seen = f"{note} is of an older weft, and doesn't have all keys that weft has set"
     return PermanentError(asked, by, seen, "set what it should have, then remove weft's mark from it")
 
 
