@@ -126,3 +126,27 @@ def test_server_that_was_killed_is_started_again(place: Path) -> None:
                 time.sleep(0.1)
         other = EmbeddedServer(data)
         assert EmbeddedKeeper(other, Pulse()).look() > 0 and not other.revive()
+
+
+@pytest.mark.parametrize("zombie", [False, True], ids=["another process", "zombie"])
+def test_stale_pid_file_whose_process_is_another_does_not_keep_it_from_starting(
+    place: Path, zombie: bool
+) -> None:
+    """After a power cut the id is somebody else's; in a container without an init a zombie keeps it."""
+    with embedded(place / "state") as url:
+        data = folder_of(url)
+        noted = (data / "postmaster.pid").read_text()
+    pid = os.getpid()
+    if zombie:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    (data / "postmaster.pid").write_text("\n".join([str(pid), *noted.splitlines()[1:]]) + "\n")
+    try:
+        with embedded(place / "state") as url, psycopg.connect(url) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+            assert not EmbeddedServer(data).revive()
+    finally:
+        if zombie:
+            os.waitpid(pid, 0)

@@ -75,6 +75,7 @@ class EmbeddedServer(PostgresServer):
             self._ctl("-m", "fast", "stop")
             info = None
         if info is None:
+            self._drop_stale()
             _make_closed(self._sockets, self.pgdata, user)
             options = f"-h '' -k {shlex.quote(str(self._sockets))} -c unix_socket_permissions=0700"
             self._ctl("-o", options, "-l", str(self.log), "start")
@@ -99,11 +100,24 @@ class EmbeddedServer(PostgresServer):
 
     def _running(self) -> PostmasterInfo | None:
         """Also while it starts, stops or recovers."""
+        info = self._noted()
+        return info if info is not None and _serves(info, self.pgdata) else None
+
+    def _noted(self) -> PostmasterInfo | None:
+        """As its file says; `is_running` may be another process by now."""
         try:
-            info = PostmasterInfo.read_from_pgdata(self.pgdata)
+            return PostmasterInfo.read_from_pgdata(self.pgdata)
         except (AssertionError, OSError, ValueError):
             return None  # the file is being written
-        return info if info is not None and info.is_running() else None
+
+    def _drop_stale(self) -> None:
+        """PostgreSQL doesn't start while the process of its file is there, whatever it is."""
+        info = self._noted()
+        if info is not None and info.is_running() and not _serves(info, self.pgdata):
+            log.warning(
+                "process %s isn't PostgreSQL of %s: its postmaster.pid is removed", info.pid, self.pgdata
+            )
+            (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
 
     def _admit(self, users: set[str], owner: str) -> bool:
         """Let these users of the machine in, and nobody else; whether that is new."""
@@ -191,6 +205,26 @@ def embedded(folder: Path, pulse: Pulse | None = None) -> Generator[str]:
             keeper.stop()
     finally:
         server.cleanup()
+
+
+def _serves(info: PostmasterInfo, data: Path) -> bool:
+    """Whether the noted process is this folder's server: after a power cut another one may have its id, and in a
+    container without an init a zombie may keep it."""
+    if not info.is_running():
+        return False
+    process = Path("/proc") / str(info.pid)
+    try:
+        return (process / "cwd").readlink() == data.resolve()  # a zombie has none
+    except PermissionError:
+        pass  # another user's, and we may not look at it
+    except OSError:
+        return False
+    try:
+        return os.fsencode(data) in (process / "cmdline").read_bytes().split(b"\0")
+    except PermissionError:
+        return True
+    except OSError:
+        return False
 
 
 def _socket_folder(data: Path) -> Path:
