@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,21 +18,25 @@ from tests.engine.house import ORDER, House
 from tests.engine.test_change_loop import apply, members, settle, sized
 from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports
 from tests.engine.test_functions import furnished
-from tests.engine.test_sweep import sweep
+from tests.engine.test_sweep import sweep, sweeper
 from tests.engine.timehouse import HandClock, look, make, messages
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
 from weft.app.metrics import StoreCollector
 from weft.drivers.switches.vlans import Batch
+from weft.engine import asking
 from weft.engine.database import Database
+from weft.engine.epoch import check_epoch
 from weft.engine.fabrickeeper import FabricKeeper
-from weft.engine.gate import EVERY, Gate
+from weft.engine.gate import EVERY, ClosedError, Gate
 from weft.engine.ledger import FabricLedger
-from weft.engine.records import PodRecord
+from weft.engine.records import PodRecord, RowState
+from weft.engine.sweep import EVERY as EVERY_SWEEP
 from weft.model.errors import ConflictError
+from weft.model.kinds import Kind
 from weft.model.pod import PodState
 from weft.ports.servers import Action
 from weft.ports.witness import Witness
-from weft.testing.cloud import Fault
+from weft.testing.cloud import FakeCloud, Fault
 from weft.testing.ethernet import FakeEthernet, FakeSwitch
 
 
@@ -347,6 +353,132 @@ def test_later_look_that_fails_keeps_the_gate_open_for_the_same_server(house: Ho
     house.run(pod, PodState.RELEASED)
     house.database.losses += 1
     assert house.database.gate.closed() is not None
+
+
+def test_lease_in_an_unread_cloud_does_not_end(house: House) -> None:
+    """A restored database may not know that it was extended; a cloud that answers again lets it end."""
+    pod = house.ready(make("leased", 1, duration="1h"))
+    waiting = house.order(make("later", 1, start=house.clock.now() + timedelta(minutes=10), duration="30m"))
+    assert isinstance(house.clock, HandClock)
+    house.clock.forward(hours=2)
+    house.restart()
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
+    house.worker.tend_queue()
+    assert house.gate.unread() == {"lab"}
+    assert look(house, pod).wanted == "present" and look(house, waiting).state is not PodState.RELEASED
+    assert house.store.end_leases(["other"]) == [pod.id], "another cloud's silence keeps no lease here"
+    planted.lift()
+
+
+def test_lease_ends_once_its_cloud_is_read_again(house: House) -> None:
+    """In the same process, without a restart."""
+    pod = house.ready(make("leased", 1, duration="1h"))
+    assert isinstance(house.clock, HandClock)
+    house.clock.forward(hours=2)
+    house.restart()
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
+    house.worker.tend_queue()
+    assert look(house, pod).wanted == "present"
+    planted.lift()
+    house.gate.look()
+    house.worker.tend_queue()
+    assert look(house, pod).wanted == "absent"
+
+
+class Late:
+    """A cloud whose note comes only after the gate's patience, or never."""
+
+    def __init__(self, cloud: FakeCloud, wait: threading.Event) -> None:
+        self._cloud, self._wait = cloud, wait
+
+    def witness(self, site: str) -> Witness | None:
+        self._wait.wait(20)
+        return self._cloud.witness(site)
+
+    def testify(self, site: str, witness: Witness) -> None:
+        self._cloud.testify(site, witness)
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["good", "behind"])
+def test_late_answer_leaves_the_last_one_valid(
+    house: House, behind: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow isn't unread, for the same connections, and a database that was behind still is; nor does it matter that
+    what comes late at last is an error."""
+    monkeypatch.setattr(asking, "PATIENCE", 0.1)
+    house.ready(make("pod", 1))
+    if behind:
+        house.cloud.testify(house.site.name, Witness(uuid4(), 99))
+    wait = threading.Event()
+    wait.set()
+    late = Late(house.cloud, wait)
+    gate = Gate(house.database, lambda: (house.site.name, {"lab": late}))
+    gate.look()
+    assert gate.is_behind() is behind and not gate.unread()
+    wait.clear()
+    gate.look()
+    assert gate.is_behind() is behind and not gate.unread()
+    house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
+    wait.set()
+    for thread in [t for t in threading.enumerate() if t.name == "gate"]:
+        thread.join(20)
+    assert gate.is_behind() is behind and not gate.unread()
+    house.database.losses += 1
+    gate.look()
+    assert gate.unread() == {"lab"}
+
+
+def test_sweep_that_the_gate_stops_midway_is_ended(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one comes at its time, not when another worker would take an unfinished one over."""
+    own = sweeper(house)
+    assert isinstance(house.clock, HandClock)
+    house.clock.forward(hours=24 * 365)
+
+    def stopped(*_: object) -> None:
+        raise ClosedError
+
+    monkeypatch.setattr(own, "_take_back", stopped)
+    assert own.run_due() == EVERY_SWEEP
+    with house.database.statement() as tx:
+        row = tx.row("sweep")
+        assert row is not None and (row["next_at"] - tx.now()).total_seconds() <= EVERY_SWEEP
+        assert "--accept" in row["unread"]
+
+
+def test_note_that_is_replaced_while_it_is_read_is_not_taken_for_a_restore(house: House) -> None:
+    """Another process writes the next one, and a third forgets the name of the last."""
+    pod = house.ready(make("pod", 1))
+    current = house.cloud.witnesses[house.site.name]
+    old, answers = Witness(uuid4(), current.number), []
+
+    class Moving(Late):
+        def witness(self, site: str) -> Witness | None:
+            answers.append(site)
+            return old if len(answers) == 1 or stuck else current
+
+    stuck = False
+    moving = Moving(house.cloud, threading.Event())
+    check_epoch(house.database, moving, house.site.name, "lab")
+    assert len(answers) == 2 and look(house, pod).state is PodState.READY
+    stuck = True
+    with pytest.raises(ConflictError, match="--accept"):
+        check_epoch(house.database, moving, house.site.name, "lab")
+
+
+def test_pod_begun_before_the_dump_is_doubted_if_it_has_no_server(house: House) -> None:
+    """It may have been built and released after the dump."""
+    pod = house.order(make("pod", 2))
+    house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, times=None)
+    visit(house, pod, 2)
+    begun = [r for r in house.store.resources(pod.id) if r.state is not RowState.WANTED]
+    assert begun and not any(r.outside_id for r in begun if r.kind.row.on_host)
+    assert isinstance(house.clock, HandClock)
+    house.clock.forward(minutes=1)
+    house.cloud.testify(house.site.name, Witness(uuid4(), 99))
+    house.restart()
+    house.service.accept_database(house.operator)
+    house.cloud.faults.clear()
+    assert "weft pod abandon" in visit(house, pod).reason
 
 
 def test_pod_in_the_making_when_the_database_is_found_to_be_behind_goes_on_once_it_is_accepted(

@@ -1,7 +1,7 @@
 """Pods of a restored database that may have been released since the dump: their numbers may be other pods' by now.
 
 Once an operator has accepted the database, its word counts again; but a pod that it has from before, and of whose
-servers none is there any more, was most likely released after the dump. Fabrics that keep no marks can't say whose its
+servers none is there, was most likely released after the dump. Fabrics that keep no marks can't say whose its
 number is now. So nothing of it is changed: an operator abandons it, which keeps back what isn't seen clean.
 """
 
@@ -52,4 +52,5 @@ def doubt(held: HeldPod) -> DoubtError | None:
         found = held.world.driver(where).find(held.owner.scope, [r.resource for r in batch], ids)
         if any(one.there for one in seen_of(found, batch).values()):
             return None
-    return DoubtError() if servers else None
+    # One that had no server yet may have got it, and been released, after the dump.
+    return DoubtError() if servers or any(r.state is not RowState.WANTED for r in records) else None

@@ -9,7 +9,7 @@ until an operator has reviewed and accepted the audit (`weft.engine.gate`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from weft.engine.database import Database
 from weft.model.errors import ConflictError
@@ -22,31 +22,43 @@ RESTORED = (
 )
 
 
-def is_behind(database: Database, note: Witness | None, cloud: str, afresh: bool = True) -> bool:
+def is_behind(
+    database: Database,
+    note: Witness | None,
+    cloud: str,
+    afresh: bool = True,
+    again: Callable[[], Witness | None] | None = None,
+) -> bool:
     """Whether the cloud remembers more than the database has.
 
     Args:
         note: what the cloud remembers, read before this.
+        again: reads it once more if its name is unknown: meanwhile another process may have written the next one, and
+            the database forgets names that are over.
         afresh: False: its name may have been seen in the database before, by this process on the same server.
     """
     if note is None:
         return False
     with database.statement() as tx:
         key = ("mark", cloud, note.life)
-        if afresh or key not in tx.kept:
-            if tx.row("knows_mark", cloud=cloud, mark=note.life) is None:
-                return True
-            tx.kept[key] = True
+        known = not afresh and key in tx.kept
+        if not known and tx.row("knows_mark", cloud=cloud, mark=note.life) is not None:
+            known = tx.kept[key] = True
+    if not known:
+        newer = again() if again is not None else None
+        return newer is None or newer.life == note.life or is_behind(database, newer, cloud, afresh)
     return afresh and counts(database).get(cloud, 0) < note.number
 
 
 def check_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
     """Raise `ConflictError` if the database doesn't know all claims; `UnknownError` if that can't be determined."""
-    _check(database, facts.witness(site), cloud)
+    _check(database, facts, site, facts.witness(site), cloud)
 
 
-def _check(database: Database, note: Witness | None, cloud: str, afresh: bool = True) -> None:
-    if is_behind(database, note, cloud, afresh):
+def _check(
+    database: Database, facts: Witnesses, site: str, note: Witness | None, cloud: str, afresh: bool = True
+) -> None:
+    if is_behind(database, note, cloud, afresh, again=lambda: facts.witness(site)):
         database.gate.forget()
         raise ConflictError(RESTORED)
 
@@ -61,7 +73,7 @@ def note_epoch(
     """
     note = facts.witness(site)
     known = note is not None and claims is not None and note.number >= claims
-    _check(database, note, cloud, afresh=not known)
+    _check(database, facts, site, note, cloud, afresh=not known)
     if known:
         return note
     count = counts(database).get(cloud)
@@ -91,7 +103,7 @@ def accept_database(database: Database, clouds: Mapping[str, Witnesses], site: s
 
 def _accept(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
     note = facts.witness(site)
-    if note is None or not is_behind(database, note, cloud):
+    if note is None or not is_behind(database, note, cloud, again=lambda: facts.witness(site)):
         return
     with database.transaction() as tx:
         tx.row("new_epoch", cloud=cloud, number=note.number + 1, at=tx.now())

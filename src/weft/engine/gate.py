@@ -3,8 +3,8 @@
 Each process reads every cloud's note when it begins, whenever it has lost a connection to the database or reached
 another server (a failover), before each sweep, and every few minutes; in between, the last answer counts, so that a
 visit asks nothing more for it. A cloud that can't be read is unknown, which closes the gate for what is in that cloud
-and for whatever judges the site as a whole. What was read before stays valid if a later look fails and the connections
-to the database have lasted: a database that serves its connections can't have been replaced.
+and for whatever judges the site as a whole. What was read before stays valid if a later look fails or is late and the
+connections to the database have lasted: a database that serves its connections can't have been replaced.
 Decision: docs/decisions/a-restored-database-changes-nothing.md.
 """
 
@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from weft.engine.asking import PATIENCE, Asking
@@ -123,6 +123,10 @@ class Gate:
         """Whether a cloud is known to remember more; False also while none can be read."""
         return any(look.behind for look in self._current(()).values())
 
+    def unread(self) -> frozenset[str]:
+        """Clouds whose note can't be read: of what is in them this database may not know the last word."""
+        return frozenset(cloud for cloud, look in self._current(()).items() if look.error)
+
     def is_stopped(self) -> bool:
         """Whether it is closed for anything, as far as that is known without asking."""
         return any(look.behind or look.error for look in self._looks.values())
@@ -217,7 +221,8 @@ class Gate:
             with self._writing:
                 looks = {c: look for c, look in self._looks.items() if c in clouds}
                 late = [c for c in ask if c not in looks or looks[c].at < began]
-                self._looks = {**looks, **{c: self._late(losses) for c in late}}
+                lost = [c for c in late if not _lasts(looks.get(c), losses)]
+                self._looks = {**looks, **{c: self._late(losses) for c in lost}}
                 return self._looks
         finally:
             self._lock.release()
@@ -238,7 +243,7 @@ class Gate:
         """In a thread of its own, which may end late."""
         try:
             note = facts.witness(site)
-            behind = is_behind(self._database, note, cloud)
+            behind = is_behind(self._database, note, cloud, again=lambda: facts.witness(site))
             look = _Look(self._monotonic(), losses, note, behind)
         except WeftError as error:
             look = _Look(self._monotonic(), losses, error=error)
@@ -250,10 +255,15 @@ class Gate:
     def _keep(self, cloud: str, look: _Look) -> None:
         with self._writing:
             known = self._looks.get(cloud)
-            if look.error and known and known.losses == look.losses and not (known.error or known.behind):
-                # It was this server's then, which has not been replaced since.
-                look = _Look(look.at, look.losses, known.note)
+            if look.error and known and _lasts(known, look.losses):
+                look = replace(known, at=look.at)
             self._looks = {**self._looks, cloud: look}
+
+
+def _lasts(known: _Look | None, losses: int) -> bool:
+    """Whether an answer stays valid if a later look fails or is late: it was this server's, which has not been replaced
+    since."""
+    return known is not None and not known.error and known.losses == losses
 
 
 def _has(look: _Look, count: int) -> bool:

@@ -856,9 +856,11 @@ WITH it AS MATERIALIZED (
 SELECT pg_notify('weft_event', id::text) FROM it;
 
 -- name: end_leases
--- Pods whose lease has ended become pods to release. Not those that somebody has locked: they are due still (`due`).
+-- Pods whose lease has ended become pods to release. Not those that somebody has locked: they are due still (`due`), as
+-- are those in clouds whose note can't be read (`unread`).
 WITH it AS MATERIALIZED (
     SELECT id FROM pod WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND plan IS NOT NULL
+      AND NOT coalesce(cloud = ANY (%(unread)s::text[]), false)
     FOR UPDATE SKIP LOCKED
 ), ended AS (
     UPDATE pod p SET wanted = 'absent', woken = woken + 1, next_at = now() FROM it WHERE p.id = it.id

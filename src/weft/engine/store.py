@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -190,12 +190,16 @@ class Store(ClaimRows, PodRows, RecordRows):
         assert row is not None
         return Due(row["leases"], max(0.0, (row["queue"] - row["at"]).total_seconds()))
 
-    def end_leases(self) -> list[UUID]:
-        """Request the release of every pod whose lease has ended, and announce leases that end soon."""
+    def end_leases(self, unread: Collection[str] = ()) -> list[UUID]:
+        """Request the release of every pod whose lease has ended, and announce leases that end soon.
+
+        Args: unread: clouds in which none ends now; while there are any, no waiting order ends, which may have been
+            placed in one of them.
+        """
         with self.database.statement() as tx:
             now = tx.now()
-            late = [row["id"] for row in tx.rows("late_waiting_pods", at=now)]
-            ended = [row["id"] for row in tx.rows("end_leases", at=now)]
+            late = [] if unread else [row["id"] for row in tx.rows("late_waiting_pods", at=now)]
+            ended = [row["id"] for row in tx.rows("end_leases", at=now, unread=sorted(unread))]
         with self.database.transaction() as tx:
             soon = {row["id"]: when(row["lease_end"].timestamp()) for row in tx.rows("warn_leases", at=now)}
             said = {pod_id: f"the lease ends at {end}: {_EXTEND}" for pod_id, end in soon.items()}

@@ -95,7 +95,11 @@ class Sweeper(Periodic):
         if not mine:
             left = (due["next_at"] - now).total_seconds() if due else 0.0
             return min(max(left, 1.0), self._settings.every)
-        unread = self.sweep()
+        try:
+            unread = self.sweep()
+        except WeftError as error:  # as when the gate was closed meanwhile
+            log.warning("sweep: %s", error)
+            unread = [f"it broke off: {error}"]
         with self._store.database.transaction() as tx:
             later = tx.now() + timedelta(seconds=self._settings.every)
             tx.run("end_sweep", at=tx.now(), next=later, unread="; ".join(unread)[:2000])
@@ -103,10 +107,9 @@ class Sweeper(Periodic):
 
     def sweep(self) -> list[str]:
         """One round; what could not be read. Nothing is judged while the gate is closed (`weft.engine.gate`)."""
-        world, site = self._world(), self._site()
-        gate = self._store.database.gate
-        gate.look()
-        if (closed := gate.closed()) is not None:
+        world, site, database = self._world(), self._site(), self._store.database
+        database.gate.look()
+        if (closed := database.gate.closed()) is not None:
             log.warning("sweep: %s", closed)
             return [str(closed)]  # what this database takes for remains may be another pod's
         outside = look_outside(world, site.name, self._clock)
@@ -114,8 +117,7 @@ class Sweeper(Periodic):
             str(e) for e in (*outside.marked.values(), *outside.wires.values()) if isinstance(e, WeftError)
         ]
         kept = self._take_back(outside, world, unread)
-        since = outside.began_at - LOOKED_AFTER
-        database, still, looked = self._store.database, self._traces.open(), set[UUID]()
+        since, still, looked = outside.began_at - LOOKED_AFTER, self._traces.open(), set[UUID]()
 
         def looked_for(owners: Iterable[Owned]) -> Iterator[Owned]:
             for owner in owners:
@@ -211,8 +213,7 @@ class Sweeper(Periodic):
         ]
         records = self._not_taken_over(owner, records, still)
         ids = _ids(records)
-        unread: list[str] = []
-        blocked = False
+        unread, blocked = list[str](), False
         for kind in removal_order():
             for where in sorted({r.resource.where for r in records if r.kind is kind}):
                 group = [r for r in records if r.kind is kind and r.resource.where == where]
@@ -254,8 +255,7 @@ class Sweeper(Periodic):
 
         Traces begin, and each ends where its own id is proved to be gone.
         """
-        found: list[list[ResourceRecord]] = []
-        gone: dict[str, str] = {}
+        found, gone = list[list[ResourceRecord]](), dict[str, str]()
         known = [r for r in group if r.outside_id]
         for batch in (*_predecessors(known), known):
             wanted, its = [r.resource for r in batch], {**ids, **_ids(batch)}

@@ -21,6 +21,8 @@ class Gated(Protocol):
 
     def is_behind(self) -> bool: ...
 
+    def unread(self) -> frozenset[str]: ...
+
     def is_stopped(self) -> bool: ...
 
     def says(self) -> str: ...
@@ -48,6 +50,9 @@ class Ungated:
 
     def is_behind(self) -> bool:
         return False
+
+    def unread(self) -> frozenset[str]:
+        return frozenset()
 
     def is_stopped(self) -> bool:
         return False

@@ -127,11 +127,14 @@ class Worker:
     def tend_queue(self) -> float:
         """Release expired leases, start queued orders. Seconds until there is something to do again.
 
-        A database that was restored may not know that one was extended.
+        A database that was restored may not know that one was extended: none ends in it, nor in a cloud whose note
+        can't be read.
         """
-        due = self._store.due()
-        if due.leases and not self._database.gate.is_behind():
-            self._store.end_leases()
+        due, gate = self._store.due(), self._database.gate
+        if due.leases:
+            unread = gate.unread()  # first: what is read a moment later, and is behind, counts
+            if not gate.is_behind():
+                self._store.end_leases(unread)
         return due.queue if due.queue > 0 else self._dispatcher.run_due()
 
     def _rounds(self, turn: Callable[[], None], name: str, limit: float, end: threading.Event) -> None:
