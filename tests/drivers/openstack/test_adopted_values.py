@@ -319,3 +319,20 @@ def test_audit_does_not_call_a_thing_with_a_note_of_an_older_weft_given_back(clo
     outcomes = driver.remove_marked(things)
     assert len(outcomes) == 2 and all(isinstance(o.error, PermanentError) for o in outcomes.values())
     assert row["description"] != "for the physicists" and "weft_mark" in golden
+
+
+@pytest.mark.parametrize("by_audit", [False, True])
+def test_flavor_made_in_part_is_deleted(cloud: Cloud, by_audit: bool) -> None:
+    """weft was killed between its description and its extra specs. One with anything of a note stays."""
+    tiny, driver = cloud
+    row = theirs(tiny)
+    assert updated(driver, DEDICATED) is None
+    del row["extra_specs"]["weft:before"], row["extra_specs"]["weft:description"]
+    assert isinstance(destroyed(driver, DEDICATED), PermanentError) and tiny.things["flavors"] == [row]
+    row["extra_specs"] = {}
+    if by_audit:
+        things = [t for t in driver.marked("lab", []) if t.owner == SCOPE.owner]
+        assert [o.error for o in driver.remove_marked(things).values()] == [None]
+    else:
+        assert destroyed(driver, DEDICATED) is None
+    assert tiny.things["flavors"] == []

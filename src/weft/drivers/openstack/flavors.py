@@ -126,7 +126,8 @@ class Flavors(KindDriver):
     def _end(self, own: Project, row: Row, spec: FlavorSpec | None = None) -> None:
         """Deletes one that weft has made; another has its own values again, and only then nothing of weft's."""
         there, asked = _specs(row), f"give back flavor {row.name}"
-        if there.get(MADE):
+        # One that is marked and says neither was made, too: adoption writes its note before the mark.
+        if there.get(MADE) or (row.mark is not None and _origin(there) is None):
             self.remove(own, row, unfenced)
             return
         if BEFORE not in there:
@@ -192,7 +193,7 @@ def _origin(there: Mapping[str, str]) -> str | None:
     """Whether weft has made or adopted a flavor, `MADE` or `BEFORE`; None: it doesn't say."""
     if MADE in there:
         return MADE
-    return BEFORE if _parts(there) or DESCRIPTION in there else None
+    return BEFORE if _parts(there) or there.keys() & {DESCRIPTION, NOTED} else None
 
 
 def _parts(there: Mapping[str, str]) -> list[str]:
