@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -220,7 +221,10 @@ def test_an_ethernet_fabric_that_neutron_configures() -> None:
         "ngs_port_default_vlan": ["4000"],
     }
     assert ml2["genericswitch:leaf02"]["ngs_trunk_ports"] == ["swp49"]
-    assert "weft[generic-switch]" in export(site, "kolla")["kolla-build/template-override.j2"]
+    override = export(site, "kolla")["kolla-build/template-override.j2"]
+    packages = re.findall("'([^']+)'", override)
+    assert any(p.startswith("weft[generic-switch]@https://") for p in packages)
+    assert not any(" " in p for p in packages)
 
 
 def test_hosts_that_differ_have_files_of_their_own() -> None:

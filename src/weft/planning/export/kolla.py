@@ -269,12 +269,12 @@ def _scrape(url: str) -> dict[str, Any]:
 def packages_of(view: View) -> tuple[str, ...]:
     """Python packages that Neutron's images lack.
 
-    weft's own has an address that must be replaced and installs nothing: its name on PyPI is another project's.
+    Kolla joins them by blanks, unquoted: none has one. weft's own has an address that must be replaced and installs nothing: its name on PyPI is another project's.
     """
     drivers = mechanism_drivers(view)
     found = ["networking-mlnx"] if {"mlnx_sdn_assist", "mlnx_infiniband"} & set(drivers) else []
     return (
-        (*found, "weft[generic-switch] @ https://weft.invalid/weft-0.1.0-py3-none-any.whl")
+        (*found, "weft[generic-switch]@https://weft.invalid/weft-0.1.0-py3-none-any.whl")
         if "genericswitch" in drivers
         else tuple(found)
     )
