@@ -305,3 +305,22 @@ def test_agent_listens_on_ipv6(tmp_path: Path) -> None:
     server = Server(Config(), None)
     assert server.socket.getsockname()[0] == "::1"
     server.server_close()
+
+
+def test_agent_listens_on_a_names_ipv4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resolver puts IPv6 first; clients have the node's IPv4 address."""
+    make_certificates(tmp_path, {"osm1": ["127.0.0.1"]})
+    pair = {"certificate": tmp_path / "agent-osm1.pem", "key": tmp_path / "agent-osm1.key"}
+    both = [
+        (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 0, 0, 0)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+
+    class Config:
+        listen = Listen.model_construct(host="localhost", port=0)
+        tls = Tls(ca=tmp_path / "ca.pem", **pair)
+
+    server = Server(Config(), None)
+    assert server.socket.family is socket.AF_INET and server.socket.getsockname()[0] == "127.0.0.1"
+    server.server_close()

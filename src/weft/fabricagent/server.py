@@ -135,7 +135,9 @@ class Server(ThreadingHTTPServer):
             found = socket.getaddrinfo(
                 config.listen.host, config.listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
-            self.address_family = found[0][0]  # IPv4 or IPv6
+            # A literal has one family; a name with both is served by IPv4.
+            families = [family for family, *_ in found]
+            self.address_family = socket.AF_INET if socket.AF_INET in families else families[0]
             super().__init__((config.listen.host, config.listen.port), Handler)
         except OSError as error:
             raise InputError("listen", f"{config.listen.host}:{config.listen.port}", str(error)) from error
