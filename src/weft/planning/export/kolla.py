@@ -269,7 +269,8 @@ def _scrape(url: str) -> dict[str, Any]:
 def packages_of(view: View) -> tuple[str, ...]:
     """Python packages that Neutron's images lack.
 
-    Kolla joins them by blanks, unquoted: none has one. weft's own has an address that must be replaced and installs nothing: its name on PyPI is another project's.
+    Kolla joins them by blanks, unquoted: none has one. weft's own has an address that must be replaced and installs
+    nothing: its name on PyPI is another project's.
     """
     drivers = mechanism_drivers(view)
     found = ["networking-mlnx"] if {"mlnx_sdn_assist", "mlnx_infiniband"} & set(drivers) else []
