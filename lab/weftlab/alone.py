@@ -28,6 +28,8 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def enter() -> None:
     """Return in a new namespace; the calling process stays outside, and ends like the one that returns."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.get(INSIDE) or os.environ.get(FOREIGN) or os.geteuid() != 0:
         return
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,7 +1,7 @@
 """Access rules of application credentials: which requests a caller's token is good for, whatever its roles allow.
 
 Keystone checks none of them: it hands them to a service that says it knows them (`OpenStack-Identity-Access-Rules`),
-and refuses such tokens to every other one. Rules and patterns: Keystone's user guide, "Access Rules".
+and refuses such tokens to every other one. Rules and patterns: "Access Rules" in Keystone's manual.
 """
 
 from __future__ import annotations

@@ -31,14 +31,14 @@ def certificate_notes(site: Site) -> tuple[str, ...]:
 
 def policy_notes(site: Site) -> tuple[str, ...]:
     """Policies of Neutron's that isolation depends on: no API shows them, and weft's own user may what they deny."""
-    infiniband = {name: f for name, f in site.fabrics.items() if f.type.row.function_ports}
+    those = {name: f for name, f in site.fabrics.items() if f.type.row.function_ports}
     said = (
-        "whether Neutron lets members choose ports' MAC addresses, and so the GUIDs of virtual functions, can't be "
+        "whether Neutron lets members choose ports' MAC addresses, and so the ids of functions' ports, can't be "
         "read: it must have weft's create_port:mac_address and update_port:mac_address (docs/operating-roles.md)"
     )
     return tuple(
         f"{name}: {said}"
-        for name, fabric in sorted(infiniband.items())
+        for name, fabric in sorted(those.items())
         if fabric.tenant_networks or any(h.vfs for n in site.nodes for h in n.hcas_on(name))
     )
 

@@ -1,9 +1,9 @@
-"""Functions that aren't only where they belong: another port has the MAC address, or another place the GUID.
+"""Functions that aren't only where they belong: another port has the MAC address, or another place the fabric's id.
 
-A function's port on an InfiniBand fabric is known by its GUID, which follows from the MAC address of its Neutron port.
-Neutron lets the owner of a network choose the MAC address of a port there, and who has a whole adapter may give a
-function of it any GUID. A manager of partitions that knows GUIDs alone would put both into the partition: so such a
-function is in none until it is single.
+On some fabrics the id of a function's port follows from the MAC address of its Neutron port. Neutron lets the owner of
+a network choose the MAC address of a port there, and who has a whole adapter may give a function of it any id. A
+manager of segments that knows ids alone would put both into the segment: so such a function is in none until it is
+single.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from dataclasses import dataclass, field
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.world import World
 from weft.model.errors import UnknownError, WeftError
-from weft.model.fabric import Membership
-from weft.model.ids import parse_guid
 from weft.model.problem import Problem, ProblemKind, unread
 from weft.model.site import Site
 from weft.model.specs import PortSpec, SegmentSpec
-from weft.planning.fabric.addressing import mac_of_guid
-from weft.planning.fabric.functions import guid_of, own_ports
+from weft.planning.fabric.functions import mac_behind, own_ports
 from weft.ports.tenantnetworks import TenantPort
 
 _NO_FUNCTION = ("normal", "baremetal", "direct-physical")
@@ -72,7 +69,7 @@ def twins(
         members: fabric -> the pod's segment there, with all that may be in it.
     """
     found, ports = _Found(), same_address(pod, records, members, world)
-    by_mac = {_mac(m): m.port for spec in members.values() for m in spec.members if _mac(m)}
+    by_mac = {mac: m.port for spec in members.values() for m in spec.members if (mac := mac_behind(m.port))}
     if isinstance(ports, WeftError):
         found.unknown |= set(by_mac.values())
         found.problems.append(unread(pod.plan.cloud, ports))
@@ -98,7 +95,9 @@ def same_address(
     for record in records.values():
         if isinstance(record.resource.spec, PortSpec) and record.resource.spec.mac and record.wanted:
             own[record.resource.spec.mac.lower()] = record
-    macs = own.keys() | {mac for spec in members.values() for m in spec.members if (mac := _mac(m))}
+    macs = own.keys() | {
+        mac for spec in members.values() for m in spec.members if (mac := mac_behind(m.port))
+    }
     if not macs:
         return ()
     ids = {r.outside_id for r in records.values() if r.outside_id}
@@ -137,18 +136,8 @@ def _twin(port: TenantPort, own: Mapping[str, ResourceRecord], pod: PodRecord) -
     return Twin(port, problem)
 
 
-def _mac(member: Membership) -> str:
-    """MAC address of the Neutron port whose function would have this GUID; empty: none has."""
-    try:
-        guid = parse_guid(member.port)
-    except ValueError:
-        return ""
-    mac = mac_of_guid(guid)
-    return mac if guid_of(mac) == guid else ""
-
-
 def _on_fabric(fabric: str, spec: SegmentSpec, world: World, site: Site, found: _Found) -> None:
-    """GUIDs that are also elsewhere, as the fabric shows it."""
+    """Ids that are also elsewhere, as the fabric shows it."""
     functions = [m for m in spec.members if m.behind]
     if not functions:
         return

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 
-from weft.model.ids import format_guid
+from weft.model.ids import format_guid, parse_guid
 from weft.model.site import MOST_VFS, Hca, Node, Site
+from weft.planning.fabric.addressing import mac_of_guid
 
 _LOCAL = 0x02
 """First byte of a locally administered unicast MAC address (IEEE 802-2014 §8.4)."""
@@ -40,6 +41,16 @@ def first_mac(hca: Hca) -> int:
 def mac_of(hca: Hca, number: int) -> str:
     """MAC address of a function."""
     return ":".join(f"{byte:02x}" for byte in (first_mac(hca) + number).to_bytes(6, "big"))
+
+
+def mac_behind(port: str) -> str:
+    """MAC address of the Neutron port whose function would have this port id; empty: none has."""
+    try:
+        guid = parse_guid(port)
+    except ValueError:
+        return ""
+    mac = mac_of_guid(guid)
+    return mac if guid_of(mac) == guid else ""
 
 
 def guid_of(mac: str) -> int:
