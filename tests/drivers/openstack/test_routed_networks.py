@@ -62,13 +62,20 @@ def test_tenants_networks_are_listed_beside_one_with_several_segments(cloud: Clo
     assert [n.id for n in facts.networks_on("gpunet")] == ["n1"]
 
 
-def test_a_network_that_shows_no_segments_is_unknown_alone(cloud: Cloud) -> None:
-    """Unless none of another project's shows any: then a policy is missing."""
+def test_a_network_that_shows_no_segments_is_unknown_alone(
+    cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Unless none shows any: then a policy is missing. Tenants' networks must be shown where others' are."""
     tiny, facts = cloud
     tiny.things["networks"].append(network("hidden", "somebody"))
     assert [n.id for n in facts.networks_on("gpunet")] == ["n1"]
     assert facts.segments(["gpunet"])["gpunet"] == {7, 8, 9}
+    assert "segments of hidden: " in caplog.text and "get_network:segments" in caplog.text
     tiny.things["networks"] = [ONE, network("hidden", "somebody")]
+    assert facts.segments(["gpunet", "third"])["gpunet"] == {7}
+    with pytest.raises(UnknownError, match="segments"):
+        facts.networks_on("gpunet")
+    tiny.things["networks"] = [network("hidden", "somebody")]
     for ask in (lambda: facts.networks_on("gpunet"), lambda: facts.segments(["other"])):
         with pytest.raises(UnknownError, match="provider"):
             ask()

@@ -6,6 +6,7 @@ and no `provider:*` at all. Source: neutron, `plugins.ml2.managers.TypeManager.e
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,8 +15,11 @@ from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError
 
 TYPE, PLACE, NUMBER = "provider:network_type", "provider:physical_network", "provider:segmentation_id"
+log = logging.getLogger(__name__)
+POLICIES = "get_network:provider:* and get_network:segments (docs/operating-roles.md)"
 SHOWN = ("segments", TYPE, PLACE, NUMBER)
 """Fields to ask for."""
+_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +37,30 @@ class Segment:
     number: int | None
 
 
-def read_segments(own: Project, asked: str, rows: Sequence[Json]) -> Mapping[str, Sequence[Segment]]:
-    """Id of a network -> its segments; without the networks that Neutron doesn't show them of.
+def read_segments(
+    own: Project, asked: str, rows: Sequence[Json], *, of_others: bool = False
+) -> Mapping[str, Sequence[Segment]]:
+    """Id of a network -> its segments; without the networks that Neutron doesn't show them of, which are logged.
 
-    Raises `UnknownError` if it shows them of no network of another project: then a policy is missing.
+    Raises `UnknownError` if it shows them of no network: then a policy is missing.
 
     Args:
         rows: networks, with their projects and `SHOWN`.
+        of_others: also if it shows them of no network of another project, where absence has consequences.
     """
     found = {str(row["id"]): read for row in rows if (read := _of(row)) is not None}
-    if len(found) < len(rows):
-        mine = own.network.signed_in_project()
-        if all(str(row["id"]) not in found for row in rows if row.get("project_id") != mine):
-            then = "give weft's user the policies get_network:provider:* (docs/operating-roles.md)"
+    hidden = sorted(str(row["id"]) for row in rows if str(row["id"]) not in found)
+    if hidden:
+        mine = own.network.signed_in_project() if of_others else None
+        if not any(str(row["id"]) in found for row in rows if row.get("project_id") != mine):
+            then = f"give weft's user the policies {POLICIES}"
             raise UnknownError(asked, "network", "Neutron doesn't show their segments", then)
+        some = ", ".join(hidden[:_NAMED]) + (
+            f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
+        )
+        log.warning(
+            "%s: Neutron doesn't show the segments of %s: weft's user needs %s", asked, some, POLICIES
+        )
     return found
 
 

@@ -42,7 +42,7 @@ class OpenStackTenantNetworks:
         own = self._tenants_of.own()
         filters = {PLACE: physical_network, "fields": _NETWORK}
         rows = own.network.listing(asked, "/networks", "networks", filters)
-        segments = read_segments(own, asked, rows)
+        segments = read_segments(own, asked, rows, of_others=True)
         # One with several segments is the cloud's own: only administrators can create it.
         numbers = {
             network: there[0].number
