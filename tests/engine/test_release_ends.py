@@ -10,7 +10,8 @@ import pytest
 from tests.engine.house import QUICK, House
 from tests.engine.test_parts import small
 from tests.engine.test_sweep import sweep
-from tests.engine.timehouse import look, make
+from tests.engine.timehouse import HandClock, look, make
+from weft.engine.gate import ClosedError
 from weft.engine.records import PodRecord
 from weft.model.errors import NotYetError
 from weft.model.kinds import Kind
@@ -152,3 +153,30 @@ def test_a_release_that_gets_on_is_not_ended_early(house: House) -> None:
     house.run(pod, PodState.RELEASED)
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and signed.receipt.abandoned is None
+
+
+def test_time_in_which_weft_did_not_run_ends_no_release(house: House, clock: HandClock) -> None:
+    """Nor time in which the database was restored and not accepted: only what was tried for an hour is given up."""
+    pod = house.ready(make("down", 2))
+    dark(house)
+    house.release(pod)
+    visits(house, pod)
+    clock.sleep(2 * QUICK.ends)
+    house.worker = house.new_worker("w2", QUICK)
+    assert visits(house, pod).state is PodState.RELEASING
+    clock.sleep(QUICK.ends / 2)
+    gate = house.database.gate
+    gate.closed = lambda *_: ClosedError()  # type: ignore[method-assign]
+    assert visits(house, pod).state is PodState.RELEASING
+    clock.sleep(2 * QUICK.ends)
+    del gate.closed
+    assert visits(house, pod).state is PodState.RELEASING
+    clock.sleep(QUICK.ends)
+    assert visits(house, pod).state is PodState.RELEASED
+
+
+def visits(house: House, pod: PodRecord, times: int = 3) -> PodRecord:
+    for _ in range(times):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    return look(house, pod)

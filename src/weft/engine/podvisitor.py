@@ -319,7 +319,7 @@ class PodVisitor(PodBuilder):
     def _end_in_time(self, held: HeldPod) -> None:
         cleans = any(r.kind.row.cleaned and not r.is_nowhere for r in held.resources())
         limit = self._settings.ends_cleaning if cleans else self._settings.ends
-        if held.pod.abandoned is None and (held.at - held.since).total_seconds() >= limit:
+        if held.pod.abandoned is None and self._lasted(held, limit):
             held.abandon(f"its release has lasted longer than {limit / 3600:g} h")  # its project reads this
 
     def _set_aside(self, held: HeldPod, read: ReadBack) -> None:

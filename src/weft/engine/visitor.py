@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Generic, TypeVar, cast
 
 from weft.engine.fence import LATE
@@ -65,12 +65,13 @@ class Tools:
 class Visitor(ABC, Generic[H]):
     """One visit to one owner: compare desired and observed state, do what can be done now, say when to look again.
 
-    Holds nothing between visits, and waits for nothing within one.
+    Holds nothing of an owner between visits, and waits for nothing within one.
     """
 
     def __init__(self, tools: Tools) -> None:
         self._sign, self._clock = tools.sign, tools.clock
         self._settings, self._pool = tools.settings, tools.pool
+        self._acting: datetime | None = None
 
     def visit(self, held: H, current: Callable[[Held], tuple[World, Site]]) -> Look:
         """Do what can be done now. Every error becomes its reason and a time to look again: the loop goes on."""
@@ -102,6 +103,10 @@ class Visitor(ABC, Generic[H]):
         """Why nothing of it may be changed outside (`weft.engine.gate`); None: it may."""
         held.places = {r.resource.where for r in held.resources()}
         closed = held.closed()
+        if isinstance(closed, ClosedError):
+            self._acting = None
+        elif closed is None:
+            self._acting = self._acting or held.at
         if held.owner.abandoned is not None and not isinstance(closed, ClosedError):
             return None  # a cloud that is gone for good must not keep it: nothing is changed, what isn't seen is kept
         return closed
@@ -210,6 +215,13 @@ class Visitor(ABC, Generic[H]):
 
     def _end_in_time(self, held: H) -> None:
         """Abandon what lasts longer than its limit: whatever it waits for may never come."""
+
+    def _lasted(self, held: H, limit: float) -> bool:
+        """Whether its state has lasted so long, and this process has tried for `ends` at least: what weft couldn't work
+        on isn't stuck.
+        """
+        tried = (held.at - (self._acting or held.at)).total_seconds()
+        return (held.at - held.since).total_seconds() >= limit and tried >= min(limit, self._settings.ends)
 
     def _is_long(self, held: H) -> bool:
         """Whether what is only on its way has been so for too long: the release goes on with what is left."""
