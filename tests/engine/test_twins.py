@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import QUICK, House
 from tests.engine.test_ethernet_life import ethernet
 from tests.engine.test_functions import furnished, port, small, with_functions, with_ufm
 from tests.engine.ufmhouse import UfmOfAHouse
 from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
+from weft.model.fabric import Snapshot
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.planning.fabric.functions import guid_of
@@ -129,6 +131,23 @@ def test_a_guid_that_the_fabric_shows_elsewhere_leaves_the_partition(house: Hous
     manager.strays.clear()
     victim = house.run(victim, PodState.READY)
     assert inside(manager, victim, guid_of(mac))
+
+
+def test_look_for_twins_shares_the_reading_of_the_fabric(house: House, tmp_path: Path) -> None:
+    """A READY pod is judged by a reading that may be as old as its verdict's, and that others wait for, too."""
+    with_ufm(house, tmp_path)
+    pod = house.run(house.order(small("pod")), PodState.READY)
+    house.worker = house.new_worker("w2", replace(QUICK, fabric_age=5.0))
+    driver = house.keeper.world().fabric("ib0")
+    read, asked = driver.snapshot, list[tuple[float, bool]]()
+
+    def snapshot(max_age: float = 0.0, patient: bool = False) -> Snapshot:
+        asked.append((max_age, patient))
+        return read(max_age, patient)
+
+    driver.snapshot = snapshot  # type: ignore[method-assign]
+    assert visits(house, pod, 1).state is PodState.READY
+    assert len(asked) >= 2 and all(age > 0 and patient for age, patient in asked)
 
 
 def test_on_ethernet_the_address_is_nobodys_key(house: House) -> None:

@@ -79,12 +79,13 @@ class Watched:
         return [Problem(kind, n, self.cloud, nodes=(n,), detail={"why": w}) for n, w in nodes.items()]
 
 
-def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watched:
+def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age: float = 0.0) -> Watched:
     """Check what is on a pod's nodes and record which adapters are in its segment now.
 
     Args:
         arriving: the pod is being built or repaired: a server that wasn't seen on its node yet may be on its way, and
             must find its own key there.
+        max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
     """
     pod, records = held.pod, {r.key: r for r in held.resources()}
     shares, follows = pod.plan.order.nodes.sharing == "shared", has_followers(records.values())
@@ -121,7 +122,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool) -> Watc
     out = _bystanders(found, pod, world, fabric, records)
     if segment and found.away:
         out |= _functions(found.away, records, site, fabric)
-    single = twins(pod, records, members_of(pod, records.values()), world, site)
+    single = twins(pod, records, members_of(pod, records.values()), world, site, max_age)
     if segment:
         was = segment.resource.spec
         assert isinstance(was, SegmentSpec)

@@ -107,8 +107,9 @@ class PodBuilder(Visitor[HeldPod]):
         last = held.pod.watched_at
         return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
 
-    def _watch_nodes(self, held: HeldPod, arriving: bool) -> Watched:
-        return watch_nodes(held, held.world, held.site, arriving)
+    def _watch_nodes(self, held: HeldPod, arriving: bool, max_age: float = 0.0) -> Watched:
+        with held.way.outside():
+            return watch_nodes(held, held.world, held.site, arriving, max_age)
 
     def _verdict(self, held: HeldPod, max_age: float = 0.0, waited_for: bool = True) -> Verdict:
         """Who is on the nodes comes first: it decides what the segment must be.
@@ -117,7 +118,7 @@ class PodBuilder(Visitor[HeldPod]):
             waited_for: somebody wants to know soon; else it takes as long as it takes, and fewer threads.
         """
         held.about_to_ask()  # a reading may take its time
-        watched = self._watch_nodes(held, arriving=held.pod.repair)
+        watched = self._watch_nodes(held, held.pod.repair, max_age)
         records = held.resources()
         pool = self._pool if waited_for else None
         verdict = verify(held.pod, records, held.world, pool, max_age, held.way)

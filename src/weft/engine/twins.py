@@ -62,11 +62,13 @@ def twins(
     members: Mapping[str, SegmentSpec],
     world: World,
     site: Site,
+    max_age: float = 0.0,
 ) -> Twins:
     """Look for them in the cloud and on the fabrics.
 
     Args:
         members: fabric -> the pod's segment there, with all that may be in it.
+        max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
     """
     found, ports = _Found(), same_address(pod, records, members, world)
     by_mac = {mac: m.port for spec in members.values() for m in spec.members if (mac := mac_behind(m.port))}
@@ -80,7 +82,7 @@ def twins(
             found.problems.append(twin.problem)
     notes = tuple(t.problem for t in ports if t.port.mac.lower() not in by_mac)
     for fabric, spec in members.items():
-        _on_fabric(fabric, spec, world, site, found)
+        _on_fabric(fabric, spec, world, site, found, max_age)
     return Twins(frozenset(found.out), frozenset(found.unknown - found.out), tuple(found.problems), notes)
 
 
@@ -136,13 +138,15 @@ def _twin(port: TenantPort, own: Mapping[str, ResourceRecord], pod: PodRecord) -
     return Twin(port, problem)
 
 
-def _on_fabric(fabric: str, spec: SegmentSpec, world: World, site: Site, found: _Found) -> None:
+def _on_fabric(
+    fabric: str, spec: SegmentSpec, world: World, site: Site, found: _Found, max_age: float
+) -> None:
     """Ids that are also elsewhere, as the fabric shows it."""
     functions = [m for m in spec.members if m.behind]
     if not functions:
         return
     try:
-        elsewhere = world.fabric(fabric).snapshot().elsewhere(functions)
+        elsewhere = world.fabric(fabric).snapshot(max_age, patient=True).elsewhere(functions)
     except WeftError:
         found.unknown |= {m.port for m in functions}  # the verdict says why
         return
