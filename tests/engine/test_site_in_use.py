@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.engine.house import lost_hold
 from tests.engine.sitehouse import SiteHouse
 from tests.engine.test_site_left import left, on_external, sweep
 from weft.engine.database import Database
@@ -37,9 +38,11 @@ def marked(house: SiteHouse) -> set[str]:
 
 
 def lost(house: SiteHouse, owner: Owner | None = LOST) -> None:
-    """What a site has left, long ago."""
+    """What a site has left, long ago; a released one with a request under way when its worker lost its hold."""
     for thing in left(house, owner):
         thing.created = None
+    if owner is None:
+        lost_hold(house.database, house.site_owner().id)
     house.clock.sleep(900)
 
 

@@ -156,7 +156,7 @@ def test_what_is_left_is_not_taken_for_what_came_back_of_an_earlier_pod(moved: M
     house.clock.sleep(5.0)
     before = moved.changes()
     moved.foreign_numbers(repair=True)
-    sweeps = SweepSettings(pause=0.01)
+    sweeps = SweepSettings()
     Sweeper(house.store, house.keeper.world, house.keeper.site, house.time, sweeps).sweep()
     assert moved.changes() == before and moved.members(number) == {house.guid("gpu15")}
 

@@ -43,6 +43,10 @@ class DoorClock(SystemClock):
     def now(self) -> datetime:
         return datetime.fromtimestamp(_START + time.monotonic() - self._begin, UTC)
 
+    def go_on(self, seconds: float) -> None:
+        """As if so many seconds had passed."""
+        self._begin -= seconds
+
 
 def no_service() -> Service:
     """For an API of which no verb is asked."""
@@ -53,7 +57,8 @@ class DoorsHouse(House):
     """A house whose pods stand still until a test lets them go on: `finish`, or `working` for all the time."""
 
     def __init__(self, database: Database, url: str) -> None:
-        super().__init__(database, url, clock=DoorClock())
+        self.door_clock = DoorClock()
+        super().__init__(database, url, clock=self.door_clock)
 
     def stand_behind(self, app: FastAPI, identity: FakeIdentity) -> None:
         """Answer what this server is asked from now on."""
@@ -89,10 +94,11 @@ class DoorsHouse(House):
         return self.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason=reason)
 
     def orphan(self, pod: PodRecord) -> None:
-        """A second thing under the mark of something of this pod: an audit finds it and may remove it."""
+        """A second thing under the mark of something of this pod, an hour old: an audit finds it and may remove it."""
         original = self.cloud.thing("network/rdma")
         assert original.mark is not None and original.mark.owner == Owner.pod(str(pod.id))
         self.cloud.add(Kind.NETWORK, original.name, original.project_id, original.mark)
+        self.door_clock.go_on(3600)
 
     def pull_cable(self) -> None:
         """One between two switches isn't discovered any more."""
