@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.engine.house import small_site
 from tests.helpers.ownports import ethernet_lab
 from weft.drivers.switches.capabilities import REFUSED, capabilities_of
+from weft.model.fabrictypes import Level
 from weft.model.site import Site
 from weft.planning.site.check import check_site
+from weft.planning.site.traffic import check_traffic
 from weftlab.switches.labsite import FABRIC
 
 
@@ -67,3 +70,18 @@ def test_evidence_that_nothing_can_give_is_refused(interface: str, wanted: str, 
     found = [e for e in check_site(Site.model_validate(document)) if e[0] == ("fabrics", FABRIC, "evidence")]
     said = [(wanted, allowed.format(switches[0]["name"]))] if allowed else []
     assert [(value, what) for _, value, what in found] == said
+
+
+@pytest.mark.parametrize("vfs", [0, 2])
+def test_operational_evidence_of_functions_on_ufm_is_refused(vfs: int) -> None:
+    """Agents read the ports' own tables; those of virtual ports stay unread, so no release would be clean."""
+    site = small_site()
+    fabric = site.fabrics["ib0"]
+    manager = fabric.manager.model_copy(update={"driver": "ufm"})
+    fabric = fabric.model_copy(update={"manager": manager, "evidence": Level.OPERATIONAL})
+    split = site.nodes[0]
+    hcas = tuple(h.model_copy(update={"vfs": vfs}) for h in split.hcas)
+    nodes = (split.model_copy(update={"hcas": hcas}), *site.nodes[1:])
+    found = list(check_traffic(site.model_copy(update={"fabrics": {"ib0": fabric}, "nodes": nodes})))
+    assert manager.agents and [p for p, _, _ in found] == [("fabrics", "ib0", "evidence")] * bool(vfs)
+    assert all(split.name in why and "virtual functions" in why for _, _, why in found)

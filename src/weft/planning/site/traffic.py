@@ -14,7 +14,7 @@ OPERATIONAL = ("eos", "ovs")
 
 def check_traffic(site: Site) -> Iterator[WrongValue]:
     for name, fabric in site.fabrics.items():
-        yield from _evidence(name, fabric)
+        yield from _evidence(name, fabric, site)
         if fabric.traffic is None:
             continue
         path = ("fabrics", name, "traffic")
@@ -35,7 +35,7 @@ def check_traffic(site: Site) -> Iterator[WrongValue]:
             yield from _all_have_agents(fabric.traffic, mine, (*path, "policy"))
 
 
-def _evidence(name: str, fabric: Fabric) -> Iterator[WrongValue]:
+def _evidence(name: str, fabric: Fabric, site: Site) -> Iterator[WrongValue]:
     """Where a level can never be reached, no release would be clean."""
     wanted, path, manager = fabric.evidence, ("fabrics", name, "evidence"), fabric.manager
     if fabric.traffic is not None or wanted is Level.CONFIGURATION:
@@ -48,6 +48,12 @@ def _evidence(name: str, fabric: Fabric) -> Iterator[WrongValue]:
             wanted.value,
             f"configuration: fabric {name} has no agents that read the ports' own tables",
         )
+    elif manager.driver == "ufm" and (
+        split := sorted(n.name for n in site.nodes if any(h.vfs for h in n.hcas_on(name)))
+    ):
+        more = f" and {len(split) - 3} more" if len(split) > 3 else ""
+        why = f"{', '.join(split[:3])}{more} give virtual functions of adapters on fabric {name} (`vfs`), whose tables"
+        yield path, wanted.value, f"configuration: {why} no agent can read"
     elif manager.switching is not None:
         blind = sorted(s.name for s in manager.switching.switches if s.interface not in OPERATIONAL)
         if blind:
