@@ -86,6 +86,11 @@ class Person:
         assert "Traceback" not in told, told
         return Answer(code, said, told)
 
+    def verify(self, receipt: str) -> Answer:
+        """`weft receipt verify`, by the key that the service gives."""
+        (self.folder / "weft.pub").write_text(self.weft("receipt", "key").out)
+        return self.weft("receipt", "verify", receipt, "--key", "weft.pub")
+
     def order(
         self, name: str, count: int = 2, *words: str, floating: str = "none", spare: int = 0, more: str = ""
     ) -> Answer:

@@ -135,7 +135,7 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     assert tenant.weft("pod", "release", "bert", "--wait").code == 0
     receipt = tenant.weft("pod", "receipt", "bert", "--json")
     (tenant.folder / "receipt.json").write_text(receipt.out)
-    assert tenant.weft("receipt", "verify", "receipt.json").code == 0
+    assert tenant.verify("receipt.json").code == 0
     planes = {i["plane"] for i in receipt.json["receipt"]["items"]}
     assert planes >= {
         "vipu_user",

@@ -126,7 +126,7 @@ def released_clean(tenant: Person, name: str, watch: PodWatch) -> dict[str, Any]
     assert watch.state == "RELEASED", watch.reason
     answer = tenant.weft("pod", "receipt", watch.pod_id, "--json")
     (tenant.folder / "receipt.json").write_text(answer.out)
-    assert tenant.weft("receipt", "verify", "receipt.json").code == 0
+    assert tenant.verify("receipt.json").code == 0
     receipt = answer.json["receipt"]
     assert receipt["clean"] and receipt["quarantined"] == [], json.dumps(receipt, indent=1)
     assert watch.really_there() == set() and watch.named() == []

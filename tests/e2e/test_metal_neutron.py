@@ -149,7 +149,8 @@ def test_a_pods_switch_ports_go_through_ironics_vlans_and_its_own_from_order_to_
 
     rig.typed("team-a", "pod", "release", "metal", "--wait")
     (people.folder / "receipt.json").write_text(rig.typed("team-a", "pod", "receipt", "metal", "--json").out)
-    rig.typed("team-a", "receipt", "verify", "receipt.json")
+    (people.folder / "weft.pub").write_text(rig.typed("team-a", "receipt", "key").out)
+    rig.typed("team-a", "receipt", "verify", "receipt.json", "--key", "weft.pub")
     assert_clean_receipt(json.loads((people.folder / "receipt.json").read_text())["receipt"])
     rig.typed("operator", "audit")
     wait_for(lambda: not any(watch.all_of(end) for end in watch.ends.values()), 60)

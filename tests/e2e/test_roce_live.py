@@ -95,7 +95,7 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
     assert mine.weft("pod", "release", "train", "--wait").code == 0
     receipt = mine.weft("pod", "receipt", "train", "--json")
     (mine.folder / "receipt.json").write_text(receipt.out)
-    assert mine.weft("receipt", "verify", "receipt.json").code == 0
+    assert mine.verify("receipt.json").code == 0
     [frames] = [i for i in receipt.json["receipt"]["items"] if i["plane"] == "frames"]
     assert (frames["result"], frames.get("unread", [])) == ("clean", [])
     assert frames["subject"] == f"4 former members of VLAN {number}, 4 others"

@@ -87,7 +87,7 @@ def release(tenant: Person, name: str) -> dict[str, Any]:
     assert released.code == 0, released.out + released.err
     text = tenant.weft("pod", "receipt", name, "--json").out
     (tenant.folder / "receipt.json").write_text(text)
-    assert tenant.weft("receipt", "verify", "receipt.json").code == 0
+    assert tenant.verify("receipt.json").code == 0
     return json.loads(text)["receipt"]
 
 

@@ -63,7 +63,7 @@ def test_from_order_to_receipt(lab: Lab, people: People) -> None:
     receipt = tenant.weft("pod", "receipt", "train", "--json")
     assert receipt.json["receipt"]["clean"]
     (tenant.folder / "receipt.json").write_text(receipt.out)
-    assert tenant.weft("receipt", "verify", "receipt.json").code == 0
+    assert tenant.verify("receipt.json").code == 0
     assert wired(number) == set()
     assert_clean(operator)
 
