@@ -12,6 +12,7 @@ from weft.model.order import Order
 from weft.model.site import Site
 
 POD_ID = "1f0c9a3b-0000-4000-8000-000000000001"
+SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 
 
 @cache

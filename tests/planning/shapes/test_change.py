@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
 from tests.helpers.paths import EXAMPLES, GOLDEN
-from tests.helpers.smallsite import POD_ID, order, small_site
+from tests.helpers.smallsite import POD_ID, SSH_KEY, order, small_site
 from weft.app.drivers import static_capabilities
 from weft.app.sitefile import load_site
 from weft.model.errors import ConflictError, InputError
@@ -357,7 +357,7 @@ def test_others_leaves_stay_theirs() -> None:
     [
         ({"nodes": {"image": "other"}}, "nodes.image", "set when servers are created"),
         ({"nodes": {"image": "ubuntu", "flavor": "h100.8.big"}}, "nodes.flavor", "flavors of cloud main"),
-        ({"access": {"ssh_key": "ssh-ed25519 AAAA"}}, "access.ssh_key", "authorized_keys"),
+        ({"access": {"ssh_key": SSH_KEY}}, "access.ssh_key", "authorized_keys"),
         ({"access": {"user_data": "#cloud-config"}}, "access.user_data", "cloud-init runs once"),
         ({"network": {"rdma": "10.9.0.0/24"}}, "network.rdma", "servers have addresses in it"),
         (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.smallsite import POD_ID, order, small_site
+from tests.helpers.smallsite import POD_ID, SSH_KEY, order, small_site
 from weft.model.errors import ConflictError, InputError
 from weft.model.fabrictypes import Mode
 from weft.model.order import Order
@@ -70,7 +70,7 @@ def test_a_pod_without_router_has_just_what_it_needs() -> None:
 
 def test_needs_come_first_and_each_is_there() -> None:
     """Whoever walks the list in order never meets a need that it hasn't seen."""
-    ordered = order(2, access={"floating_ip": "each", "ssh_key": "ssh-ed25519 AAAA me@home"})
+    ordered = order(2, access={"floating_ip": "each", "ssh_key": f"{SSH_KEY} me@home"})
     seen: set[str] = set()
     for resource in graph(ordered, "gpu01", "gpu02").resources:
         assert set(resource.needs) <= seen, resource.key
@@ -164,8 +164,8 @@ def test_a_server_has_its_ports_in_order_and_waits_for_the_partition() -> None:
 
 def test_the_tenants_key_is_a_resource_without_its_comment() -> None:
     """The key's comment is the tenant's own business and will be the mark; no key: no resource."""
-    key = graph(order(1, access={"ssh_key": "ssh-ed25519 AAAA me@home"}), "gpu01").by_key()["key_pair"]
-    assert key.spec == KeyPairSpec(public_key="ssh-ed25519 AAAA")
+    key = graph(order(1, access={"ssh_key": f"{SSH_KEY} me@home"}), "gpu01").by_key()["key_pair"]
+    assert key.spec == KeyPairSpec(public_key=SSH_KEY)
     assert "key_pair" not in graph(order(1), "gpu01").by_key()
 
 
