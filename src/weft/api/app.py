@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI, Response
@@ -90,6 +91,7 @@ def create_app(
     app.state.verbs = redacted(verbs, policy or Policy())
     app.state.identity = identity
     app.state.public_url = public_url
+    app.state.prefix = urlsplit(public_url or "").path
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
     app.state.waiting = WaitingRoom()

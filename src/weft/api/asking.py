@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 import anyio
 from fastapi import Depends, Response
@@ -61,8 +60,7 @@ async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]
         if caller is None:
             strangers = cast(Crowd, http.app.state.strangers)
             caller = await strangers.run("", partial(identity.check, token), READ_SECONDS)
-        prefix = urlsplit(http.app.state.public_url or "").path
-        check_access(caller, SERVICE_TYPE, http.method, http.scope["path"], prefix)
+        check_access(caller, SERVICE_TYPE, http.method, http.scope["path"], http.app.state.prefix)
     except WeftError as error:
         raise redact.error(error) from error  # an unauthenticated caller is no operator
     http.state.caller = caller

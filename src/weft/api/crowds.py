@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import anyio
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, WouldBlock, to_thread
 from fastapi import Request as HttpRequest
 from fastapi import Response
 
@@ -75,7 +75,10 @@ class Crowd:
         try:
             with anyio.move_on_after(WAIT_SECONDS):
                 for limiter in (share, self._threads):
-                    await limiter.acquire_on_behalf_of(mine)
+                    try:
+                        limiter.acquire_on_behalf_of_nowait(mine)
+                    except WouldBlock:
+                        await limiter.acquire_on_behalf_of(mine)
                     held.append(limiter)
             if len(held) < 2:
                 raise _busy(f"no thread was free for {WAIT_SECONDS:.0f} s")

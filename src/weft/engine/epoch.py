@@ -37,17 +37,32 @@ def is_behind(
             the database forgets names that are over.
         afresh: False: its name may have been seen in the database before, by this process on the same server.
     """
+    return _standing(database, note, cloud, afresh, again)[0]
+
+
+def _standing(
+    database: Database,
+    note: Witness | None,
+    cloud: str,
+    afresh: bool = True,
+    again: Callable[[], Witness | None] | None = None,
+) -> tuple[bool, int | None]:
+    """As `is_behind`; and how far the database had come when it was asked for that, None: it wasn't."""
     if note is None:
-        return False
+        return False, None
     with database.statement() as tx:
         key = ("mark", cloud, note.life)
-        known = not afresh and key in tx.kept
-        if not known and tx.row("knows_mark", cloud=cloud, mark=note.life) is not None:
-            known = tx.kept[key] = True
-    if not known:
-        newer = again() if again is not None else None
-        return newer is None or newer.life == note.life or is_behind(database, newer, cloud, afresh)
-    return afresh and counts(database).get(cloud, 0) < note.number
+        if not afresh and key in tx.kept:
+            return False, None
+        row = tx.row("epoch_and_mark", cloud=cloud, mark=note.life)
+        assert row is not None, "it has one row always"
+        if row["known"]:
+            tx.kept[key] = True
+            return afresh and row["number"] < note.number, row["number"]
+    newer = again() if again is not None else None
+    if newer is None or newer.life == note.life:
+        return True, row["number"]
+    return _standing(database, newer, cloud, afresh)
 
 
 def check_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
@@ -57,10 +72,13 @@ def check_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> 
 
 def _check(
     database: Database, facts: Witnesses, site: str, note: Witness | None, cloud: str, afresh: bool = True
-) -> None:
-    if is_behind(database, note, cloud, afresh, again=lambda: facts.witness(site)):
+) -> int | None:
+    """How far the database had come, if it was asked for that."""
+    behind, count = _standing(database, note, cloud, afresh, again=lambda: facts.witness(site))
+    if behind:
         database.gate.forget()
         raise ConflictError(RESTORED)
+    return count
 
 
 def note_epoch(
@@ -73,10 +91,11 @@ def note_epoch(
     """
     note = facts.witness(site)
     known = note is not None and claims is not None and note.number >= claims
-    _check(database, facts, site, note, cloud, afresh=not known)
+    count = _check(database, facts, site, note, cloud, afresh=not known)
     if known:
         return note
-    count = counts(database).get(cloud)
+    if count is None:
+        count = counts(database).get(cloud)
     if count is None or (note is not None and note.number >= count):
         return note  # None: claims from before they were counted
     return _write(database, facts, site, cloud, note)

@@ -27,7 +27,7 @@ class HeldPod(Held):
 
     def __init__(self, database: Database, pod: PodRecord, leave: threading.Event | None = None) -> None:
         super().__init__(database, pod, leave)
-        self._nodes: Mapping[str, bool] | None = None
+        self._held: tuple[Mapping[str, bool], frozenset[tuple[str, int]]] | None = None
 
     @property
     def pod(self) -> PodRecord:
@@ -127,12 +127,20 @@ class HeldPod(Held):
 
         Read once, until this visit writes of them.
         """
-        if self._nodes is None:
+        return self._holdings()[0]
+
+    def numbers(self) -> frozenset[tuple[str, int]]:
+        """As of any owner; read with `nodes`, and as often."""
+        return self._holdings()[1]
+
+    def _holdings(self) -> tuple[Mapping[str, bool], frozenset[tuple[str, int]]]:
+        if self._held is None:
             with self._database.statement() as tx:
-                rows = tx.rows("nodes_of", pod_id=self.pod.id)
-            self._nodes = {r["node"]: r["quarantined"] for r in rows}
-        return self._nodes
+                rows = tx.rows("nodes_and_numbers_of", pod_id=self.pod.id)
+            nodes = {r["node"]: r["quarantined"] for r in rows if r["node"] is not None}
+            self._held = nodes, frozenset((r["space"], r["number"]) for r in rows if r["node"] is None)
+        return self._held
 
     def forget(self) -> None:
-        self._nodes = None
+        self._held = None
         super().forget()

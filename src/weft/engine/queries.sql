@@ -1267,9 +1267,12 @@ SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL
     AND id IN (SELECT owner_id FROM number_hold) AND (released_at, id) > (%(at)s::timestamptz, %(last)s::uuid)
 ORDER BY released_at, id LIMIT %(limit)s;
 
--- name: nodes_of
-SELECT h.node, q.node IS NOT NULL AS quarantined FROM node_hold h LEFT JOIN quarantine q ON q.node = h.node
-WHERE h.pod_id = %(pod_id)s;
+-- name: nodes_and_numbers_of
+-- Nodes and, with node null, numbers that a pod holds.
+SELECT h.node, q.node IS NOT NULL AS quarantined, NULL AS space, NULL::int AS number
+FROM node_hold h LEFT JOIN quarantine q ON q.node = h.node WHERE h.pod_id = %(pod_id)s
+UNION ALL
+SELECT NULL, false, space, number FROM number_hold WHERE owner_id = %(pod_id)s;
 
 -- name: numbers_of
 SELECT space, number FROM number_hold WHERE owner_id = %(owner_id)s ORDER BY space, number;
@@ -1347,8 +1350,12 @@ SELECT cloud, number +
     @ends AS number
 FROM epoch;
 
--- name: knows_mark
-SELECT number FROM epoch_mark WHERE cloud = %(cloud)s AND mark = %(mark)s;
+-- name: epoch_and_mark
+-- How far the database has come in a cloud, and whether it knows the name of a note.
+SELECT coalesce((SELECT e.number +
+    @ends
+FROM epoch e WHERE e.cloud = %(cloud)s), 0) AS number,
+    EXISTS (SELECT FROM epoch_mark m WHERE m.cloud = %(cloud)s AND m.mark = %(mark)s) AS known;
 
 -- name: new_mark
 -- The name of the next note: whichever database has this row has all that was committed before it. Names of notes before the

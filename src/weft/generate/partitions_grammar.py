@@ -13,6 +13,7 @@ such a line is fatal here. So is a name without a key: it is looked for among pa
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from ipaddress import IPv6Address
 
 from weft.generate.cnumber import c_number, wrapped
@@ -198,6 +199,7 @@ class Reader:
             self.say(number, "a ';' behind a multicast group without flags, which OpenSM misreads", True)
 
 
+@lru_cache(maxsize=1 << 15)
 def _token(text: str) -> tuple[str, str | None]:
     """`name=value`; None: there is no `=`."""
     name, has_value, value = text.partition("=")
@@ -211,6 +213,7 @@ def _mode(word: str) -> Mode | None:
     return Mode.LIMITED if "limited".startswith(word) else None
 
 
+@lru_cache(maxsize=1 << 15)  # the same GUIDs, reading after reading
 def _number(text: str) -> int | None:
     """In 64 bits; None: it is none."""
     number = c_number(text)

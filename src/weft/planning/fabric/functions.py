@@ -10,6 +10,7 @@ Sources: SR-IOV 1.1 §2.1.2 (routing ids), networking-mlnx (MAC to GUID: two zer
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from weft.model.ids import format_guid, parse_guid
 from weft.model.site import MOST_VFS, Hca, Node, Site
@@ -43,6 +44,7 @@ def mac_of(hca: Hca, number: int) -> str:
     return ":".join(f"{byte:02x}" for byte in (first_mac(hca) + number).to_bytes(6, "big"))
 
 
+@lru_cache(maxsize=1 << 16)
 def mac_behind(port: str) -> str:
     """MAC address of the Neutron port whose function would have this port id; empty: none has."""
     try:
