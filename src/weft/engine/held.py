@@ -21,6 +21,12 @@ from weft.model.receipt import ReceiptItem, SignedReceipt
 from weft.model.site import Site
 from weft.ports.witness import Witnesses
 
+COUNTED_EVERY = 15.0
+"""Seconds of work on a release that are written together; a process that ends loses no more."""
+BETWEEN_PROCESSES = 300.0
+"""Seconds between two processes' visits to a release that count as work on it at most; one process's are rarely so far
+apart."""
+
 
 class Held(NotesHeld):
     """One owner, held by this worker under a token (see `Fence`); a pod is held as a `HeldPod`.
@@ -63,12 +69,37 @@ class Held(NotesHeld):
 
     def abandon(self, reason: str) -> None:
         """As an operator does (`Store.abandon`): its release doesn't come to an end within its limit."""
-        asked = Abandonment("weft", reason, self.at)
+        asked = Abandonment("weft", reason, self.at, own=True, worked=self.worked)
+        values = {"by": asked.by, "why": reason, "at": asked.at, "own": True}
         with self.write() as tx:
-            if tx.run("abandon_owner", id=self.owner.id, by=asked.by, why=reason, at=asked.at):
+            if tx.run("abandon_owner", id=self.owner.id, **values):
                 said = f"abandon requested by {asked.by}: {reason}"
                 self.say_in(tx, [("release", said, None)])
         self.owner = replace(self.owner, abandoned=asked)
+
+    @property
+    def worked(self) -> float:
+        """For how many seconds its release has been worked on until now."""
+        at = self.owner.worked_at
+        return self.owner.worked + (max(0.0, (self.at - at).total_seconds()) if at else 0.0)
+
+    def count_work(self, by: str, on: bool) -> None:
+        """Write how long its release has been worked on, unless that was written a moment ago.
+
+        Args:
+            by: this process. on: whether anything may be done now (`weft.engine.gate`).
+        """
+        owner, by = self.owner, f"{by}/{self._database.losses}"  # without a connection nothing is worked on
+        known = owner.worked_by == by and owner.worked_at is not None
+        recent = known and self.worked - owner.worked < COUNTED_EVERY
+        if recent if on else owner.worked_at is None:
+            return
+        values = {"by": by, "on": on, "now": self.at, "most": BETWEEN_PROCESSES}
+        with self._database.statement() as tx:
+            row = tx.row("count_work", id=owner.id, token=owner.token, **values)
+        if row is not None:  # otherwise it is another worker's by now, and the next write says so
+            at = self.at if on else None
+            self.owner = replace(owner, worked=row["worked"], worked_at=at, worked_by=by)
 
     def note_epoch(self, facts: Witnesses, cloud: str) -> None:
         """Before anything is made outside for the owner, the cloud knows that it was claimed. Raises `ClosedError`."""

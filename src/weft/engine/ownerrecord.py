@@ -16,11 +16,18 @@ from weft.ports.resources import Scope
 
 @dataclass(frozen=True, slots=True)
 class Abandonment:
-    """A release that doesn't come to an end is ended as it is, by an operator, or by weft after its limit."""
+    """A release that doesn't come to an end is ended as it is, by an operator, or by weft after its limit.
+
+    Attributes:
+        own: weft asked for it, which is no operator's word: it ends only while the gate is open.
+        worked: `OwnerRecord.worked` when it was asked for.
+    """
 
     by: str
     reason: str
     at: datetime
+    own: bool = False
+    worked: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,8 @@ class OwnerRecord:
         late_until: until when something may still come to be that was asked for: by a worker that lost the owner, or
             couldn't write down what came of it, or of a driver that doesn't know (`OutsideError.lands`); None: nothing.
         abandoned: who asked to end its release as it is, weft itself after its limit; None: nobody did.
+        worked: for how many seconds its release was worked on, until `worked_at` (None: it isn't, the gate is closed),
+            and by which process (`worked_by`).
         swept_at: when the sweep last looked for each single thing of it.
         watched_at: of a pod: when it was last looked who is on its nodes.
         taken: a number of it is somebody else's: all that was made is taken away, and made again with another.
@@ -72,6 +81,9 @@ class OwnerRecord:
     repair: bool
     late_until: datetime | None
     abandoned: Abandonment | None
+    worked: float
+    worked_at: datetime | None
+    worked_by: str
     swept_at: datetime | None
     taken: Taken | None
     watched_at: datetime | None
@@ -110,13 +122,14 @@ class OwnerRecord:
 _AS_THEY_ARE = (
     "id", "kind", "site", "project_id", "name", "created_by", "created_at", "wanted", "reason", "since",
     "released_at", "failures", "woken", "token", "late_until", "swept_at", "watched_at", "generation", "retries",
-    "ready_generation", "ready_at", "changed_at",
+    "ready_generation", "ready_at", "changed_at", "worked", "worked_at", "worked_by",
 )  # fmt: skip
 
 
 def owner_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a row says of an owner of any kind, as arguments of `OwnerRecord`. Raises what `READING` names."""
-    abandoned = Abandonment(row["abandoned_by"], row["abandoned_why"], row["abandoned_at"])
+    said = ("by", "why", "at", "own", "worked")
+    abandoned = Abandonment(*(row[f"abandoned_{name}"] for name in said))
     return {
         **{name: row[name] for name in _AS_THEY_ARE},
         "repair": row["repair"],

@@ -44,11 +44,20 @@ class PodVisitor(PodBuilder):
         return super()._only_look(held, closed)
 
     def _release(self, held: HeldPod) -> Look:
-        if held.owner.abandoned is not None and doubt(held) is not None:
+        if held.owner.abandoned is not None and self._is_doubted(held):
             self._wait_for_late(held)  # what it had may be another pod's: nothing is taken away
             self._begin_release(held)
             return self._abandon(held, self._read_back(held))
         return super()._release(held)
+
+    def _is_doubted(self, held: HeldPod) -> bool:
+        """Also one of which the cloud doesn't say, in the end: a cloud that is gone for good must not keep it."""
+        try:
+            return doubt(held) is not None
+        except WeftError:
+            if not self._gives_up(held):
+                raise
+            return True
 
     # -- present ------------------------------------------------------------------------------------------------
 

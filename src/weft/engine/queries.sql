@@ -581,8 +581,8 @@ SELECT * FROM pod WHERE id = %(id)s;
 -- part: pod_fields
 -- What is read of a pod's row, but for its plan.
 id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditions, reason, since, released_at,
-    failures, woken, token, repair, late_until, abandoned_by, abandoned_why, abandoned_at, swept_at, taken, watched_at,
-    generation, retries, ready_generation, ready_at, changed_at, ordered, placed_at, lease_end, not_before, fixed, position,
+    failures, woken, token, repair, late_until, abandoned_by, abandoned_why, abandoned_at, abandoned_own, abandoned_worked, worked, worked_at, worked_by,
+    swept_at, taken, watched_at, generation, retries, ready_generation, ready_at, changed_at, ordered, placed_at, lease_end, not_before, fixed, position,
     expected_start
 
 -- name: pod_to_show
@@ -1324,9 +1324,20 @@ WHERE owner_id = %(owner_id)s AND NOT others ORDER BY id LIMIT 1000;
 SELECT count(*) FILTER (WHERE gone_at IS NULL) AS open, count(*) FILTER (WHERE gone_at IS NOT NULL) AS gone FROM trace;
 
 -- name: abandon_owner
--- Only one whose release was asked for, and which is not through.
-UPDATE owner SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = %(at)s, woken = woken + 1, next_at = now()
-WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND abandoned_at IS NULL RETURNING id;
+-- Only one whose release was asked for, and which is not through. An operator may still ask for what weft has asked for by
+-- itself (`own`): that waits for an open gate. It is tried again from here on, whatever has failed before.
+UPDATE owner SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = %(at)s, abandoned_own = %(own)s,
+    abandoned_worked = worked, woken = woken + 1, next_at = now(), failures = CASE WHEN %(own)s THEN failures ELSE 0 END
+WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND (abandoned_at IS NULL OR abandoned_own AND NOT %(own)s)
+RETURNING id;
+
+-- name: count_work
+-- What has passed since the last visit to a release counts as worked on, unless the gate was closed at one of the two. Of
+-- the time between two processes only so much (`most`) counts: perhaps there was none.
+UPDATE owner SET worked = worked + CASE WHEN NOT %(on)s OR worked_at IS NULL THEN 0 ELSE greatest(0, least(
+        extract(epoch FROM %(now)s - worked_at), CASE worked_by WHEN %(by)s THEN 'infinity' ELSE %(most)s END::float8)) END,
+    worked_at = CASE WHEN %(on)s THEN %(now)s::timestamptz END, worked_by = %(by)s
+WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING worked;
 
 -- name: quarantine_free
 -- A node that no pod holds; no row if one does, or if it is in quarantine already.

@@ -40,8 +40,8 @@ class LoopSettings:
         limits: a state that lasts longer raises an alarm (event and metric); RELEASING's limit also decides when
             nodes that can't be read back clean are quarantined and the others given back.
         ends, ends_cleaning: a pod's release that lasts longer ends as it is, with an unclean receipt; the second while
-            something is left that is cleaned before it goes, which erases disks. It ends once this process has
-            worked for `ends`, and the database wasn't restored and not accepted meanwhile.
+            something is left that is cleaned before it goes, which erases disks. All limits of a release count what was
+            worked on it (`OwnerRecord.worked`): not the time without weft, nor with the gate closed.
         late: how long after its hold a lost worker's last request may still be under way; a release that comes after
             such a loss waits for so long before it reads back.
         fabric_age: how old the reading of a fabric may be that a READY pod is judged by; it is never from before the

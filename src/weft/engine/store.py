@@ -165,7 +165,8 @@ class Store(ClaimRows, PodRows, RecordRows):
         """Request to end a release as it is; False if it was requested before, or the pod isn't being released."""
         with self.database.transaction() as tx:
             now = tx.now()
-            asked = tx.row("abandon_owner", id=pod_id, by=by, why=reason, at=now) is not None
+            values = {"by": by, "why": reason, "at": now, "own": False}
+            asked = tx.row("abandon_owner", id=pod_id, **values) is not None
             if asked:
                 message = f"abandon requested by {by}: {reason}"
                 tx.run("insert_event", owner_id=pod_id, at=now, type="release", message=message, key=None)

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Generic, TypeVar, cast
+from uuid import uuid4
 
 from weft.engine.fence import LATE
 from weft.engine.gate import ClosedError
@@ -33,6 +33,9 @@ from weft.ports.clock import Clock
 log = logging.getLogger(__name__)
 
 H = TypeVar("H", bound=Held)
+
+TRIES = 3
+"""Visits in a row that must fail before an abandoned release ends with what they can't do; two, if it takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,17 @@ class Visitor(ABC, Generic[H]):
     def __init__(self, tools: Tools) -> None:
         self._sign, self._clock = tools.sign, tools.clock
         self._settings, self._pool = tools.settings, tools.pool
-        self._acting: datetime | None = None
+        self._life = uuid4().hex
 
     def visit(self, held: H, current: Callable[[Held], tuple[World, Site]]) -> Look:
         """Do what can be done now. Every error becomes its reason and a time to look again: the loop goes on."""
         try:
             held.records()  # and what time it is
             held.world, held.site = current(held)
-            if (closed := self._closed(held)) is not None:
+            closed = self._closed(held)
+            if held.wanted == "absent":
+                held.count_work(self._life, closed is None)
+            if closed is not None:
                 look = self._only_look(held, closed)
             else:
                 look = self._release(held) if held.wanted == "absent" else self._present(held)
@@ -102,14 +108,19 @@ class Visitor(ABC, Generic[H]):
     def _closed(self, held: H) -> TemporaryError | None:
         """Why nothing of it may be changed outside (`weft.engine.gate`); None: it may."""
         held.places = {r.resource.where for r in held.resources()}
-        closed = held.closed()
-        if isinstance(closed, ClosedError):
-            self._acting = None
-        elif closed is None:
-            self._acting = self._acting or held.at
-        if held.owner.abandoned is not None and not isinstance(closed, ClosedError):
+        return self._shut(held)
+
+    def _shut(self, held: H) -> TemporaryError | None:
+        """The same, as far as the gate says."""
+        closed, asked = held.closed(), held.owner.abandoned
+        if asked is not None and not asked.own and not isinstance(closed, ClosedError):
             return None  # a cloud that is gone for good must not keep it: nothing is changed, what isn't seen is kept
         return closed
+
+    def _check_open(self, held: H) -> None:
+        """Before anything of it is given back or signed: whatever a reading says, the database may be behind by now."""
+        if (closed := self._shut(held)) is not None:
+            raise closed
 
     def _only_look(self, held: H, closed: TemporaryError) -> Look:
         """Read what is there, and say how it is and why nothing is done; no row of a resource is changed by it."""
@@ -126,7 +137,7 @@ class Visitor(ABC, Generic[H]):
             held.explain(str(closed))
         if closed.alarming:
             held.alarm(f"{held.state}: {closed}")
-        return Look(closed.delay, held.owner.failures + 1)
+        return Look(closed.delay, held.owner.failures)  # nothing was tried
 
     @abstractmethod
     def _present(self, held: H) -> Look:
@@ -190,10 +201,12 @@ class Visitor(ABC, Generic[H]):
                     "take everything away", held.owner.site or "weft", f"not yet: {wait.reason}"
                 )
         except WeftError:
+            self._check_open(held)
             if held.owner.abandoned is not None:
                 self._wait_for_late(held)
-                return self._abandon(held, self._read_back(held))
-            if self._overdue(held) and not held.late():
+                if self._gives_up(held):
+                    return self._abandon(held, self._read_back(held))
+            elif self._overdue(held) and not held.late():
                 self._keep_back(held, self._read_back(held))
             raise
         if wait is not None:
@@ -202,13 +215,15 @@ class Visitor(ABC, Generic[H]):
         with held.way.aside():  # it waits for a reading of the fabric, which others share
             read = self._read_back(held)
         if not read.over:
-            if held.owner.abandoned is not None:
+            self._check_open(held)
+            if held.owner.abandoned is not None and self._gives_up(held):
                 return self._abandon(held, read)
             # A careless hand, or a late answer, may have brought back what was seen absent once.
             held.note(seen_again(read))
             if self._overdue(held):
                 self._keep_back(held, read)
             raise TemporaryError("read back what was removed", held.owner.site or "weft", read.reason())
+        self._check_open(held)
         held.keep_stale_numbers(read.stale)
         held.released(self._sign(self._receipt(held, read)))
         return Look(0.0)
@@ -217,17 +232,27 @@ class Visitor(ABC, Generic[H]):
         """Abandon what lasts longer than its limit: whatever it waits for may never come."""
 
     def _lasted(self, held: H, limit: float) -> bool:
-        """Whether its state has lasted so long, and this process has tried for `ends` at least: what weft couldn't work
-        on isn't stuck.
-        """
-        tried = (held.at - (self._acting or held.at)).total_seconds()
-        return (held.at - held.since).total_seconds() >= limit and tried >= min(limit, self._settings.ends)
+        """Whether its release has been worked on for so long: what weft couldn't work on isn't stuck."""
+        return held.worked >= limit
 
     def _is_long(self, held: H) -> bool:
         """Whether what is only on its way has been so for too long: the release goes on with what is left."""
+        patience = self._settings.patience_servers
+        if held.owner.abandoned is not None:
+            return self._since_asked(held) >= patience
+        return held.worked >= self._settings.limits[PodState.RELEASING] + patience
+
+    def _since_asked(self, held: H) -> float:
+        """Seconds of work on it since it was to be ended as it is."""
         asked = held.owner.abandoned
-        since = held.since + timedelta(seconds=self._settings.limits[PodState.RELEASING])
-        return (held.at - (asked.at if asked else since)).total_seconds() >= self._settings.patience_servers
+        assert asked is not None
+        return min((held.at - asked.at).total_seconds(), held.worked - asked.worked)
+
+    def _gives_up(self, held: H) -> bool:
+        """Whether an abandoned release ends with what is in its way now: the next visit may find it gone."""
+        failed = held.owner.failures
+        late = self._since_asked(held) >= self._settings.patience_servers
+        return failed + 1 >= TRIES or (failed > 0 and late)
 
     def _begin_release(self, held: H) -> None:
         if held.phase is not Phase.RELEASING:
@@ -240,6 +265,7 @@ class Visitor(ABC, Generic[H]):
         """End it as it is, as somebody asked: what wasn't seen clean is kept back, and the receipt says so."""
         asked = held.owner.abandoned
         assert asked is not None
+        self._check_open(held)
         self._set_aside(held, read)
         kept = unfree(read, held.numbers())
         named = tuple(f"{space} {number}" for space, number in sorted(kept))
@@ -265,7 +291,7 @@ class Visitor(ABC, Generic[H]):
             )
 
     def _overdue(self, held: H) -> bool:
-        return (held.at - held.since).total_seconds() >= self._settings.limits[PodState.RELEASING]
+        return held.worked >= self._settings.limits[PodState.RELEASING]
 
     # -- errors -------------------------------------------------------------------------------------------------
 
