@@ -425,7 +425,32 @@ def test_late_answer_leaves_the_last_one_valid(
     assert gate.is_behind() is behind and not gate.unread()
     house.database.losses += 1
     gate.look()
-    assert gate.unread() == {"lab"}
+    assert gate.is_behind() is behind and gate.unread() == (frozenset() if behind else {"lab"})
+
+
+@pytest.mark.parametrize("found", ["by a look", "by a claim"])
+def test_database_behind_a_silent_cloud_stays_behind(house: House, found: str) -> None:
+    """After a lost connection, and to a process that starts only then; what is read then decides."""
+    pod = house.ready(make("pod", 1))
+    known = dict(house.cloud.witnesses)
+    house.cloud.witnesses[house.site.name] = Witness(uuid4(), 99)
+    if found == "by a look":
+        house.gate.look()
+    else:
+        with pytest.raises(ConflictError):
+            check_epoch(house.database, house.cloud, house.site.name, "lab")
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
+    house.database.losses += 1
+    assert house.gate.is_behind() and not house.gate.unread()
+    started = Gate(house.database, lambda: (house.site.name, house.world.clouds))
+    assert started.is_behind() and isinstance(started.closed(["elsewhere"]), ClosedError)
+    house.release(pod)
+    assert visit(house, pod).state is not PodState.RELEASED and house.store.receipt(pod.id) is None
+    planted.lift()
+    house.cloud.witnesses.update(known)
+    started.look()
+    assert started.closed() is None
+    house.run(pod, PodState.RELEASED)
 
 
 def test_sweep_that_the_gate_stops_midway_is_ended(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

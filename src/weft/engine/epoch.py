@@ -65,6 +65,19 @@ def _standing(
     return _standing(database, newer, cloud, afresh)
 
 
+def was_behind(database: Database, cloud: str) -> bool:
+    """Whether some process has read that, and none has read otherwise since."""
+    with database.statement() as tx:
+        return tx.row("was_behind", cloud=cloud) is not None
+
+
+def note_behind(database: Database, cloud: str, behind: bool) -> None:
+    """Write down what was read, for when the cloud can't be read."""
+    if behind != was_behind(database, cloud):
+        with database.statement() as tx:
+            tx.run("found_behind" if behind else "not_behind", cloud=cloud)
+
+
 def check_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> None:
     """Raise `ConflictError` if the database doesn't know all claims; `UnknownError` if that can't be determined."""
     _check(database, facts, site, facts.witness(site), cloud)
@@ -76,7 +89,7 @@ def _check(
     """How far the database had come, if it was asked for that."""
     behind, count = _standing(database, note, cloud, afresh, again=lambda: facts.witness(site))
     if behind:
-        database.gate.forget()
+        database.gate.found_behind(cloud)
         raise ConflictError(RESTORED)
     return count
 
@@ -126,6 +139,7 @@ def _accept(database: Database, facts: Witnesses, site: str, cloud: str) -> None
         return
     with database.transaction() as tx:
         tx.row("new_epoch", cloud=cloud, number=note.number + 1, at=tx.now())
+        tx.run("not_behind", cloud=cloud)
     _write(database, facts, site, cloud, note)
 
 

@@ -4,7 +4,8 @@ Each process reads every cloud's note when it begins, whenever it has lost a con
 another server (a failover), before each sweep, and every few minutes; in between, the last answer counts, so that a
 visit asks nothing more for it. A cloud that can't be read is unknown, which closes the gate for what is in that cloud
 and for whatever judges the site as a whole. What was read before stays valid if a later look fails or is late and the
-connections to the database have lasted: a database that serves its connections can't have been replaced.
+connections to the database have lasted: a database that serves its connections can't have been replaced. One that was
+found to be behind is so until a cloud was read that says otherwise, which the database knows for all processes.
 Decision: docs/decisions/a-restored-database-changes-nothing.md.
 """
 
@@ -19,7 +20,7 @@ from functools import partial
 
 from weft.engine.asking import PATIENCE, Asking
 from weft.engine.database import Database
-from weft.engine.epoch import RESTORED, counts, is_behind, note_epoch
+from weft.engine.epoch import RESTORED, counts, is_behind, note_behind, note_epoch, was_behind
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.model.errors import ConflictError, NotFoundError, TemporaryError, UnknownError, WeftError
@@ -145,6 +146,11 @@ class Gate:
         with self._writing:
             self._looks = {}
 
+    def found_behind(self, cloud: str) -> None:
+        """Somebody else has read that the cloud remembers more."""
+        note_behind(self._database, cloud, True)
+        self._keep(cloud, _Look(self._monotonic(), self._database.losses, behind=True))
+
     def look(self) -> None:
         """Read every cloud's note now."""
         self._read(anew=True, all_=True)
@@ -221,9 +227,11 @@ class Gate:
             with self._writing:
                 looks = {c: look for c, look in self._looks.items() if c in clouds}
                 late = [c for c in ask if c not in looks or looks[c].at < began]
-                lost = [c for c in late if not _lasts(looks.get(c), losses)]
-                self._looks = {**looks, **{c: self._late(losses) for c in lost}}
-                return self._looks
+                self._looks = looks
+            for cloud in late:
+                if not _lasts(looks.get(cloud), losses):
+                    self._keep(cloud, self._late(losses))
+            return self._looks
         finally:
             self._lock.release()
 
@@ -244,6 +252,7 @@ class Gate:
         try:
             note = facts.witness(site)
             behind = is_behind(self._database, note, cloud, again=lambda: facts.witness(site))
+            note_behind(self._database, cloud, behind)
             look = _Look(self._monotonic(), losses, note, behind)
         except WeftError as error:
             look = _Look(self._monotonic(), losses, error=error)
@@ -253,17 +262,25 @@ class Gate:
         self._keep(cloud, look)
 
     def _keep(self, cloud: str, look: _Look) -> None:
+        if look.error and not _lasts(self._looks.get(cloud), look.losses) and self._was_behind(cloud):
+            look = replace(look, behind=True, error=None)
         with self._writing:
             known = self._looks.get(cloud)
             if look.error and known and _lasts(known, look.losses):
                 look = replace(known, at=look.at)
             self._looks = {**self._looks, cloud: look}
 
+    def _was_behind(self, cloud: str) -> bool:
+        try:
+            return was_behind(self._database, cloud)
+        except WeftError:
+            return False  # the database doesn't say: what the cloud would is unknown
+
 
 def _lasts(known: _Look | None, losses: int) -> bool:
     """Whether an answer stays valid if a later look fails or is late: it was this server's, which has not been replaced
-    since."""
-    return known is not None and not known.error and known.losses == losses
+    since; or the database was behind, which no other connection changes."""
+    return known is not None and not known.error and (known.behind or known.losses == losses)
 
 
 def _has(look: _Look, count: int) -> bool:

@@ -1380,6 +1380,15 @@ SELECT e.cloud, gen_random_uuid(), e.number +
     @ends
 FROM epoch e WHERE e.cloud = %(cloud)s RETURNING mark, number;
 
+-- name: was_behind
+SELECT FROM epoch_behind WHERE cloud = %(cloud)s;
+
+-- name: found_behind
+INSERT INTO epoch_behind (cloud) VALUES (%(cloud)s) ON CONFLICT DO NOTHING;
+
+-- name: not_behind
+DELETE FROM epoch_behind WHERE cloud = %(cloud)s;
+
 -- name: touch_owners
 -- All that nobody holds and that is live is looked at now.
 UPDATE owner SET next_at = now() WHERE id IN (

@@ -29,6 +29,8 @@ class Gated(Protocol):
 
     def forget(self) -> None: ...
 
+    def found_behind(self, cloud: str) -> None: ...
+
     def look(self) -> None: ...
 
     def note(self, cloud: str, count: int | None) -> None: ...
@@ -61,6 +63,9 @@ class Ungated:
         return "ok"
 
     def forget(self) -> None:
+        return
+
+    def found_behind(self, cloud: str) -> None:
         return
 
     def look(self) -> None:
