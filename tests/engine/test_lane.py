@@ -297,3 +297,38 @@ def test_short_waits_for_answers_keep_their_places() -> None:
             assert lane.free == 1
     assert lane.empty
     lane.close()
+
+
+def test_visits_that_hang_leave_their_places_to_all_that_were_handed_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a lane that puts nobody aside for a fabric, and whose visits are handed out many at a time."""
+    monkeypatch.setattr(lane_module, "HANGING", 0.0)
+    lane = Lane("look", 2, hanging=4, batch=4)
+    answer, seen = threading.Event(), threading.Semaphore(0)
+
+    def hanging() -> None:
+        with lane.outside():
+            seen.release()
+            assert answer.wait(LONG)
+        lane.ended()
+
+    def visit() -> None:
+        seen.release()
+        lane.ended()
+
+    assert lane.free == 8
+    for one in (hanging, hanging, hanging, visit):
+        lane.begin(one)
+    for _ in range(4):
+        while not seen.acquire(timeout=0.01):
+            assert lane.free >= 0  # as its worker does, turn after turn
+    while not lane.idle:
+        pass
+    assert not lane.empty and lane.free == 8
+    with lane.aside():
+        assert lane.free == 8
+    answer.set()
+    while not lane.empty:
+        pass
+    lane.close()

@@ -206,6 +206,27 @@ def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
     assert slow.busy() == 0
 
 
+def test_look_that_hangs_keeps_no_other_from_being_looked_at(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of pods with shares while Manila takes requests and doesn't answer."""
+    monkeypatch.setattr(lane_module, "HANGING", 0.0)
+    monkeypatch.setattr(worker_module, "LONGEST_SLEEP", 0.05)
+    ready(house, "hangs", "waits")
+    sql(house, "UPDATE pod SET next_at = now() - interval '1 minute' * (2 - (name = 'waits')::int)")
+    seen = "SELECT next_at > now() FROM pod WHERE name = 'waits'"
+    worker = house.new_worker("looks", replace(house.loop, looks_at_once=1))
+    with silent_hosts(monkeypatch, house, "hangs") as hangs:
+        for _ in range(200):
+            worker._turn()  # pyright: ignore[reportPrivateUsage]
+            if hangs.is_set() and sql(house, seen) == [(True,)]:
+                break
+        else:
+            raise AssertionError("the look at it stands behind the other one")
+        assert worker.busy()
+    worker.stop()
+
+
 def test_who_is_handed_back_keeps_its_place_and_its_failures(house: House) -> None:
     """Else it would go behind everything that became due meanwhile, and what fails would be tried ever so often."""
     house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))

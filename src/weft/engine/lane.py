@@ -75,7 +75,8 @@ class Lane:
         name: of its threads.
         places: visits that may go on at the same time.
         aside: visits that may wait aside besides; more of them keep their places.
-        threads: None: one for each of them.
+        hanging: the same of those that wait long for a cloud's answer; None: `aside`.
+        batch: visits that may be handed out for each place.
         freed: called when a visit goes aside and another may be handed out.
         first: its visits go before those of this one.
         ahead: whether visits are handed out before there is a place for them.
@@ -86,13 +87,17 @@ class Lane:
         name: str,
         places: int,
         aside: int = 0,
-        threads: int | None = None,
+        hanging: int | None = None,
+        batch: int = 1,
         freed: Callable[[], None] = lambda: None,
         first: Lane | None = None,
         ahead: bool = False,
     ) -> None:
-        self._places, self._most_aside, self._freed, self._first = places, aside, freed, first
-        self._pool = ThreadPoolExecutor(threads or places + aside, thread_name_prefix=name)
+        self._places, self._batch, self._freed, self._first = places, batch, freed, first
+        self._most_aside, self._most_hanging = aside, aside if hanging is None else hanging
+        self._pool = ThreadPoolExecutor(
+            places + max(aside, self._most_hanging), thread_name_prefix=name
+        )
         self._pool.submit(lambda: None)  # one thread at least: whatever has no other waits for it
         self._condition = threading.Condition()
         self._taken = self._aside = 0
@@ -111,13 +116,24 @@ class Lane:
             now = time.monotonic()
             self._put_aside(now)
             ahead = sum(now - freed < AHEAD for freed in self._freed_at)
-            places = max(0, self._places - self._taken - len(self._returning))
-            return places + ahead - len(self._waiting) if len(self._waiting) <= ahead // 2 else 0
+            places = max(0, self._places * self._batch - self._taken - len(self._returning))
+            early = ahead + self._places * (self._batch - 1)
+            return max(0, places + ahead - len(self._waiting)) if len(self._waiting) <= early // 2 else 0
 
     @property
     def empty(self) -> bool:
         with self._condition:
             return self._is_empty()
+
+    @property
+    def idle(self) -> bool:
+        """Whether none goes on or waits for its place: those that hang may do so for long."""
+        with self._condition:
+            self._put_aside(time.monotonic())
+            return self._is_idle()
+
+    def _is_idle(self) -> bool:
+        return not self._taken and not self._returning and not self._waiting and self._aside == len(self._hanging)
 
     def _is_empty(self) -> bool:
         return not self._taken and not self._aside and not self._waiting
@@ -163,15 +179,15 @@ class Lane:
         return given
 
     def ended(self) -> bool:
-        """A visit is over. Whether none is left."""
+        """A visit is over. Whether none is left but those that hang."""
         with self._condition:
             self._taken -= 1
             self._moved = time.monotonic()
             self._freed_at.append(self._moved)
             self._begin_those_that_wait()
-            if empty := self._is_empty():
+            if self._is_empty():
                 self._condition.notify_all()
-            return empty
+            return self._is_idle()
 
     def give_way(self) -> None:
         """Threads of one process share a processor, and what somebody waits for has few steps that each take little."""
@@ -214,7 +230,7 @@ class Lane:
     def _put_aside(self, now: float) -> None:
         """Those that have waited long for an answer from outside."""
         for mine, since in list(self._outside.items()):
-            if now - since < HANGING or self._aside >= self._most_aside:
+            if now - since < HANGING or self._aside >= self._most_hanging:
                 return
             del self._outside[mine]
             self._hanging.add(mine)
@@ -237,7 +253,7 @@ class Lane:
 
     def _goes_aside(self) -> bool:
         with self._condition:
-            if self._aside == self._most_aside:
+            if self._aside >= self._most_aside:
                 return False
             self._go_aside()
             return True

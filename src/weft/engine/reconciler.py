@@ -34,8 +34,8 @@ class Reconciler:
         settings: LoopSettings,
         wants: Wants | None = None,
     ) -> None:
-        # Those aside wait for a fabric, each in a thread: of what is made, and of releases.
-        calls = settings.calls_at_once + 2 * settings.aside_at_once
+        # Those aside wait for a fabric or a cloud, each in a thread: of what is made, of releases, of looks.
+        calls = settings.calls_at_once + 3 * settings.aside_at_once
         pool = ThreadPoolExecutor(calls, thread_name_prefix="call")
         tools = Tools(sign, clock, settings, pool)
         self._pods, self._others = PodVisitor(tools), OwnerVisitor(tools, {} if wants is None else wants)

@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 LONGEST_SLEEP = 5.0
 """Also when nobody wakes us we look this often: leases of pods end, workers elsewhere die."""
 PAUSE_AFTER_ERROR = 2.0
-LOOKS_OF_A_THREAD = 4
-"""So many READY pods are taken at once for each thread that looks at them."""
+LOOKS_OF_A_PLACE = 4
+"""So many READY pods are taken at once for each that is looked at at a time."""
 SIGN_SECONDS = 5.0
 """At least so many seconds between two signs of life of the process."""
 SEEN_SECONDS = 1.0
@@ -77,8 +77,9 @@ class Worker:
         aside, wake = settings.aside_at_once, listener.wake
         self._releases = Lane("release", settings.releases_at_once, aside, freed=wake)
         self._work = Lane("visit", settings.pods_at_once, aside, freed=wake, first=self._releases, ahead=True)
-        looks, threads = settings.looks_at_once * LOOKS_OF_A_THREAD, settings.looks_at_once
-        self._looks = Lane("look", looks, threads=threads, first=self._releases)
+        self._looks = Lane(
+            "look", settings.looks_at_once, hanging=aside, batch=LOOKS_OF_A_PLACE, first=self._releases
+        )
 
     def start(self) -> None:
         tune()
@@ -207,9 +208,9 @@ class Worker:
     def _until_looks(self, due: Row) -> float | None:
         """Seconds until looks are taken: many at once, when the last of those under way has ended; but one that hangs
         doesn't keep the others waiting."""
-        if due["looks"] is None or not self._looks.free:
+        if not self._looks.free or due["looks"] is None:  # asked always: it puts those aside that hang
             return None
-        return due["looks"] if self._looks.empty else due["looks"] + LONGEST_SLEEP
+        return due["looks"] if self._looks.idle else due["looks"] + LONGEST_SLEEP
 
     def _pause(self, due: Row) -> float:
         """Seconds to sleep, if the next ones of each sort are due after so many; None: there is none."""
