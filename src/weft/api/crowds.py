@@ -63,13 +63,15 @@ class Crowd:
             raise _busy(f"{users[0]} requests are answered or wait already; so many may at a time")
         users[0] += 1
         try:
-            return await self._in_turn(share, work, seconds)
+            return await self._in_turn(share, work, seconds, who)
         finally:
             users[0] -= 1
             if not users[0]:
                 self._shares.pop(who, None)
 
-    async def _in_turn(self, share: CapacityLimiter, work: Callable[[], T], seconds: float | None) -> T:
+    async def _in_turn(
+        self, share: CapacityLimiter, work: Callable[[], T], seconds: float | None, who: str
+    ) -> T:
         mine = object()
         held: list[CapacityLimiter] = []
         try:
@@ -82,7 +84,7 @@ class Crowd:
                     held.append(limiter)
             if len(held) < 2:
                 raise _busy(f"no thread was free for {WAIT_SECONDS:.0f} s")
-            with waiting_at_most(seconds):
+            with waiting_at_most(seconds, who):
                 return await to_thread.run_sync(work, limiter=self._of_its_own)
         finally:
             for limiter in held:

@@ -95,9 +95,7 @@ class Lane:
     ) -> None:
         self._places, self._batch, self._freed, self._first = places, batch, freed, first
         self._most_aside, self._most_hanging = aside, aside if hanging is None else hanging
-        self._pool = ThreadPoolExecutor(
-            places + max(aside, self._most_hanging), thread_name_prefix=name
-        )
+        self._pool = ThreadPoolExecutor(places + max(aside, self._most_hanging), thread_name_prefix=name)
         self._pool.submit(lambda: None)  # one thread at least: whatever has no other waits for it
         self._condition = threading.Condition()
         self._taken = self._aside = 0
@@ -133,7 +131,12 @@ class Lane:
             return self._is_idle()
 
     def _is_idle(self) -> bool:
-        return not self._taken and not self._returning and not self._waiting and self._aside == len(self._hanging)
+        return (
+            not self._taken
+            and not self._returning
+            and not self._waiting
+            and self._aside == len(self._hanging)
+        )
 
     def _is_empty(self) -> bool:
         return not self._taken and not self._aside and not self._waiting

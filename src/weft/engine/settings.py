@@ -48,8 +48,8 @@ class LoopSettings:
             pod was READY, nor from before this process's last change of the fabric.
         pods_at_once: pods that one worker process works on at the same time.
         releases_at_once: pods that it releases besides: they make room, and none waits behind what boots.
-        aside_at_once: pods of each of these sorts that wait for a fabric besides, to be in one change of it together; and
-            those, READY ones too, that wait long for a cloud's answer.
+        aside_at_once: pods of each of these sorts that wait for a fabric besides, to be in one change of it together;
+            and those, READY ones too, that wait long for a cloud's answer.
         looks_at_once: READY pods that it looks at besides, so that no work stands behind a look.
         calls_at_once: threads of a worker process for what of its visits goes to clouds and fabrics at the same time.
     """

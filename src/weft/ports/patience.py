@@ -1,4 +1,6 @@
-"""How long a caller waits for one answer from outside; set where the caller is known, heeded by the drivers."""
+"""How long a caller waits for one answer from outside, and who it is; set where the caller is known, heeded by the
+drivers.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,28 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_PATIENCE: ContextVar[float | None] = ContextVar("weft_patience", default=None)
+_PATIENCE: ContextVar[tuple[float | None, str]] = ContextVar("weft_patience", default=(None, ""))
 
 
 def patience() -> float | None:
     """Seconds at most for the answer to a read; None: the driver's own limit."""
-    return _PATIENCE.get()
+    return _PATIENCE.get()[0]
+
+
+def impatient() -> str:
+    """Whose time it is that limits reads: a project, or an address; empty: weft's own."""
+    seconds, who = _PATIENCE.get()
+    return "" if seconds is None else who
 
 
 @contextmanager
-def waiting_at_most(seconds: float | None) -> Generator[None]:
-    """Each read within this context has so many seconds; None: the driver's own limit."""
-    token = _PATIENCE.set(seconds)
+def waiting_at_most(seconds: float | None, who: str = "") -> Generator[None]:
+    """Each read within this context has so many seconds; None: the driver's own limit.
+
+    Args:
+        who: as of `impatient`.
+    """
+    token = _PATIENCE.set((seconds, who))
     try:
         yield
     finally:

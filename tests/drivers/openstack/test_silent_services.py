@@ -179,6 +179,44 @@ def test_silent_service_is_tried_by_one_read_at_a_time(clock: Clock) -> None:
     assert not ask(silences, read=False).tries
 
 
+def test_callers_slow_requests_make_no_service_silent_until_anothers_are_slow_too(clock: Clock) -> None:
+    """What one member asks for may be slow by itself; weft's own reads are as many callers as there are of them."""
+    silences = Silences(clock)
+    for _ in range(3):
+        slow = [silences.ask(URL, True, "member") for _ in range(8)]
+        clock.time += 2 * UNANSWERED_SECONDS
+        assert not silences.ask(URL, True, "member").tries
+        for one in slow:
+            one.failed(in_time=False)
+    ask(silences).answered()
+    silences.ask(URL, True, "other").failed(in_time=False)
+    assert not ask(silences).tries
+    silences.ask(URL, True, "member").failed(in_time=False)
+    with pytest.raises(SilentError):
+        ask(silences)
+
+
+def test_two_callers_reads_that_wait_make_a_service_silent(clock: Clock) -> None:
+    silences = Silences(clock)
+    for who in ("member", "other"):
+        silences.ask(URL, True, who)
+    clock.time = UNANSWERED_SECONDS
+    assert ask(silences).tries
+
+
+def test_members_impatience_silences_nobody(tmp_path: Path) -> None:
+    """A share that Manila takes long to show one member is shown to the loop, which waits as long as it takes."""
+    with driven(tmp_path, "lab") as (cloud, _, driver):
+        driver.find(OTHER, PLAIN, {})
+        cloud.hangs = ("/share/",)
+        for _ in range(2):
+            with waiting_at_most(0.2, "member"), pytest.raises(UnknownError, match="timed out"):
+                driver.find(SCOPE, [SHARE], IDS)
+        cloud.hangs = ()
+        assert not driver.find(SCOPE, [VOLUME], {})[VOLUME.key].id
+        driver.find(SCOPE, [SHARE], {})
+
+
 def test_refused_connection_is_an_answer(clock: Clock) -> None:
     silences = Silences(clock)
     ask(silences).failed(in_time=True)

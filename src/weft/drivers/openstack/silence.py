@@ -3,6 +3,9 @@
 A request to such a service would hold a thread until its time is over. So while a service is silent, requests to it
 fail at once, except for one read at a time that tries it. Services are told apart by their addresses, and so are those
 of several clouds.
+
+What one caller asks for may take longer than that caller waits, while everything else would be answered at once. So a
+request with a caller's own short limit says less than one of weft's: those of two callers make a service silent.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ SILENT_SECONDS = 15.0
 """From one try of a silent service to the next; and the limit of a try."""
 UNANSWERED_SECONDS = 10.0
 UNANSWERED_READS = 2
-"""So many reads that have waited for so long, while nothing was answered, make a service silent. One alone may be a
-long listing; it makes the service silent when its own time is over."""
+"""So many reads that have waited for so long, while nothing was answered, make a service silent; all of one caller's
+count as one. One alone may be a long listing; it makes the service silent when its own time is over."""
 
 
 class SilentError(requests.ConnectionError):
@@ -32,7 +35,8 @@ class _Heard:
     """What is known of a service; times are monotonic seconds.
 
     Attributes:
-        reads: beginnings of the reads that wait for an answer.
+        reads: beginnings of the reads that wait for an answer, and whose time limits each (empty: nobody's).
+        missed: callers whose time was over -> when the first such request began; nothing was answered since.
         begun: when an answer last began to arrive.
         ended: when one was last there as a whole.
         silent: since when nothing is heard; None: it isn't silent.
@@ -40,7 +44,8 @@ class _Heard:
         trying: a read tries it now.
     """
 
-    reads: dict[object, float] = field(default_factory=dict[object, float])
+    reads: dict[object, tuple[float, str]] = field(default_factory=dict[object, tuple[float, str]])
+    missed: dict[str, float] = field(default_factory=dict[str, float])
     begun: float = float("-inf")
     ended: float = float("-inf")
     silent: float | None = None
@@ -50,9 +55,22 @@ class _Heard:
     def judge(self, now: float) -> None:
         """Reads that have waited for long make it silent; the next read tries it at once."""
         if self.silent is None:
-            overdue = [at for at in self.reads.values() if now - max(at, self.begun) >= UNANSWERED_SECONDS]
-            if len(overdue) >= UNANSWERED_READS:
-                self.silent = max(min(overdue), self.begun)
+            reads = self.reads.values()
+            overdue = [(at, who) for at, who in reads if now - max(at, self.begun) >= UNANSWERED_SECONDS]
+            whose = [who for _, who in overdue]
+            if whose.count("") + len({who for who in whose if who}) >= UNANSWERED_READS:
+                self.silent = max(min(at for at, _ in overdue), self.begun)
+
+    def missed_by(self, who: str, began: float, now: float) -> None:
+        """A request wasn't answered in time. Args: who: whose time it was, empty: weft's own."""
+        if self.silent is None and who:
+            self.missed = {w: at for w, at in self.missed.items() if at >= self.ended}
+            self.missed.setdefault(who, began)
+            if len(self.missed) < UNANSWERED_READS:
+                return
+            began = min(self.missed.values())
+        self.silent, self.tried = began if self.silent is None else self.silent, now
+        self.missed = {}
 
 
 class Asking:
@@ -62,8 +80,8 @@ class Asking:
         tries: it is the one that tries a silent service.
     """
 
-    def __init__(self, silences: Silences, heard: _Heard, began: float, read: bool, tries: bool) -> None:
-        self._silences, self._heard, self._began, self._read = silences, heard, began, read
+    def __init__(self, silences: Silences, heard: _Heard, began: float, tries: bool, who: str) -> None:
+        self._silences, self._heard, self._began, self._who = silences, heard, began, who
         self.tries = tries
 
     def begun(self) -> None:
@@ -83,10 +101,9 @@ class Asking:
         with self._silences.lock:
             self._end()
             if in_time:
-                self._heard.silent = None
+                self._heard.silent, self._heard.missed = None, {}
             elif self._heard.ended <= self._began:
-                now = self._silences.now()
-                self._heard.silent, self._heard.tried = self._heard.silent or self._began, now
+                self._heard.missed_by(self._who, self._began, self._silences.now())
 
     def _end(self) -> None:
         self._heard.reads.pop(self, None)
@@ -106,11 +123,12 @@ class Silences:
         self.lock = threading.Lock()
         self._services: dict[str, _Heard] = {}
 
-    def ask(self, url: str, read: bool) -> Asking:
+    def ask(self, url: str, read: bool, who: str = "") -> Asking:
         """Before a request. Raises `SilentError`.
 
         Args:
             read: it changes nothing, and may try a silent service.
+            who: whose short time limits it (`weft.ports.patience.impatient`).
         """
         name = service_of(url)
         with self.lock:
@@ -121,9 +139,9 @@ class Silences:
                 if not read or heard.trying or now - heard.tried < SILENT_SECONDS:
                     raise SilentError(f"it has given no answer for {now - heard.silent:.0f} s; not asked")
                 heard.trying, heard.tried = True, now
-            asking = Asking(self, heard, now, read, tries)
+            asking = Asking(self, heard, now, tries, who)
             if read:
-                heard.reads[asking] = now
+                heard.reads[asking] = (now, who)
             return asking
 
 

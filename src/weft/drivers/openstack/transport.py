@@ -11,7 +11,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from weft.drivers.openstack.silence import SILENCES, SILENT_SECONDS, Asking, Silences
-from weft.ports.patience import patience
+from weft.ports.patience import impatient, patience
 
 TIMEOUT = 180.0
 """Seconds for one answer to its last byte: a bulk creation of many ports takes a loaded Neutron a minute, and so does a
@@ -35,7 +35,7 @@ class BoundedAdapter(HTTPAdapter):
     def send(self, request: requests.PreparedRequest, *given: Any, **named: Any) -> requests.Response:
         # A token is asked for by POST, and changes nothing.
         read = request.method in ("GET", "HEAD") or str(request.url).endswith("/auth/tokens")
-        asking = self.silences.ask(str(request.url), read)
+        asking = self.silences.ask(str(request.url), read, impatient())
         try:
             response = self._answered(request, asking, read, *given, **named)
         except BaseException as error:
