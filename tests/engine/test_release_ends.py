@@ -76,6 +76,21 @@ def test_a_guest_that_was_left_behind_keeps_the_vlan_of_its_network(house: House
     assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
 
 
+def test_guest_whose_record_is_too_long_keeps_its_node_and_vlan_alone(house: House) -> None:
+    """Its tenant shelved it a thousand times: where else it ran isn't known; what is known of it is said."""
+    pod = house.ready(make("shelved", 3))
+    server = house.cloud.thing(f"server/{pod.nodes[0]}").id
+    host = house.site.node_by_name["gpu16"].nova_host
+    too_long = Ending(Ended.UNKNOWN, "Nova's record of it has more than 9 actions", hosts=(host,), cut=True)
+    house.cloud.meanwhile("endings", lambda: house.cloud.ends(server, too_long))
+    receipt = at_its_limit(house, pod)
+    assert set(receipt.quarantined) == {pod.nodes[0], "gpu16"}
+    assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
+    [left] = [i for i in receipt.items if i.result != "clean"]
+    assert (left.plane, left.result) == ("guest", "unknown")
+    assert "more than 9 actions" in house.store.capacity().quarantines[pod.nodes[0]], "operators read it"
+
+
 def test_pods_that_shared_a_quarantined_node_keep_their_vlans_until_it_is_cleared(house: House) -> None:
     """The second pod's quarantine of the node isn't the end of the first one's: its guest may run there still."""
     pods = [house.run(house.order(small(f"part{i}")), PodState.READY) for i in range(2)]

@@ -42,7 +42,8 @@ class GuestReading:
 
     Attributes:
         hosts: where it may still run, by Nova's names.
-        stays: nothing removed it, as far as is known; what is only unknown, such as a removal without an end, isn't it.
+        stays: nothing removed it, as far as is known, or its record is too long to be read; what is only unknown, such
+            as a removal without an end, isn't it.
     """
 
     record: ResourceRecord
@@ -71,7 +72,7 @@ def read_guests(
         if result == "clean":
             yield GuestReading(record, result, _said(ending))
         else:
-            stays = ending.how in (Ended.NOT_DESTROYED, Ended.LEFT_BEHIND)
+            stays = ending.cut or ending.how in (Ended.NOT_DESTROYED, Ended.LEFT_BEHIND)
             yield GuestReading(record, result, _said(ending), ending.hosts, stays)
 
 

@@ -88,6 +88,7 @@ class Ending:
         at: when it was taken off its host.
         by: whose record it is.
         hosts: where it may still run: names of Nova's hosts, or `hostId`s of hosts that Nova doesn't list.
+        cut: only the newest of the record was read: of what was done before, nothing says that it was undone.
     """
 
     how: Ended
@@ -95,6 +96,7 @@ class Ending:
     at: datetime | None = None
     by: Literal["Nova", "Ironic"] = "Nova"
     hosts: tuple[str, ...] = ()
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import Sessions
-from weft.drivers.openstack.endings import MOST_READ, ending
+from weft.drivers.openstack.endings import MOST_READ, NEWEST, ending
 from weft.drivers.openstack.occupants import OpenStackOccupants
 from weft.model.errors import UnknownError
 from weft.ports.occupants import Ended, Ending
@@ -237,9 +237,41 @@ def test_a_record_that_takes_too_long_to_be_read_is_unknown(
     assert ending(project, PROJECT, SERVER, False, lambda _: ("a",)).how is Ended.DESTROYED
 
 
+SHELVED_AND_BACK = (
+    SHELVED,
+    step("unshelve", ("unshelve_instance", "a", "Success")),
+)
+
+
 def test_a_record_too_long_to_be_read_is_unknown(rig: Rig) -> None:
-    """Not the part of it that was read."""
-    assert rig.ending(BUILT, *[EVACUATED] * MOST_READ, ENDED_ON_B).how is Ended.UNKNOWN
+    """Not the part of it that was read: it says so, and that the guest may run on."""
+    found = rig.ending(BUILT, *[EVACUATED] * MOST_READ, ENDED_ON_B)
+    assert (found.how, found.cut) == (Ended.UNKNOWN, True)
+    assert f"more than {MOST_READ} actions that may have moved it" in found.text
+    assert len([a for a in rig.cloud.asked if f"os-instance-actions/req-{SERVER}" in a]) == NEWEST
+    more = rig.ending(step("reboot", ("reboot_instance", "c", "")))
+    assert (more.how, more.hosts) == (Ended.LEFT_BEHIND, ("c",)), (
+        "what the newest say is true whatever was before"
+    )
+
+
+def test_shelving_hundreds_of_times_hides_nothing(rig: Rig) -> None:
+    """Any member can do so with its server; an evacuation before that is found."""
+    many = SHELVED_AND_BACK * 130
+    assert rig.ending(BUILT, *many, ENDED_ON_A).how is Ended.DESTROYED
+    rig.cloud.actions.clear()
+    rig.cloud.act(SERVER, "create", ("_do_build_and_run_instance", "c", "Success"))
+    for action, events, project in (EVACUATED, *many, ENDED_ON_A, ENDED_ON_B):
+        rig.cloud.act(SERVER, action, *events, project=project)
+    found = rig.ending()
+    assert (found.how, found.hosts, found.cut) == (Ended.LEFT_BEHIND, ("c",), False)
+
+
+def test_record_whose_events_take_too_long_is_unknown(rig: Rig, made: tuple[TinyCloud, Sessions]) -> None:
+    """What was read of it in time is the newest."""
+    rig.ending(BUILT, *SHELVED_AND_BACK * 5, ENDED_ON_A)
+    found = ending(made[1].project(PROJECT), PROJECT, SERVER, False, lambda _: ("a",), patience=0.0)
+    assert (found.how, found.cut) == (Ended.UNKNOWN, True) and "were read in time" in found.text
 
 
 @pytest.mark.parametrize(

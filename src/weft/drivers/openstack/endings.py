@@ -9,8 +9,8 @@ operator's, and the host.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha224
 
@@ -22,11 +22,12 @@ from weft.ports.occupants import Ended, Ending
 PAGE = 1000
 """Actions asked for at once."""
 PATIENCE = 120.0
-"""Seconds for which the pages of a record are read, per server."""
-MOST_READ = 200
-"""Actions whose events are read, per server."""
+"""Seconds for which a record is read, per server."""
+MOST_READ = 1000
+"""Actions whose events are read, per server: a member of a project can add to these by shelving its server, or resizing
+it, but each takes Nova several seconds."""
 NEWEST = 50
-"""Of the newest actions all are read; of older ones those that may concern other hosts."""
+"""Of the newest actions all are read; of older ones those that may concern other hosts, unless there are too many."""
 _STAYS = frozenset(
     {
         *(
@@ -104,14 +105,32 @@ def ending(
         project_id: whose server it is; empty: not known.
         whole: it was a machine's own: whichever nova-compute removed it did so through Ironic.
         hosts: names of Nova's hosts, for what the record only has hashes of; with True read afresh.
-        patience: seconds for which the pages of its record are read.
+        patience: seconds for which its record is read.
     """
     asked, path = f"read how server {server} ended", f"/servers/{server}/os-instance-actions"
-    read = _actions(project, asked, path, server, patience)
-    if isinstance(read, Ending):
-        return read
-    shown = [project.compute.item(asked, f"{path}/{a['request_id']}", "instanceAction") for a in read]
-    # Both are the newest first, and times may be of whole seconds.
+    until = time.monotonic() + patience
+    listed = _listed(project, asked, path, server, until)
+    if isinstance(listed, Ending):
+        return listed
+    shown, cut = list[Json](), listed.cut
+    for action in listed.actions[: NEWEST if cut else None]:
+        if shown and not cut and time.monotonic() >= until:
+            cut = f"{len(listed.actions)} actions that may have moved it, of which {len(shown)} were read in time"
+        if cut and len(shown) >= NEWEST:
+            break
+        shown.append(project.compute.item(asked, f"{path}/{action['request_id']}", "instanceAction"))
+    found = _of_events(shown, project_id, whole, hosts)
+    if not cut or found.how in (Ended.NOT_DESTROYED, Ended.LEFT_BEHIND):
+        return replace(found, cut=bool(cut))
+    said = f"Nova's record of it has {cut}: where else it ran isn't known, so it may run on there"
+    return Ending(Ended.UNKNOWN, said, hosts=found.hosts, cut=True)
+
+
+def _of_events(
+    shown: Sequence[Json], project_id: str, whole: bool, hosts: Callable[[bool], Collection[str]]
+) -> Ending:
+    """How a server ended, by these actions with their events; both are the newest first, as Nova shows them."""
+    # Times may be of whole seconds.
     events = [
         (str(one.get("project_id") or project_id), e)
         for one in reversed(shown)
@@ -132,9 +151,16 @@ def ending(
     return judged([(told.host(*one), one[1]) for one in events])
 
 
-def _actions(project: Project, asked: str, path: str, server: str, patience: float) -> list[Json] | Ending:
-    """Actions of a server whose events are to be read, the newest first; or why its ending isn't known by them."""
-    until = time.monotonic() + patience
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """Actions of a server whose events are to be read, the newest first; `cut`: how many there are, if not all."""
+
+    actions: Sequence[Json]
+    cut: str = ""
+
+
+def _listed(project: Project, asked: str, path: str, server: str, until: float) -> _Listed | Ending:
+    """Page by page; or why its ending isn't known by them. Args: until: when to stop, in this process's seconds."""
     read: list[Json] = []
     seen = 0
     params: dict[str, str | int] = {"limit": PAGE}
@@ -147,18 +173,16 @@ def _actions(project: Project, asked: str, path: str, server: str, patience: flo
         read += [a for n, a in enumerate(page, seen) if n < NEWEST or a.get("action") not in _STAYS]
         seen += len(page)
         if len(read) > MOST_READ:
-            said = (
-                f"more than {MOST_READ} actions that may have moved it, of which at most {MOST_READ} are read"
+            return _Listed(
+                read, f"more than {MOST_READ} actions that may have moved it, which are too many to read"
             )
-            return Ending(Ended.UNKNOWN, f"Nova's record has {said}")
         links = project.compute.rows(asked, answer, "links") if "links" in answer.body else []
         if not any(link.get("rel") == "next" for link in links):
-            return read
+            return _Listed(read)
         if not page:
             raise UnknownError(asked, "Nova", "a page without actions, and another one after it")
         if time.monotonic() >= until:
-            said = f"has more than {seen} actions, which is all that was read in {patience:g} s"
-            return Ending(Ended.UNKNOWN, f"Nova's record of it {said}")
+            return _Listed(read, f"more than {seen} actions, which is all that was listed in time")
         last, marker = params.get("marker"), str(page[-1]["request_id"])
         if marker == last:
             raise UnknownError(asked, "Nova", "the same page of actions twice")

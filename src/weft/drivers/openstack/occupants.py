@@ -71,6 +71,7 @@ class OpenStackOccupants:
     ) -> None:
         self._sessions, self._by_ironic, self._machines = sessions, frozenset(by_ironic), frozenset(machines)
         self._asking = ThreadPoolExecutor(requests, thread_name_prefix="occupants")
+        self._requests = requests
         self._renewal = threading.Lock()
         self._listed: _Listing | None = None
         self._unlisted: Exception | None = None
@@ -145,7 +146,9 @@ class OpenStackOccupants:
             except UNREADABLE as error:
                 return Ending(Ended.UNKNOWN, _sentence(error))
 
-        return dict(zip(wanted, self._asking.map(one, wanted), strict=True))
+        # In threads of its own: a tenant can make its servers' records long, and no other question waits behind them.
+        with ThreadPoolExecutor(self._requests, thread_name_prefix="endings") as reading:
+            return dict(zip(wanted, reading.map(one, wanted), strict=True))
 
     # -- listing all ------------------------------------------------------------------------------------------------
 
