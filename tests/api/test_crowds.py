@@ -13,8 +13,11 @@ import pytest
 
 from tests.helpers.doors import ORDER, DoorsHouse
 from weft.api import crowds
+from weft.api.app import STRANGERS, STRANGERS_SHARE
+from weft.api.asking import neighbourhood
 from weft.api.crowds import SHARE, WAITING, Crowd
 from weft.model.errors import TemporaryError
+from weft.ports.cloud import Caller
 from weft.ports.patience import patience
 from weft.testing.callers import by, tokens
 from weft.testing.keystone import FakeIdentity
@@ -97,3 +100,74 @@ def test_request_that_waits_too_long_for_its_turn_is_refused(monkeypatch: pytest
         assert not crowd._shares  # pyright: ignore[reportPrivateUsage]
 
     anyio.run(ask)
+
+
+class Keystone(FakeIdentity):
+    """Doesn't answer about tokens that begin with `bad`; nobody's is remembered."""
+
+    def __init__(self) -> None:
+        super().__init__(tokens())
+        self.asked = threading.Semaphore(0)
+        self.over = threading.Event()
+
+    def remembered(self, token: str) -> Caller | None:
+        return None
+
+    def check(self, token: str) -> Caller:
+        if token.startswith("bad"):
+            self.asked.release()
+            self.over.wait(LONG)
+        return super().check(token)
+
+
+def test_bad_tokens_of_one_address_keep_no_other_address_from_keystone(still_doors: DoorsHouse) -> None:
+    """More than there are threads for it; of those that Keystone is asked about, one address has a share."""
+    keystone = Keystone()
+    with served(still_doors.served(keystone)) as url, ThreadPoolExecutor(STRANGERS + 4) as pool:
+
+        def ask(token: str, address: str) -> int:
+            transport = httpx.HTTPTransport(local_address=address)
+            with httpx.Client(transport=transport, base_url=url, timeout=LONG) as client:
+                return client.get("/v1/pods", headers={"X-Auth-Token": token}).status_code
+
+        asked = [pool.submit(ask, f"bad{n}", "127.0.0.1") for n in range(STRANGERS + 4)]
+        try:
+            for _ in range(STRANGERS_SHARE):
+                assert keystone.asked.acquire(timeout=LONG)
+            assert ask("a-member", "127.0.0.2") == 200
+            assert not any(one.done() for one in asked)
+        finally:
+            keystone.over.set()
+        assert {one.result() for one in asked} == {401}
+
+
+def test_all_users_of_a_crowd_are_limited() -> None:
+    gone = threading.Event()
+
+    async def ask() -> None:
+        crowd = Crowd(threads=4, share=2, most=2)
+        async with anyio.create_task_group() as tasks:
+            for who in ("a", "b"):
+                tasks.start_soon(crowd.run, who, lambda: gone.wait(LONG))
+            while len(crowd._shares) < 2:  # pyright: ignore[reportPrivateUsage]
+                await anyio.sleep(0.01)
+            with pytest.raises(TemporaryError, match="2 requests of others"):
+                await crowd.run("c", lambda: None)
+            gone.set()
+        assert await crowd.run("c", lambda: "its turn") == "its turn"
+
+    anyio.run(ask)
+
+
+@pytest.mark.parametrize(
+    ("address", "shared"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3::7", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unix", ""),
+    ],
+)
+def test_addresses_that_one_host_may_have_share(address: str, shared: str) -> None:
+    assert neighbourhood(address) == shared

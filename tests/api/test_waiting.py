@@ -22,7 +22,9 @@ from weft.api.app import create_app
 from weft.api.connections import configured, raise_file_limit
 from weft.api.server import _Server, listening
 from weft.api.waiting import WaitingRoom
+from weft.model.errors import UnknownError
 from weft.model.pod import PodState, wait_is_over
+from weft.ports.cloud import Caller
 from weft.testing.callers import by, tokens
 from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
@@ -196,6 +198,26 @@ def test_a_token_that_was_revoked_meanwhile_is_refused(
     del identity.tokens["a-member"]
     doors.finish("train")
     assert ready.result(AT_ONCE).status_code == 401
+
+
+def silent(token: str) -> Caller:
+    raise UnknownError("check a caller's token", "Keystone", "no answer")
+
+
+def test_work_that_was_done_is_answered_although_keystone_is_silent_by_then(
+    client: Client, app: FastAPI, identity: FakeIdentity
+) -> None:
+    """An order or a release that were answered with an error would be sent again. What is only read is refused."""
+    known, times = FakeIdentity(identity.tokens).remembered, iter((True, False) * 3)
+    identity.remembered = lambda token: known(token) if next(times) else None
+    identity.check = silent
+    waits = {"wait": 0.05}
+    made = client.post("/v1/pods", json=ORDER, params={"until": "READY", **waits})
+    assert (made.status_code, made.headers["location"]) == (202, f"/v1/pods/{made.json()['id']}"), made.text
+    gone = client.post("/v1/pods/train/release", params={"until": "RELEASED", **waits})
+    assert (gone.status_code, gone.json()["name"]) == (202, "train"), gone.text
+    assert ask(client, until="RELEASED", wait=0.05).status_code == 503
+    assert len(room(app)) == 0
 
 
 def test_many_wait_without_a_thread_or_connection(

@@ -49,8 +49,13 @@ STRANGERS = 20
 """Tokens that Keystone is asked about at a time. Threads of their own: while it hangs, or is asked about thousands of
 random ones, callers that it has vouched for are answered.
 """
-STRANGERS_WAITING = 400
-"""Further tokens that wait to be asked about, for a limited time; the requests of others are refused."""
+STRANGERS_SHARE, STRANGERS_WAITING = 8, 200
+"""Of them those of one address, and further ones that wait to be asked about, for a limited time; the requests of
+others are refused."""
+STRANGERS_MOST = 420
+"""Of all addresses."""
+RETURNING, RETURNING_SHARE, RETURNING_WAITING = 20, 8, 400
+"""The same of callers that Keystone has vouched for before they waited, by project: no stranger has their threads."""
 WATCHERS = 4
 """Requests for health, and for metrics, at a time, in threads of their own: they are answered however busy the verbs
 are."""
@@ -96,7 +101,8 @@ def create_app(
     app.state.metrics = Metrics(collectors)
     app.state.waiting = WaitingRoom()
     app.state.crowd = Crowd()
-    app.state.strangers = Crowd(STRANGERS, STRANGERS, STRANGERS_WAITING)
+    app.state.strangers = Crowd(STRANGERS, STRANGERS_SHARE, STRANGERS_WAITING, STRANGERS_MOST)
+    app.state.returning = Crowd(RETURNING, RETURNING_SHARE, RETURNING_WAITING)
     app.state.watchers = CapacityLimiter(WATCHERS)
     app.state.counters = CapacityLimiter(WATCHERS)
     own = (versions, pods, capacity, networks, siteresources, operator)

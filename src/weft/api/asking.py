@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import partial
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, TypeVar, cast
 
 import anyio
@@ -52,25 +53,44 @@ async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI sends what i
 
 async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
     """The caller. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone is unreachable."""
+    return await _asker(http, token, cast(Crowd, http.app.state.strangers), neighbourhood(_address(http)))
+
+
+async def asker_again(http: HttpRequest, before: Request) -> Request:
+    """The caller after a wait, in which the token may have expired or been revoked."""
+    who = before.caller.project_id or before.caller.user_id
+    return await _asker(http, http.headers.get("x-auth-token"), cast(Crowd, http.app.state.returning), who)
+
+
+async def _asker(http: HttpRequest, token: str | None, crowd: Crowd, who: str) -> Request:
+    """Args: who: whose share of the crowd's threads asks Keystone."""
     if not token:
         raise UnauthenticatedError("no token: authenticate with Keystone and send the token as X-Auth-Token")
     identity = cast(Identity, http.app.state.identity)
     try:
         caller = identity.remembered(token)
         if caller is None:
-            strangers = cast(Crowd, http.app.state.strangers)
-            caller = await strangers.run("", partial(identity.check, token), READ_SECONDS)
+            caller = await crowd.run(who, partial(identity.check, token), READ_SECONDS)
         check_access(caller, SERVICE_TYPE, http.method, http.scope["path"], http.app.state.prefix)
     except WeftError as error:
         raise redact.error(error) from error  # an unauthenticated caller is no operator
     http.state.caller = caller
-    address = http.client.host if http.client else ""
-    return Request(caller, address, http.state.request_id, _user_agent(http))
+    return Request(caller, _address(http), http.state.request_id, _user_agent(http))
 
 
-async def asker_again(http: HttpRequest) -> Request:
-    """The caller after a wait, in which the token may have expired or been revoked."""
-    return await asker(http, http.headers.get("x-auth-token"))
+def _address(http: HttpRequest) -> str:
+    return http.client.host if http.client else ""
+
+
+def neighbourhood(host: str) -> str:
+    """What stands for all addresses that one host may have at will: its own, or its network of IPv6."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return ""
+    if address.version == 4:
+        return str(address)
+    return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
 
 
 def _user_agent(http: HttpRequest) -> str:

@@ -40,10 +40,14 @@ class Crowd:
         threads: of all.
         share: of them for each.
         waiting: requests of each that wait for its share.
+        most: requests of all; None: as many as there are.
     """
 
-    def __init__(self, threads: int = THREADS, share: int = SHARE, waiting: int = WAITING) -> None:
-        self._share, self._waiting = share, waiting
+    def __init__(
+        self, threads: int = THREADS, share: int = SHARE, waiting: int = WAITING, most: int | None = None
+    ) -> None:
+        self._share, self._waiting, self._most = share, waiting, math.inf if most is None else most
+        self._users = 0
         self._threads = CapacityLimiter(threads)
         self._of_its_own = CapacityLimiter(math.inf)
         self._shares: dict[str, tuple[CapacityLimiter, list[int]]] = {}
@@ -61,10 +65,14 @@ class Crowd:
         share, users = self._shares.setdefault(who, (CapacityLimiter(self._share), [0]))
         if users[0] >= self._share + self._waiting:
             raise _busy(f"{users[0]} requests are answered or wait already; so many may at a time")
+        if self._users >= self._most:
+            raise _busy(f"{self._users} requests of others are answered or wait already")
         users[0] += 1
+        self._users += 1
         try:
             return await self._in_turn(share, work, seconds, who)
         finally:
+            self._users -= 1
             users[0] -= 1
             if not users[0]:
                 self._shares.pop(who, None)

@@ -154,7 +154,7 @@ async def create_pod(
         return answer(pod, 202, f"/v1/pods/{pod.id}", pod.generation)
 
     made = await run_outside(http, request, create)
-    return await when_there(http, verbs, made, aim, 202, f"/v1/pods/{made}")
+    return await when_there(http, request, verbs, made, aim, 202, f"/v1/pods/{made}", done=True)
 
 
 @router.get("", response_model=PodList)
@@ -185,7 +185,7 @@ async def show_pod(
         shown = verbs.show_pod(request, found)
         return answer(shown, generation=shown.generation)
 
-    return await when_there(http, verbs, await run_in_threadpool(look), aim)
+    return await when_there(http, request, verbs, await run_in_threadpool(look), aim)
 
 
 @router.get("/{name}/events", response_model=EventList)
@@ -218,7 +218,7 @@ async def pod_events(
     ends = anyio.current_time() + seconds
     await room_of(http).wait(http, verbs, found.id, lambda now: now.last_event > last, seconds)
     await anyio.sleep(max(0.0, min(together, ends - anyio.current_time())))
-    request = await asker_again(http)
+    request = await asker_again(http, request)
     return await run_in_threadpool(read, str(found.id))
 
 
@@ -240,7 +240,7 @@ async def release_pod(
             return UUID(verbs.begin_release(request, name))
         return _accepted(verbs.release_pod(request, name))
 
-    return await when_there(http, verbs, await run_in_threadpool(release), aim, 202)
+    return await when_there(http, request, verbs, await run_in_threadpool(release), aim, 202, done=True)
 
 
 @router.post(

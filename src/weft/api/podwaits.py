@@ -14,7 +14,9 @@ from starlette.concurrency import run_in_threadpool
 from weft.api.asking import answer, asker_again
 from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, states_of
 from weft.app.service import Service
+from weft.app.verbs import Request
 from weft.engine.shownrecords import FoundPod
+from weft.model.errors import TemporaryError
 from weft.model.pod import PodState, wait_is_over
 
 
@@ -67,20 +69,32 @@ def aim_of(until: str | None, wait: str | None) -> Aim | None:
 
 async def when_there(
     http: HttpRequest,
+    before: Request,
     verbs: Service,
     found: Response | UUID,
     aim: Aim | None,
     status: int = 200,
     location: str | None = None,
+    done: bool = False,
 ) -> Response:
     """What is answered at once; or of a pod's id: the pod, once it is in one of the states or the time is over, for
     whoever the caller is by then.
+
+    Args:
+        before: the request as it began.
+        done: what was asked for has been done. If Keystone can't say by then who the caller is, that is answered: an
+            error would be taken for a request that may be repeated.
     """
     if isinstance(found, Response):
         return found
     assert aim is not None, "whoever waits knows for what"
     await room_of(http).wait(http, verbs, found, aim.over, aim.seconds)
-    request = await asker_again(http)
+    try:
+        request = await asker_again(http, before)
+    except TemporaryError:
+        if not done:
+            raise
+        request = before
 
     def show() -> Response:
         shown = verbs.show_pod(request, str(found))

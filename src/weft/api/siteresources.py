@@ -61,7 +61,7 @@ async def site_events(
     if wait and not found:
         await room_of(http).wait(http, verbs, owner, lambda now: now.last_event > after, wait)
         await anyio.sleep(max(0.0, min(GATHER, ends - anyio.current_time())))
-        request = await asker_again(http)
+        request = await asker_again(http, request)
         _, found = await run_in_threadpool(verbs.site_events, request, after)
     return answer(EventList.of(found))
 
