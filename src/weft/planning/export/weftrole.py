@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from weft.planning.export.openstack import tells_weft
 from weft.planning.export.text import head, yaml_file
 from weft.planning.export.view import View
+from weft.planning.export.weftkeystone import CATALOG, KEYSTONE
 from weft.planning.site.check import canonical
 
 FOLDER = "weft"
@@ -131,62 +132,6 @@ _TASKS = """\
   when: weft_service | bool
 """
 
-_KEYSTONE = """\
----
-# As docs/operating-roles.md says; each command may be given again.
-- name: Make the role weft and the user weft
-  ansible.builtin.command:
-    argv: "{{ ['openstack'] + item }}"
-  loop:
-    - [role, create, --or-show, weft]
-    - [user, create, --or-show, --domain, default, --project, "{{ weft_project }}", weft]
-    - [user, set, --password, "{{ weft_keystone_password }}", weft]
-  environment: "{{ weft_admin }}"
-  no_log: true
-  changed_when: false
-
-- name: Give weft its roles
-  ansible.builtin.command:
-    argv: "{{ ['openstack', 'role', 'add', '--user', 'weft'] + item }}"
-  loop:
-    - [--project, "{{ weft_project }}", service]
-    - [--project, "{{ weft_project }}", weft]
-    - [--domain, default, --inherited, member]
-    - [--domain, default, --inherited, weft]
-  environment: "{{ weft_admin }}"
-  changed_when: false
-
-- name: Give weft its roles in the customers' domains
-  ansible.builtin.command:
-    argv: [openstack, role, add, --user, weft, --domain, "{{ item.0 }}", --inherited, "{{ item.1 }}"]
-  loop: "{{ weft_domains | product(['member', 'weft']) | list }}"
-  environment: "{{ weft_admin }}"
-  changed_when: false
-
-- name: Read the catalog
-  ansible.builtin.command:
-    argv: [openstack, endpoint, list, --service, accelerator-pod, --interface, "{{ item }}", -f, json]
-  loop: "{{ weft_interfaces }}"
-  environment: "{{ weft_admin }}"
-  register: weft_catalog
-  changed_when: false
-  failed_when: false
-
-- name: Name the service in the catalog
-  ansible.builtin.command:
-    argv: [openstack, service, create, --name, weft, accelerator-pod]
-  environment: "{{ weft_admin }}"
-  when: weft_catalog.results | default([]) | selectattr('rc', 'ne', 0) | list | length > 0
-
-- name: Name its address in the catalog
-  ansible.builtin.command:
-    argv: "{{ ['openstack', 'endpoint', 'create', '--region', weft_region, 'accelerator-pod', item.item, weft_url] }}"
-  loop: "{{ weft_catalog.results }}"
-  loop_control: {label: "{{ item.item }}"}
-  environment: "{{ weft_admin }}"
-  when: item.rc != 0 or weft_url not in item.stdout
-"""
-
 _HANDLERS = """\
 ---
 - name: Restart weft
@@ -268,7 +213,8 @@ def weft_files(view: View) -> dict[str, str]:
         f"{FOLDER}/weft.yml": yaml_file(site, play),
         f"{role}/defaults/main.yml": yaml_file(site, _defaults(view)),
         f"{role}/tasks/main.yml": head(site) + _TASKS,
-        f"{role}/tasks/keystone.yml": head(site) + _KEYSTONE,
+        f"{role}/tasks/keystone.yml": head(site) + KEYSTONE,
+        f"{role}/tasks/catalog.yml": head(site) + CATALOG,
         f"{role}/handlers/main.yml": head(site) + _HANDLERS,
         f"{role}/templates/weft.service.j2": head(site) + _UNIT,
         f"{role}/templates/weft.env.j2": head(site) + _ENVIRONMENT,
