@@ -115,6 +115,16 @@ def test_capacity_needs_no_server_for_a_site_file(desk: Desk) -> None:
     assert bad.code == 2 and "types of accelerators" in bad.err
 
 
+def test_capacity_of_nodes_that_are_ordered_in_parts_alone_is_shown(desk: Desk) -> None:
+    """A bond of an MLAG pair serves virtual functions, no whole node: the parts are what can be ordered."""
+    words = ["capacity", "--offline", "--site", str(EXAMPLE / "roce" / "site.yaml"), "--accelerator", "l40"]
+    found = desk.weft(*words, "--json", cloud=None).json
+    assert found["rows"] == [] and [row["nodes"] for row in found["parts"]] == [1, 1]
+    run = desk.weft(*words, cloud=None)
+    assert run.code == 0 and run.out.startswith("no node can be ordered as a whole\n\nl40 in parts of nodes")
+    assert "2 of 2 are free on 1 nodes, 0 of them shared; 16 virtual functions are free" in run.out
+
+
 def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:
     """Place, reason and expected start in list and show; release --wait ends at once without a receipt."""
     desk.house.fill(end=START)

@@ -122,7 +122,12 @@ def _text(found: Json) -> list[str]:
         one = {"now": pod["largest"]["count"], "later": _later(pod["soon"]), "where": pod["largest"]["where"]}
         lines += table(("now", "later", "where"), [one], "  ")
     if not found["rows"] and not found["ipus"]:
-        lines = ["", "no node can be ordered"]
+        in_parts = any(row["nodes"] for row in found["parts"])
+        lines = [
+            "",
+            f"no node can be ordered{' as a whole' if in_parts else ''}",
+            *(lines if in_parts else ()),
+        ]
     queue = f"{found['waiting']} orders are in the queue" if found["waiting"] else "the queue is empty"
     return [*lines[1:], "", f"for orders that run for {found['duration']}; {queue}"]
 
