@@ -150,7 +150,7 @@ def test_catalog_and_password_are_compared_and_set(tmp_path: Path) -> None:
         made = cloud.read()
         assert cloud.password == PASSWORD
         assert [s for s, t in made["services"] if t == "accelerator-pod"] == ["made"]
-        assert [(e["Interface"], e["URL"]) for e in made["endpoints"]] == [("public", URL), ("internal", URL)]
+        assert {e["Interface"]: e["URL"] for e in made["endpoints"]} == {"public": URL, "internal": URL}
         assert not [w for words in made["asked"] for w in words if PASSWORD in w or "admin-token" in w]
         again = ansible.play(**more)
         assert "changed=0" in again.stdout and again.returncode == 0, again.stdout
