@@ -66,6 +66,28 @@ def test_a_claim_in_placement_alone_is_enough(house: House) -> None:
         house.order(ORDER.model_copy(update={"name": "more"}), count=1)
 
 
+def test_leaked_allocation_is_told_by_capacity_nodes_and_audit(house: House) -> None:
+    """Nova shows nothing on the host, Placement an allocation whose server is gone: nothing calls the node free."""
+    house.cloud.offers.leaked["gpu03"] = {"a-consumer"}
+    found = house.service.capacity(house.operator, None, None, "24h")
+    assert {row.free for row in found.rows} == {15}
+    shown = {n.name: n for n in house.service.nodes(house.operator)}
+    assert (shown["gpu03"].state, shown["gpu04"].state) == ("busy", "free")
+    assert "its host has an allocation of a-consumer (by Placement)" in shown["gpu03"].reason
+    told = {f.subject: f.what for f in house.service.audit(house.operator).findings if f.kind == "node"}
+    assert set(told) == {"gpu03"} and "an allocation of a-consumer (by Placement)" in told["gpu03"]
+    house.cloud.offers.leaked.clear()
+    assert {row.free for row in house.service.capacity(house.operator, None, None, "24h").rows} == {16}
+
+
+def test_list_of_nodes_is_answered_without_the_cloud(house: House) -> None:
+    """By weft's records, and with the word that nothing else is known."""
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
+    shown = {n.name: n for n in house.service.nodes(house.operator)}
+    assert shown["gpu03"].state == "free" and "what is on its host is unknown: " in shown["gpu03"].reason
+    planted.lift()
+
+
 def test_a_host_of_a_cell_that_is_down_is_not_free(house: House) -> None:
     """Nova leaves it out of its listing: that is not the same as empty."""
     house.cloud.offers.unreadable = {"gpu05", "gpu06"}

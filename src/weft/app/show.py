@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from weft.engine.capacity import Capacity
 from weft.engine.records import PodRecord, ResourceRecord
@@ -143,21 +143,42 @@ def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> Sit
     )
 
 
-def node_views(site: Site, capacity: Capacity) -> list[NodeView]:
-    """Every node, then every machine that is no host, in the site's order."""
+_NOTHING: Mapping[str, str] = {}
+
+
+def node_views(
+    site: Site,
+    capacity: Capacity,
+    found: Mapping[str, str] = _NOTHING,
+    unknown: Mapping[str, str] = _NOTHING,
+) -> list[NodeView]:
+    """Every node, then every machine that is no host, in the site's order.
+
+    Args:
+        found: node that no pod holds -> what the cloud has on its host.
+        unknown: node that no pod holds -> why that is unknown.
+    """
     leaves: dict[str, str] = {}
     for fabric in sorted(site.fabrics):
         for node, stand in Topology.of(site, fabric).stands.items():
             leaves.setdefault(node, stand.leaf)
     leaves |= {m.name: m.rnic_switch for m in site.machine_by_name.values()}
-    return [_node(u, leaves.get(u.name, "-"), capacity) for u in site.units.values()]
+    return [
+        _node(u, leaves.get(u.name, "-"), capacity, found.get(u.name, ""), unknown.get(u.name, ""))
+        for u in site.units.values()
+    ]
 
 
-def _node(node: Unit, leaf: str, capacity: Capacity) -> NodeView:
+def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -> NodeView:
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
     state, since = "free" if node.is_whole else "not-compute", None
     reasons: list[str] = []
     # All of them are listed; the state is the first that applies.
+    if found:
+        state = "busy"
+        reasons.append(f"its host has {found}, which no pod is known to have")
+    elif unknown:
+        reasons.append(f"what is on its host is unknown: {unknown}")
     if node.maintenance:
         state = "maintenance"
         reasons.append(f"maintenance: {node.maintenance}")

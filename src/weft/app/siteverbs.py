@@ -12,6 +12,7 @@ from weft.app.siteholds import SiteHolds
 from weft.app.verbs import Request
 from weft.engine.audit import Auditor
 from weft.engine.epoch import accept_database
+from weft.engine.occupancy import on_free_nodes
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
@@ -127,7 +128,13 @@ class SiteVerbs(Desk):
 
     def nodes(self, request: Request) -> list[NodeView]:
         self._policy.check("nodes:list", request.caller)
-        return node_views(self._store.site().site, self._store.capacity())
+        record, capacity = self._store.site(), self._store.capacity()
+        found, unknown = dict[str, str](), dict[str, str]()
+        for cloud, facts in sorted(self._keeper.world_of(record).clouds.items()):
+            seen, missing = on_free_nodes(facts, record.site, cloud, capacity.held, capacity.gone)
+            found |= seen
+            unknown |= missing
+        return node_views(record.site, capacity, found, unknown)
 
     def quarantine_node(self, request: Request, node: str, reason: str) -> NodeView:
         with self._logged(request, "node quarantine", node):

@@ -8,11 +8,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass
 
-from weft.model.errors import UnknownError
+from weft.model.errors import OutsideError, UnknownError
 from weft.model.site import Node, Site
 from weft.planning.kept import kept
 from weft.planning.place.marks import Marked, marks_of
 from weft.ports.occupants import Occupants, OnHost
+from weft.ports.patience import waiting_at_most
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +21,8 @@ FOREIGN = "its host has something that isn't weft's"
 """For everybody: whose it is, and what, is for operators alone."""
 UNLISTED = "the cloud doesn't report what is on its host"
 UNANSWERED = "its host has a server that may be weft's: Nova hasn't answered the order of one there yet"
+LISTING_SECONDS = 1.0
+"""Lists of nodes are answered also while a service of the cloud isn't."""
 ANSWERED_WITHIN = (0.25, 0.5, 1.0, 2.0)
 """Seconds, one after the other, after which Nova's answer is looked for: Placement has a server before weft knows its
 id, and nothing else of it says whose it is."""
@@ -113,6 +116,30 @@ def not_free(
         elif any(o.id not in gone for o in one.occupants):
             reasons[node] = FOREIGN
     return reasons
+
+
+def on_free_nodes(
+    facts: Occupants, site: Site, cloud: str, held: Container[str], gone: Container[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Node that no pod holds -> what is on its host; and -> why that is unknown. For operators.
+
+    By a listing that may be slightly stale, for which it waits `LISTING_SECONDS` at most.
+    """
+    found, unknown = dict[str, str](), dict[str, str]()
+    hosts = whole_hosts(site, cloud)
+    try:
+        with waiting_at_most(LISTING_SECONDS):
+            listed = on_nodes(hosts, facts.servers_on_hosts())
+    except OutsideError as error:
+        return {}, {name: str(error) for name in hosts if name not in held}
+    for name, one in listed.items():
+        if name in held:
+            continue
+        if told := [o.text() for o in one.occupants if o.id not in gone]:
+            found[name] = ", ".join(told)
+        elif one.unknown:
+            unknown[name] = one.unknown
+    return found, unknown
 
 
 def strangers(

@@ -126,7 +126,8 @@ class Occupants(Protocol):
     """Reading only."""
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
-        """Nova host -> what is on it according to Nova alone, of all projects; up to half a minute old.
+        """Nova host -> what is on it according to Nova, of all projects; up to half a minute old. Of a host on which
+        Nova has nothing: what Placement has, which on large clouds is some minutes old.
 
         For placement and overviews. Hosts that Nova doesn't list (or of a cell that is down) are missing: nothing is
         known about them. Raises `UnknownError` or `PermanentError` if Nova is unreachable.

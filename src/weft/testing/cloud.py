@@ -288,12 +288,12 @@ class FakeCloud(FakeServers, FakeStorage):
         self._call("occupants", None)
         with self._lock:
             seen = {h: self._on_host(h) for h in self.offers.hosts.keys() - self.offers.unreadable}
-        return {
-            h: replace(
-                one, occupants=tuple(replace(o, placement=False) for o in one.occupants if o.nova), unknown=""
-            )
-            for h, one in seen.items()
-        }
+        return {h: replace(one, occupants=self._listed(h, one), unknown="") for h, one in seen.items()}
+
+    def _listed(self, host: str, one: OnHost) -> tuple[Occupant, ...]:
+        """What Nova has; where that is nothing, what Placement has had for long."""
+        found = tuple(replace(o, placement=False) for o in one.occupants if o.nova)
+        return found or tuple(o for o in one.occupants if o.id in self.offers.leaked.get(host, ()))
 
     def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
         try:
@@ -351,7 +351,10 @@ class FakeCloud(FakeServers, FakeStorage):
             for t in self.servers
             if host_of(t) == host
         }
-        claims = {c: Occupant(c, placement=True) for c in self.offers.claims.get(host, ())}
+        claims = {
+            c: Occupant(c, placement=True)
+            for c in {*self.offers.claims.get(host, ()), *self.offers.leaked.get(host, ())}
+        }
         both = {**claims, **servers}
         return OnHost(
             tuple(both[i] for i in sorted(both)),

@@ -232,7 +232,9 @@ class Offers:
     keeps_names: bool = True
     """Whether names of ports in DNS are kept: a Neutron without a domain of its own forgets them."""
     claims: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    """Nova host -> consumers besides its servers that Placement has allocations of it for."""
+    """Nova host -> consumers besides its servers that Placement has allocations of it for, since a moment ago."""
+    leaked: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """The same of allocations for so long that the listing of all hosts has them."""
     busy: dict[str, str] = field(default_factory=dict[str, str])
     """Machine -> what Ironic does with it."""
     machines: dict[str, SeenMachine] = field(default_factory=dict[str, SeenMachine])

@@ -311,7 +311,7 @@ def test_an_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:
     rig.cloud.children = {}
     assert not rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "and is asked for anew"
     rig.cloud.lies.append((of, Reply(200, {"resource_providers": []})))
-    rig.facts._trees = {}
+    rig.facts._consumers.forget(["root-9"])
     assert "doesn't list root-9" in rig.facts.on_hosts(["gpu09"])["gpu09"].unknown
 
 

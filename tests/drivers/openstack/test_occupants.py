@@ -9,6 +9,7 @@ import pytest
 
 from tests.drivers.openstack.tinycloud import Reply, TinyCloud, tiny_cloud
 from weft.drivers.openstack import OpenStackFacts, Sessions
+from weft.drivers.openstack.consumers import ROUND
 from weft.model.errors import UnknownError
 from weft.ports.patience import waiting_at_most
 
@@ -78,3 +79,72 @@ def test_listing_that_fails_is_reported_to_who_waits(cloud: tuple[TinyCloud, Ope
     tiny.lies = [("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": None}))]
     with pytest.raises(UnknownError):
         facts.servers_on_hosts()
+
+
+OF = "GET /placement/resource_providers"
+
+
+def hosts(tiny: TinyCloud, count: int) -> list[str]:
+    """Hosts on which Nova lists nothing, each with a provider in Placement."""
+    names = [f"gpu{n:03}" for n in range(count)]
+    rows = [
+        {
+            "id": f"of-{n}",
+            "hypervisor_hostname": n,
+            "hypervisor_type": "QEMU",
+            "state": "up",
+            "service": {"host": n},
+        }
+        for n in names
+    ]
+    tiny.lies += [
+        ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": rows})),
+        (f"{OF}/of-.*/allocations", Reply(200, {"allocations": {}})),
+    ]
+    return names
+
+
+def next_listing(facts: OpenStackFacts) -> dict[str, list[str]]:
+    """Host -> consumers there, by a listing that begins now."""
+    facts._listed = None
+    return {host: [o.id for o in one.occupants] for host, one in facts.servers_on_hosts().items()}
+
+
+def test_leaked_allocation_is_in_the_listing_of_hosts(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """A host without a server of Nova's isn't empty while Placement has an allocation of it, of a device's too."""
+    tiny, facts = cloud
+    plain = {"allocations": {"leak": {"resources": {"VCPU": 1}}}}
+    tiny.children = {"of-gpu001": ["pci-1"]}
+    tiny.lies = [
+        (f"{OF}/of-gpu000/allocations", Reply(200, plain)),
+        (f"{OF}/pci-1/allocations", Reply(200, plain)),
+    ]
+    names = hosts(tiny, 3)
+    assert next_listing(facts) == {names[0]: ["leak"], names[1]: ["leak"], names[2]: []}
+
+
+def test_allocations_of_many_hosts_are_read_in_bounded_rounds(
+    cloud: tuple[TinyCloud, OpenStackFacts],
+) -> None:
+    """Each listing sends as many requests as a round has; hosts that had an allocation come first, the others in turn,
+    until all have been read."""
+    tiny, facts = cloud
+    names = hosts(tiny, ROUND)
+    last = f"{OF}/of-{names[-1]}/allocations"
+    tiny.lies.insert(0, (last, Reply(200, {"allocations": {"leak": {"resources": {"VCPU": 1}}}})))
+    assert next_listing(facts)[names[-1]] == []
+    assert sum(line.startswith(OF) for line in tiny.asked) <= ROUND + 2
+    assert next_listing(facts)[names[-1]] == ["leak"]
+    tiny.asked.clear()
+    del tiny.lies[0]
+    assert next_listing(facts)[names[-1]] == [], "one that had something is read again at once"
+
+
+def test_host_whose_allocations_cannot_be_read_is_unknown(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """A Placement that doesn't answer says nothing of a host: not even of those that it wasn't asked about."""
+    tiny, facts = cloud
+    tiny.lies = [(f"{OF}/of-gpu000/allocations", Reply(500, {}))]
+    hosts(tiny, 40)
+    facts._listed = None
+    found = facts.servers_on_hosts()
+    assert found["gpu000"].unknown and found["gpu039"].unknown and not found["gpu001"].unknown

@@ -1,24 +1,25 @@
 """What is on Nova's hosts, according to Nova and Placement, and how servers ended.
 
 Sources: Nova's api-ref "List Hypervisors Details" (`with_servers`: all projects and, unlike the listing of servers,
-including soft-deleted ones; hosts whose cell doesn't answer are omitted), Placement's "List resource providers"
-(`in_tree`) and "List resource provider allocations"; of how servers ended see `weft.drivers.openstack.endings`.
+including soft-deleted ones; hosts whose cell doesn't answer are omitted); of Placement see
+`weft.drivers.openstack.consumers`, of how servers ended `weft.drivers.openstack.endings`.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
 from weft.drivers.openstack.changeable import unsettled_boot
+from weft.drivers.openstack.consumers import Consumers
 from weft.drivers.openstack.endings import ending
 from weft.drivers.openstack.instances import instance_of
-from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION, place_of
+from weft.drivers.openstack.lookups import place_of
 from weft.drivers.openstack.metalfacts import how_it_ended, on_machine, on_machines
 from weft.drivers.openstack.nodes import node_in_ironic, use_of_node
 from weft.drivers.openstack.service import Json
@@ -34,22 +35,6 @@ FRESH = 30.0
 """Seconds that a listing of all hosts is fresh. Nova takes about 9 ms per host for it."""
 STALE = 300.0
 """Seconds after which it is no longer used while a new one is read."""
-FRESH_TREE = 300.0
-"""Seconds for which the resource providers of a host are known: they change when its devices do."""
-_PLACEMENT = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
-_NO_DEVICES = (
-    "VCPU",
-    "PCPU",
-    "MEMORY_MB",
-    "DISK_GB",
-    "VGPU",
-    "MEM_ENCRYPTION_CONTEXT",
-    "NET_BW_",
-    "NET_PACKET_RATE_",
-)
-"""Beginnings of the resource classes (os-resource-classes) of which a server has no PCI device."""
-_UNKNOWN = "unknown"
-"""In their place, of an allocation that is shown without any."""
 UNREADABLE = (OutsideError, KeyError, TypeError, ValueError, AttributeError)
 """No answer, or one that Nova or Placement would not give."""
 
@@ -76,7 +61,7 @@ class OpenStackOccupants:
         self._listed: _Listing | None = None
         self._unlisted: Exception | None = None
         self._ids: dict[str, tuple[str, ...]] = {}
-        self._trees: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._consumers = Consumers(self._asking, UNREADABLE)
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
         """The last listing; refreshed in the background once it is no longer `FRESH`."""
@@ -165,16 +150,35 @@ class OpenStackOccupants:
 
     def _list(self) -> None:
         started = time.monotonic()
-        found: dict[str, OnHost] = {}
+        found, ids = dict[str, OnHost](), dict[str, list[str]]()
         for row in self._hypervisors(with_servers=True):
             host = place_of(row)
+            ids.setdefault(host, []).append(str(row["id"]))
             servers = {o.id: o for o in (*(found[host].occupants if host in found else ()), *_servers(row))}
             found[host] = OnHost(tuple(servers[i] for i in sorted(servers)), down=_down(row))
         for machine in self._by_ironic:
             found.pop(machine, None)  # a Nova that has it, too, has nothing to say of it
+        found |= self._allocated({h: ids[h] for h, one in found.items() if not one.occupants}, found)
         if self._by_ironic:
             found |= self._on_machines()
         self._listed = (started, found)
+
+    def _allocated(
+        self, empty: Mapping[str, Sequence[str]], found: Mapping[str, OnHost]
+    ) -> Mapping[str, OnHost]:
+        """What Placement has of hosts on which Nova lists nothing, such as an allocation whose server is gone."""
+        known, unknown = self._consumers.round(self._sessions.own(), empty, _sentence)
+        seen = {
+            host: tuple(
+                Occupant(c, placement=True, devices=tuple(sorted(d))) for c, d in sorted(classes.items())
+            )
+            for host, classes in known.items()
+            if classes
+        }
+        return {
+            **{host: replace(found[host], occupants=occupants) for host, occupants in seen.items()},
+            **{host: replace(found[host], unknown=why) for host, why in unknown.items()},
+        }
 
     def _on_machines(self) -> Mapping[str, OnHost]:
         """Without Ironic's answer they are unknown; the hosts of virtual machines are what they are."""
@@ -219,7 +223,7 @@ class OpenStackOccupants:
             for provider in ids:
                 row = _hypervisor(own, host, provider)
                 down = down or _down(row)
-                consumers = self._consumers(own, host, provider)
+                consumers = self._consumers.of(own, host, provider)
                 seen.update((o.id, o) for o in _servers(row, consumers))
                 for consumer, classes in consumers.items():
                     known = seen.get(consumer)
@@ -236,7 +240,7 @@ class OpenStackOccupants:
                     busy = use_of_node(node) or _another(node, seen.values()) or unsettled_boot(own, node)
         except UNREADABLE as error:
             self._ids = {h: i for h, i in self._ids.items() if h != host}  # its id may have changed
-            self._trees = {p: t for p, t in self._trees.items() if p not in ids}
+            self._consumers.forget(ids)
             occupants = tuple(seen[i] for i in sorted(seen))
             return OnHost(occupants, unknown=_sentence(error), down=down, busy=self._use(host))
         return OnHost(tuple(seen[i] for i in sorted(seen)), down=down, busy=busy)
@@ -249,19 +253,6 @@ class OpenStackOccupants:
             return use_of_node(node_in_ironic(self._sessions.own(), host))
         except UNREADABLE:
             return ""
-
-    def _consumers(self, own: Project, host: str, provider: str) -> Mapping[str, frozenset[str]]:
-        """Who has an allocation of a host, or of one of its devices alone: they may be providers of their own; with the
-        resource classes that may be devices."""
-        read_at, tree = self._trees.get(provider, (-math.inf, ()))
-        if time.monotonic() - read_at > FRESH_TREE:
-            tree = _tree(own, host, provider)
-            self._trees = {**self._trees, provider: (time.monotonic(), tree)}
-        found: dict[str, frozenset[str]] = {}
-        for one in tree:
-            for consumer, classes in _allocations(own, host, one).items():
-                found[consumer] = found.get(consumer, frozenset()) | classes
-        return {consumer: found[consumer] for consumer in sorted(found)}
 
 
 def _another(node: Json, there: Iterable[Occupant]) -> str:
@@ -282,32 +273,6 @@ def _hypervisor(own: Project, host: str, provider: str) -> Json:
     if place_of(row) != host:
         raise UnknownError(asked, "Nova", f"hypervisor {provider} no longer belongs to this host")
     return row
-
-
-def _tree(own: Project, host: str, provider: str) -> tuple[str, ...]:
-    """A host's provider, and those of its devices: Nova's of PCI devices and GPUs, Neutron's of bandwidths."""
-    asked = f"list the resource providers of host {host}"
-    answer = own.placement.ask(
-        asked, "GET", "/resource_providers", params={"in_tree": provider}, headers=_PLACEMENT
-    )
-    found = tuple(sorted(str(p["uuid"]) for p in own.placement.rows(asked, answer, "resource_providers")))
-    if provider not in found:
-        raise UnknownError(asked, "Placement", f"it doesn't list {provider}, the host's own")
-    return found
-
-
-def _allocations(own: Project, host: str, provider: str) -> dict[str, frozenset[str]]:
-    asked = f"list the allocations on host {host}"
-    answer = own.placement.ask(
-        asked, "GET", f"/resource_providers/{provider}/allocations", headers=_PLACEMENT
-    )
-    rows = own.placement.part(asked, answer, "allocations")
-    return {
-        str(consumer): frozenset(
-            c for c in map(str, row.get("resources") or [_UNKNOWN]) if not c.startswith(_NO_DEVICES)
-        )
-        for consumer, row in rows.items()
-    }
 
 
 def _servers(row: Json, consumers: Collection[str] = ()) -> list[Occupant]:

@@ -1,0 +1,163 @@
+"""Who has allocations of compute hosts in Placement.
+
+Sources: Placement's "List resource providers" (`in_tree`) and "List resource provider allocations". No request answers
+for several hosts at once, so an overview of a cloud is read in rounds, a bounded number of requests in each.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+
+from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
+from weft.drivers.openstack.session import Project
+from weft.model.errors import UnknownError
+
+FRESH_TREE = 300.0
+"""Seconds for which the resource providers of a host are known: they change when its devices do."""
+ROUND = 500
+"""Requests in one round, at most; a host's last one may exceed it by the providers of its devices."""
+KNOWN = 300.0
+"""Seconds after which a host's last reading counts for nothing if Placement doesn't answer."""
+_PLACEMENT = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
+_NO_DEVICES = (
+    "VCPU",
+    "PCPU",
+    "MEMORY_MB",
+    "DISK_GB",
+    "VGPU",
+    "MEM_ENCRYPTION_CONTEXT",
+    "NET_BW_",
+    "NET_PACKET_RATE_",
+)
+"""Beginnings of the resource classes (os-resource-classes) of which a server has no PCI device."""
+_UNKNOWN = "unknown"
+"""In their place, of an allocation that is shown without any."""
+
+Classes = Mapping[str, frozenset[str]]
+"""Consumer -> resource classes of its allocation that may be devices."""
+
+
+class Consumers:
+    """Of hosts, each by the ids of its own resource providers (one, but for several hypervisors of a host).
+
+    Args:
+        asking: threads for requests.
+        unreadable: exceptions of an answer that can't be read.
+    """
+
+    def __init__(self, asking: Executor, unreadable: tuple[type[Exception], ...]) -> None:
+        self._asking, self._unreadable = asking, unreadable
+        self._trees: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._read: dict[str, tuple[float, Classes]] = {}
+
+    def of(self, own: Project, host: str, provider: str) -> Classes:
+        """Who has an allocation of a host, or of one of its devices alone: they may be providers of their own.
+
+        Raises what an answer that can't be read raises.
+        """
+        read_at, tree = self._trees.get(provider, (-math.inf, ()))
+        if time.monotonic() - read_at > FRESH_TREE:
+            tree = _tree(own, host, provider)
+            self._trees = {**self._trees, provider: (time.monotonic(), tree)}
+        found: dict[str, frozenset[str]] = {}
+        for one in tree:
+            for consumer, classes in _allocations(own, host, one).items():
+                found[consumer] = found.get(consumer, frozenset()) | classes
+        return {consumer: found[consumer] for consumer in sorted(found)}
+
+    def forget(self, providers: Iterable[str]) -> None:
+        """Their trees may have changed."""
+        gone = set(providers)
+        self._trees = {p: t for p, t in self._trees.items() if p not in gone}
+
+    def round(
+        self, own: Project, hosts: Mapping[str, Iterable[str]], sentence: Callable[[Exception], str]
+    ) -> tuple[Mapping[str, Classes], Mapping[str, str]]:
+        """Host -> who has an allocation there, as last read; and host -> why that is unknown.
+
+        First read are hosts that had one, then those that were read longest ago. A host that no round has reached yet
+        is in neither. One caller at a time.
+
+        Args:
+            hosts: host -> ids of its resource providers.
+        """
+        self._read = {host: known for host, known in self._read.items() if host in hosts}
+        turn = sorted(hosts, key=lambda h: (not self._read.get(h, (0.0, {}))[1], self._when(h), h))
+        failed: dict[str, str] = {}
+        for batch in self._batches(turn, hosts):
+            answers = list(self._asking.map(lambda h: self._one(own, h, hosts[h]), batch))
+            for host, answer in zip(batch, answers, strict=True):
+                if isinstance(answer, Exception):
+                    failed[host] = sentence(answer)
+                else:
+                    self._read[host] = (time.monotonic(), answer)
+            if failed:
+                break
+        if not failed:
+            return {host: classes for host, (_, classes) in self._read.items()}, {}
+        old = {h for h in hosts if time.monotonic() - self._when(h) > KNOWN}
+        why = next(iter(failed.values()))
+        known = {host: classes for host, (_, classes) in self._read.items() if host not in old}
+        return known, {host: failed.get(host, why) for host in sorted(old)}
+
+    def _when(self, host: str) -> float:
+        known = self._read.get(host)
+        return known[0] if known else -math.inf
+
+    def _batches(self, turn: list[str], hosts: Mapping[str, Iterable[str]]) -> Iterable[list[str]]:
+        """As many as the requests of a round suffice for, a few at a time."""
+        spent, batch = 0, list[str]()
+        for host in turn:
+            batch.append(host)
+            spent += sum(1 + len(self._trees.get(p, (0.0, (p,)))[1]) for p in hosts[host])
+            if spent >= ROUND:
+                break
+            if len(batch) == _TOGETHER:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _one(self, own: Project, host: str, providers: Iterable[str]) -> Classes | Exception:
+        try:
+            found: dict[str, frozenset[str]] = {}
+            for provider in providers:
+                for consumer, classes in self.of(own, host, provider).items():
+                    found[consumer] = found.get(consumer, frozenset()) | classes
+            return found
+        except self._unreadable as error:
+            self.forget(providers)
+            return error
+
+
+_TOGETHER = 16
+"""Hosts that are read together: what is in flight when Placement stops answering."""
+
+
+def _tree(own: Project, host: str, provider: str) -> tuple[str, ...]:
+    """A host's provider, and those of its devices: Nova's of PCI devices and GPUs, Neutron's of bandwidths."""
+    asked = f"list the resource providers of host {host}"
+    answer = own.placement.ask(
+        asked, "GET", "/resource_providers", params={"in_tree": provider}, headers=_PLACEMENT
+    )
+    found = tuple(sorted(str(p["uuid"]) for p in own.placement.rows(asked, answer, "resource_providers")))
+    if provider not in found:
+        raise UnknownError(asked, "Placement", f"it doesn't list {provider}, the host's own")
+    return found
+
+
+def _allocations(own: Project, host: str, provider: str) -> dict[str, frozenset[str]]:
+    asked = f"list the allocations on host {host}"
+    answer = own.placement.ask(
+        asked, "GET", f"/resource_providers/{provider}/allocations", headers=_PLACEMENT
+    )
+    rows = own.placement.part(asked, answer, "allocations")
+    return {
+        str(consumer): frozenset(
+            c for c in map(str, row.get("resources") or [_UNKNOWN]) if not c.startswith(_NO_DEVICES)
+        )
+        for consumer, row in rows.items()
+    }
