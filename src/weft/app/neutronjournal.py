@@ -7,6 +7,7 @@ from pathlib import Path
 
 from oslo_config import cfg
 
+from weft.app.databaseurl import check_database_url
 from weft.model.errors import InputError
 
 EXTRA = "neutron"
@@ -84,4 +85,5 @@ def database_url(neutron_config: Path) -> str:
         raise InputError("--neutron-config", str(neutron_config), allowed) from None
     if not url:
         raise InputError("--neutron-config", str(neutron_config), "a file with [database] connection")
+    check_database_url("[database] connection", str(url), "mysql+pymysql://neutron:PASSWORD@HOST/neutron")
     return str(url)

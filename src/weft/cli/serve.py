@@ -137,12 +137,15 @@ def worker(args: argparse.Namespace) -> int:
 def _settings(
     args: argparse.Namespace, host: str, port: int, policy: Path | None, work: bool, public_url: str | None
 ) -> ServeSettings:
+    from weft.app.databaseurl import check_database_url
     from weft.app.settings import ServeSettings
 
     if args.database and not args.database.startswith(("postgresql://", "postgres://")):
         scheme = args.database.partition("://")[0] if "://" in args.database else "no scheme"
         # The URL itself isn't shown: it may have a password.
         raise InputError("--database", scheme[:40], "a URL such as postgresql://user@host/weft")
+    if args.database:
+        check_database_url("--database", args.database, "postgresql://user@host/weft")
     if not 1 <= args.workers <= 64:
         raise InputError("--workers", args.workers, "1 to 64")
     if not 10 <= args.sweep_every <= 86_400:
