@@ -8,6 +8,7 @@ of whom, and what happens next; the loop retries the first after `delay` and sto
 from __future__ import annotations
 
 import math
+import re
 
 
 class WeftError(Exception):
@@ -35,9 +36,17 @@ class InputError(WeftError):
         super().__init__(f"{place}{field}: {what}: {allowed}")
 
 
+_USERINFO = re.compile(r"(://)[^\s'\"]{1,300}@")
+
+
+def without_password(text: str) -> str:
+    """A text in which no URL has a user or a password."""
+    return _USERINFO.sub(r"\1***@", text) if "://" in text else text
+
+
 def _shown(value: object) -> str:
     """The value as it was given; of a long one its beginning."""
-    text = repr(value)
+    text = without_password(repr(value))
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"
 
 
@@ -101,8 +110,8 @@ class OutsideError(WeftError):
     lands: float = 0.0
 
     def __init__(self, asked: str, of: str, answer: str, then: str) -> None:
-        self.asked, self.of, self.answer, self.then = asked, of, answer, then
-        super().__init__(f"{asked} ({of}): {answer}; {then}")
+        self.asked, self.of, self.answer, self.then = (without_password(t) for t in (asked, of, answer, then))
+        super().__init__(f"{self.asked} ({self.of}): {self.answer}; {self.then}")
 
 
 LONGEST_DELAY = 3600.0

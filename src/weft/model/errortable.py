@@ -23,6 +23,7 @@ from weft.model.errors import (
     UnauthenticatedError,
     UnknownError,
     WeftError,
+    without_password,
 )
 
 TYPE_PREFIX = "urn:weft:problem:"
@@ -147,7 +148,7 @@ def sentence(error: WeftError) -> str:
 
 def shorten(value: object) -> str:
     """`repr` of a value, truncated to a readable length and safe in any encoding."""
-    return _cut(value.text if isinstance(value, Shown) else repr(value))
+    return _cut(without_password(value.text if isinstance(value, Shown) else repr(value)))
 
 
 def _cut(text: str) -> str:

@@ -13,6 +13,8 @@ from tests.drivers.openstack.tinycloud import Reply, tiny_cloud
 from weft.app.settings import ServeSettings
 from weft.app.wiring import start_log
 from weft.drivers.openstack import Sessions
+from weft.drivers.openstack.hiding import SECRET_FIELDS
+from weft.model.errors import OutsideError
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +56,30 @@ def test_bodies_of_requests_and_answers_are_not_logged(
     logging.getLogger("weft.engine").debug("a line of weft's")
     assert [secret for secret in (keys, "of-nova", "of-ironic") if secret in caplog.text] == []
     assert "a line of weft's" in caplog.text
+
+
+@pytest.mark.parametrize("field", sorted(SECRET_FIELDS))
+@pytest.mark.parametrize("cut", [False, True])
+def test_service_that_quotes_a_secret_is_not_repeated(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, field: str, cut: bool
+) -> None:
+    """Nova's schema quotes the value that it refuses, whole or its beginning; a debug page quotes the token too."""
+    caplog.set_level(logging.DEBUG, logger="weft")
+    secret = base64.b64encode(b"a key of the pod's controller that only its machine has" * 9).decode()
+    with tiny_cloud() as (tiny, text):
+        file = tmp_path / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        own = sessions.own()
+        own.compute.ask("list servers", "GET", "/servers")
+        token = own.compute.signed_in_project()  # which is tiny's token
+        said = f"Invalid input for field/attribute {field}. Value: {secret[: 300 if cut else None]}. Token {token}."
+        for reply in (Reply(400, {"badRequest": {"code": 400, "message": said}}), Reply(500, said)):
+            tiny.lies = [("POST /compute/servers", reply)]
+            with pytest.raises(OutsideError) as caught:
+                own.compute.ask(
+                    "create server", "POST", "/servers", json={"server": {"name": "c", field: secret}}
+                )
+            told = f"{caught.value} {caught.value.__dict__} {caplog.text}"
+            assert secret[:30] not in told and token not in told
+        sessions.close()

@@ -14,6 +14,7 @@ from openstack.config.cloud_region import CloudRegion
 
 from weft.drivers.openstack.errors import Answer, error_of_answer, error_of_exception
 from weft.drivers.openstack.filters import Filters, in_urls, texts_of
+from weft.drivers.openstack.hiding import without_secrets
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
 
 MOST_PAGES = 1000
@@ -219,8 +220,7 @@ class Service:
             ok: statuses of 400 and above that the caller handles.
             microversion: instead of the one that all requests to the service have.
         """
-        reading = method == "GET"
-        version = microversion or _MICROVERSIONS.get(self._type)
+        reading, version = method == "GET", microversion or _MICROVERSIONS.get(self._type)
         extra: dict[str, Any] = {"microversion": version} if version else {}
         try:
             response = self._connected().request(
@@ -237,7 +237,7 @@ class Service:
             self._doubt(not isinstance(error, HttpError | NotConnected | requests.RequestException | OSError))
             raise error_of_exception(asked, self._of(), error, reading) from error
         self._counter.count(method, self._type, path)
-        answer = _answer(response)
+        answer = without_secrets(_answer(response), json, response.request.headers.get("X-Auth-Token"))
         if not (answer.readable if reading else answer.fine) and answer.status not in ok:
             raise self.error(asked, answer, reading)
         return answer

@@ -22,7 +22,7 @@ class FabricAgent(Document):
     """`weft fabric-agent` next to one subnet manager."""
 
     name: Name = Field(description="Name of the agent, as in its certificate.")
-    url: str = Field(pattern=r"^https://", description="URL that it listens on, with mutual TLS.")
+    url: str = Field(pattern=r"^https://[^\s@]+$", description="URL that it listens on, with mutual TLS.")
     node: Name | None = Field(
         default=None, description="Node (role `subnet-manager`) that the subnet manager runs on."
     )

@@ -1,0 +1,130 @@
+"""A canary in every secret that weft is given: nothing that it prints, logs, exports or starts has one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+import weft.model.site
+from tests.helpers.paths import ROOT
+from tests.helpers.rdg import changed, deployment, with_everything
+from weft.planning.export.formats import FORMATS
+
+CANARY = "canary7"
+VARIABLES = {
+    "NETBOX_TOKEN",
+    "OS_PASSWORD",
+    "REDFISH_PASSWORD",
+    "WEFT_DATABASE",
+    "WEFT_SWITCH_PASSWORD",
+    "WEFT_UFM_PASSWORD",
+    "WEFT_UFM_TOKEN",
+}
+"""Of the environment, with secrets."""
+_OTHERS = {"NETBOX_URL", "REDFISH_USER", "WEFT_UFM_USERNAME", "WEFT_SWITCH_USER"}
+_SECRET_NAME = re.compile(r"\b(?:WEFT|NETBOX|REDFISH|OS)_[A-Z_]*(?:PASSWORD|TOKEN|SECRET|DATABASE)\b")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """With a canary in each variable, and in every secret of clouds.yaml."""
+    auth = {"auth_url": "http://127.0.0.1:1/v3", "username": "weft", "project_name": "service"}
+    cloud = {"auth": {**auth, "password": f"{CANARY}-cloud"}, "region_name": "one"}
+    (folder / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"weft": cloud}}))
+    known = {k: v for k, v in os.environ.items() if not k.startswith(("OS_", "WEFT_", "NETBOX", "REDFISH"))}
+    planted = {name: f"{CANARY}-{name.lower()}" for name in VARIABLES}
+    database = f"postgresql://weft:{CANARY}-database@127.0.0.1:1/weft"
+    return {
+        **known,
+        **planted,
+        **dict.fromkeys(_OTHERS, "somebody"),
+        "WEFT_DATABASE": database,
+        "OS_CLIENT_CONFIG_FILE": str(folder / "clouds.yaml"),
+        "HOME": str(folder),
+    }
+
+
+def said_by(folder: Path, *words: str) -> str:
+    """What a process of weft says, whatever it ends with; no traceback."""
+    command = [sys.executable, "-m", "weft.cli.main", *words]
+    done = subprocess.run(
+        command, env=environment(folder), cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout + done.stderr
+
+
+def url_fields() -> Iterator[tuple[str, TypeAdapter[Any]]]:
+    """Fields of the site's documents for URLs, and what reads each."""
+    for kind in (one for one in vars(weft.model.site).values() if isinstance(one, type)):
+        for name, field in kind.model_fields.items() if issubclass(kind, BaseModel) else ():
+            if "://" in f"{field.annotation} {field.metadata}" or name.endswith("url"):
+                yield f"{kind.__name__}.{name}", TypeAdapter(Annotated[field.annotation, *field.metadata])
+
+
+def test_list_of_variables_is_that_of_the_code() -> None:
+    """Who adds a secret adds it here."""
+    texts = [p.read_text() for p in (ROOT / "src/weft").rglob("*.py")]
+    assert {name for text in texts for name in _SECRET_NAME.findall(text)} | {"OS_PASSWORD"} == VARIABLES
+
+
+def test_urls_of_a_site_have_no_credentials() -> None:
+    """A site is stored, shown to operators and exported."""
+    fields = dict(url_fields())
+    assert {
+        "SwitchAccess.url",
+        "FabricAgent.url",
+        "Deployment.weft_url",
+        "FabricManager.addresses",
+    } <= fields.keys()
+    for name, reader in fields.items():
+        for scheme in ("https", "http", "ssh", "ldaps"):
+            url = f"{scheme}://weft:{CANARY}@host.example"
+            with pytest.raises(ValidationError):
+                reader.validate_python([url] if "tuple" in str(reader) else url)
+                raise AssertionError(name)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["serve", "--cloud-profile", "weft", "--listen", "127.0.0.1:0", "--log-level", "DEBUG"],
+        ["worker", "--cloud-profile", "weft", "--log-level", "DEBUG"],
+        ["--os-cloud", "weft", "pod", "list"],
+        ["--os-cloud", "weft", "--json", "pod", "list"],
+        ["site", "import", "--netbox", "https://127.0.0.1:1", "--site", "SITE"],
+        ["site", "import", "--netbox", f"https://weft:{CANARY}@127.0.0.1:1", "--site", "SITE"],
+        ["site", "check", "SITE"],
+        ["site", "check", "WRONG"],
+        ["--endpoint", f"http://weft:{CANARY}@127.0.0.1:1", "--os-cloud", "weft", "pod", "list"],
+    ],
+    ids=lambda words: " ".join(w for w in words if not w.startswith("-"))[:40],
+)
+def test_commands_that_fail_say_no_secret(tmp_path: Path, words: list[str]) -> None:
+    """Nothing listens on port 1, so each of them ends in an error, at the most talkative level."""
+    document = changed(with_everything).model_dump(mode="json")
+    for name, url in (("SITE", "https://weft.example"), ("WRONG", f"https://weft:{CANARY}@weft.example")):
+        deployment(document)["weft_url"] = url
+        (tmp_path / name).write_text(json.dumps(document))
+    said = said_by(tmp_path, *words)
+    assert said and CANARY not in said, said
+
+
+def test_exports_have_no_secret(tmp_path: Path) -> None:
+    """Of the environment of who exports: the tools' own secrets are named by variables."""
+    site = tmp_path / "site.json"
+    site.write_text(changed(with_everything).model_dump_json())
+    for tool in FORMATS:
+        said = said_by(tmp_path, "site", "export", str(site), "--format", tool, "--output", tool)
+        written = [p.read_text() for p in (tmp_path / tool).rglob("*") if p.is_file()]
+        assert CANARY not in said and written, said
+        assert not [text for text in written if CANARY in text]
