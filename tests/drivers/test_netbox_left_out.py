@@ -289,3 +289,26 @@ def test_a_netbox_with_all_of_it_becomes_a_site(
         "gpu02.dc.example,ib0,ib0,0x0002c90300300100,0x0002c90300300101,0000:17:00.0"
         in (out / "hcas.csv").read_text()
     )
+
+
+def test_interfaces_on_undescribed_networks_are_left_out_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An inventory has all of a site's networks, by address, VLAN or name; the site file has those that matter."""
+    box = Inventory()
+    pdu = box.device("pdu1", "pdu", "r1")
+    box.interface(pdu, "eth0", "00:C0:B7:00:00:01", "10.3.0.4/24")
+    box.interface(pdu, "eth1", "00:C0:B7:00:00:02", "192.0.2.7/24")
+    box.interface(pdu, "eth2", "00:C0:B7:00:00:03", vlan=3999)
+    box.interface(pdu, "eth3", "00:C0:B7:00:00:04", custom_fields={"network": "guests"})
+    (tmp_path / "head.yaml").write_text(SITE)
+    monkeypatch.setenv("NETBOX_TOKEN", TOKEN)
+    with serving(box) as url:
+        assert main(["site", "import", "--netbox", url, "--site", str(tmp_path / "head.yaml"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"]["interfaces"] == 1
+    assert [line.partition(": ")[2] for line in found["left_out"]] == [
+        "pdu1's eth1: no network of the site file has the address 192.0.2.7",
+        "pdu1's eth2: no network of the site file has VLAN 3999",
+        "pdu1's eth3: no network of the site file is called guests",
+    ]

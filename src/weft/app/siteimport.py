@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from weft.model.hardware import Record
 from weft.model.site import IpuPod, Site, SiteNetwork
 from weft.model.sitefile import TABLES
 from weft.planning.hardware.around import Around, fabric_without_macs
+from weft.planning.hardware.described import on_described
 from weft.planning.hardware.tables import Tables, columns_in, tables_of
 
 _RECORD = "record"
@@ -81,6 +82,22 @@ def import_site(site_file: str, records: Sequence[Record], errors: Sequence[Inpu
         tables.given,
         sum(a not in wired for a in adapters),
     )
+
+
+def on_described_networks(
+    site_file: str, records: Sequence[Record], inventory: Collection[str], left_out: list[str]
+) -> list[Record]:
+    """The records without an inventory's interfaces on networks that the site file doesn't describe.
+
+    Args:
+        inventory: places of records that are an inventory's.
+        left_out: is given each of them, with why.
+
+    Raises `InputErrors` if the site file can't be read.
+    """
+    data, where = read_site_file(site_file)
+    networks = _around(without_nulls(data), where).networks
+    return [on_described(r, networks, left_out) if r.place in inventory else r for r in records]
 
 
 def write_import(imported: Imported, site_file: str, output: str) -> list[str]:

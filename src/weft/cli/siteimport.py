@@ -107,6 +107,7 @@ def _import(args: argparse.Namespace) -> int:
 def _records(args: argparse.Namespace, left_out: list[str]) -> tuple[list[Record], list[InputError]]:
     from weft.app.hardwarelists import read_inspections, read_lists
     from weft.app.inventories import of_bmcs, of_netbox, redfish, with_kinds
+    from weft.app.siteimport import on_described_networks
     from weft.model.errors import InputError
     from weft.planning.hardware.complete import completed
 
@@ -119,12 +120,13 @@ def _records(args: argparse.Namespace, left_out: list[str]) -> tuple[list[Record
         raise InputError("--status", args.status[0], "only with --netbox")
     errors: list[InputError] = []
     records = read_lists(args.lists, columns, errors)
-    if args.netbox is not None:
-        records += of_netbox(args.netbox, args.netbox_site, args.status, left_out)
+    boxed = of_netbox(args.netbox, args.netbox_site, args.status, left_out) if args.netbox is not None else []
     if args.redfish_ca is not None and not args.redfish:
         raise InputError("--redfish-ca", args.redfish_ca, "only with --redfish")
     ask = redfish(args.redfish_ca) if args.redfish else None
-    records = with_kinds(records, kinds, errors)
+    inventory = {record.place for record in boxed}
+    records = with_kinds([*records, *boxed], kinds, errors)
+    records = on_described_networks(args.site, records, inventory, left_out) if boxed else records
     records = completed(records, read_inspections(args.inspection, errors), errors, left_out)
     if ask is not None:
         records = completed(records, of_bmcs(records, ask, errors), errors, left_out)

@@ -115,7 +115,9 @@ class Fabric(Document):
         description="How near to what is forwarded each former member's port must be read for a clean receipt. "
         "configuration: what its switch, or UFM, is set to is enough. operational: what the device itself says that it "
         "does (P_Key tables read from the ports; Arista EOS and Open vSwitch; not SONiC, NVUE and UFM without "
-        "agents), or frames. frames: frames were sent there (`traffic`). Receipts name the level of each port.",
+        "agents), or frames. frames: frames were sent there (`traffic`). Receipts name the level of each port. A level "
+        "that the fabric can never show is refused, such as operational with UFM where nodes give virtual functions "
+        "(`vfs`): no agent can read those functions' tables.",
     )
 
     @property
