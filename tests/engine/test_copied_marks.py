@@ -155,3 +155,79 @@ def test_traces_by_marks_are_bounded_and_crowd_out_none_by_ids(house: House) -> 
     sweep(house, 10.0)
     [found] = [c for c in corrections(house, pod) if c.kind == "server"]
     assert found.gone_at is not None
+
+
+def test_forged_things_in_hundreds_keep_no_true_one_from_its_turn(house: House) -> None:
+    """Whatever has the last place among them is asked in the third round; a restart loses nothing of that."""
+    pod = released(house)
+    lost_hold(house.database, pod.id)
+    things = sorted((bearing(house, pod, Kind.NETWORK) for _ in range(501)), key=lambda t: t.id)
+    for thing in things[:-1]:
+        thing.undeletable = True
+    for there in (True, True, False):
+        sweep(house)
+        assert (things[-1] in house.cloud.things()) is there
+    assert all(thing in house.cloud.things() for thing in things[:-1])
+
+
+def test_trace_of_a_thing_whose_row_has_no_id_ends(house: House) -> None:
+    """It went after the round that had asked it to, or by somebody else's hand."""
+    pod = released(house)
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE resource SET outside_id = NULL WHERE owner_id = %s AND kind = 'network'", [pod.id]
+        )
+    thing = bearing(house, pod, Kind.NETWORK)
+    thing.undeletable = True
+    sweep(house)
+    assert [r["subject"] for r in Traces(house.database).open()] == [thing.id]
+    house.cloud.lose(thing)
+    assert sweep(house) == []
+    assert Traces(house.database).open() == []
+    [found] = corrections(house, pod)
+    assert found.gone_at is not None
+
+
+# -- what weft made twice -----------------------------------------------------------------------------------------
+
+
+def twice(house: House, pod: PodRecord, ours: bool) -> Thing:
+    """A server with the mark of one whose creation was answered, made at the same time."""
+    server = bearing(house, pod, Kind.SERVER, ports=())
+    server.ours, server.created = ours, pod.created_at
+    return server
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_second_server_of_a_released_pod_goes_if_weft_made_it(house: House, ours: bool) -> None:
+    """A request that was sent twice, of which one was answered; a tenant's copy is reported and stays."""
+    pod = released(house)
+    server = twice(house, pod, ours)
+    house.clock.sleep(3600)
+    sweep(house)
+    assert (server in house.cloud.things()) is not ours
+    assert [c.kind for c in corrections(house, pod)] == (["server"] if ours else [])
+    found = [f.category for f in house.service.audit(house.operator, repair=True).findings]
+    assert found == (["late"] if ours else ["foreign"])
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_second_server_of_a_live_pod_goes_if_weft_made_it(house: House, ours: bool) -> None:
+    """Once it is old enough to be nothing that the loop has just made; the pod's own stays."""
+    pod = house.ready()
+    own = house.cloud.thing(f"server/{pod.nodes[0]}")
+    server = twice(house, pod, ours)
+    sweep(house)
+    assert server in house.cloud.things(), "it is young"
+    sweep(house, 60.0)
+    assert (server in house.cloud.things()) is not ours and own in house.cloud.things()
+
+
+def test_second_server_that_came_at_another_time_is_a_copy(house: House) -> None:
+    """Made by weft's user, but long after the request: another installation's, relabelled."""
+    pod = released(house)
+    server = twice(house, pod, ours=True)
+    house.clock.sleep(3600)
+    server.created = house.clock.now()
+    sweep(house)
+    assert server in house.cloud.things() and corrections(house, pod) == ()

@@ -206,7 +206,7 @@ def _never_made(row: Row, thing: Marked) -> str:
     released, answered = row["owner_state"] == "RELEASED", bool(row["outside_id"])
     if row["started_at"] is None:
         return "" if not released else "never asked for it"
-    if answered and released and row["late_until"] is None:
+    if answered and released and row["late_until"] is None and thing.ours is not True:
         return f"had {row['outside_id']} as its {row['key']}"
     if not answered and not released:
         return ""  # in the making: its loop finds it
@@ -214,11 +214,24 @@ def _never_made(row: Row, thing: Marked) -> str:
         return "never had it: another user made it"
     if thing.ours is None and thing.project_id is not None and thing.name != row["called"]:
         return f"names its {row['key']} {row['called']}"
-    ends = row["released_at"] + LANDS if released else row["finished_at"]
+    ends = _lands(row)
     late = ends is not None and thing.created is not None and thing.created > ends + CLOCKS
     if late or (thing.created is not None and thing.created < row["started_at"] - CLOCKS):
         return f"asked for its {row['key']} at another time"
     return ""
+
+
+def _lands(row: Row) -> datetime | None:
+    """Until when a request for it may take effect that nobody has answered; None: there is no end yet.
+
+    Of a request beside one that was answered, and of which weft knows nothing (a proxy, or the client, has sent it
+    twice), not longer than the thing itself was seen.
+    """
+    released, late = row["owner_state"] == "RELEASED", row["late_until"]
+    if released and (late is not None or not row["outside_id"]):
+        return row["released_at"] + LANDS
+    seen: datetime | None = row["finished_at"]
+    return max(seen, late) if seen is not None and late is not None else seen
 
 
 def _owner(row: Row) -> Owner:

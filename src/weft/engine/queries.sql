@@ -1287,6 +1287,13 @@ UPDATE sweep SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
 -- name: end_sweep
 UPDATE sweep SET next_at = %(next)s, ended_at = %(at)s, unread = %(unread)s;
 
+-- name: sweep_turns
+-- Project -> the last of its things that a round has asked to go, where one round doesn't ask all.
+SELECT turns FROM sweep FOR UPDATE;
+
+-- name: set_sweep_turns
+UPDATE sweep SET turns = %(turns)s;
+
 -- name: sweep
 SELECT next_at, ended_at, unread FROM sweep;
 

@@ -18,25 +18,23 @@ from typing import TypeVar
 from uuid import UUID
 
 from weft.engine.database import Row
+from weft.engine.latenumbers import free_numbers
 from weft.engine.othersports import held
 from weft.engine.outside import Outside, look_outside
 from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.owners import Claim, Owners
+from weft.engine.owners import Owners
 from weft.engine.ownerstore import read_owner
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
-from weft.engine.readback import unfree
 from weft.engine.records import ResourceRecord
-from weft.engine.release import Reader
 from weft.engine.released import (
     released_owners,
-    released_owners_with_numbers,
     released_pods,
-    released_pods_with_numbers,
 )
 from weft.engine.seen import seen_of
 from weft.engine.store import Store
 from weft.engine.strangers import Members
+from weft.engine.strayturns import next_turn
 from weft.engine.takeback import Stray, TakeBack
 from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.unreadable import UnreadableError
@@ -56,8 +54,6 @@ EVERY = 300.0
 """Seconds between two sweeps."""
 LONGEST = 1800.0
 """Seconds after which another worker sweeps, if one has not come to the end of it."""
-MOST = 200
-"""Things of one project that one round asks to go; the next round asks the next ones."""
 LOOKED_AFTER = timedelta(days=1)
 """How long after its release a pod is looked for."""
 
@@ -129,26 +125,26 @@ class Sweeper(Periodic):
         pods = looked_for(released_pods(database, since))
         unread += Members(self._store, world, site, self._traces).check(pods, outside)
         unread += self._look_for_others({r["owner_id"] for r in still} - looked, still, outside, world, kept)
-        unread += self._free_numbers(world, site)
+        unread += free_numbers(self._store, world, site, self._clock)
         self._end_wires(outside)
         return unread
 
     # -- marks ----------------------------------------------------------------------------------------------------
 
     def _take_back(self, outside: Outside, world: World, unread: list[str]) -> Collection[str]:
-        """What carries the mark of an owner that was released, or a number that only such an owner had.
+        """What carries the mark of an owner that was released, or a number that only such an owner had; and seconds.
 
         Returns ids of what stays of a site, since others use it.
         """
         things = outside.things()
         with self._store.database.transaction() as tx:
             owners = Owners.read(tx, things, outside.began_at)
-        strays = [s for t in things if (s := Stray(t, owners.of(t))).ownership.claim is Claim.LEFT]
+        strays = [s for t in things if (s := Stray(t, owners.of(t))).is_proved]
         # A round serves all: it waits for nothing that may never go, and the next one asks again.
         taken = TakeBack(self._store, world, self._clock, outside.began_at, patience=0.0)
         kept, errors = held(world, strays)
         unread += map(str, errors.values())
-        taken.remove(_first_of_each([s for s in strays if s.thing.id not in kept]))
+        taken.remove(next_turn(self._store.database, [s for s in strays if s.thing.id not in kept]))
         for (kind, thing_id), why in taken.left.items():
             log.warning("sweep: %s %s can't be taken back: %s", kind, thing_id, why)
         return kept.keys()
@@ -206,10 +202,13 @@ class Sweeper(Periodic):
         self, owner: OwnerRecord, still: list[Row], world: World, kept: Collection[str]
     ) -> list[str]:
         """One owner. What is there is asked to go, in order; the next sweep looks again. What could not be read."""
+        traced = {(row["kind"], row["place"]) for row in still}
         records = [
             r
             for r in self._store.resources(owner.id)
-            if r.kind.row.home is not Home.FABRIC and not r.kind.row.lent and r.outside_id
+            if r.kind.row.home is not Home.FABRIC
+            and not r.kind.row.lent
+            and (r.outside_id or (r.kind, r.resource.where) in traced)
         ]
         records = self._not_taken_over(owner, records, still)
         ids = _ids(records)
@@ -278,42 +277,6 @@ class Sweeper(Periodic):
                 self._traces.ended(row["id"], owner.id, f"{row['kind']} {subject} is gone: {gone[subject]}")
         return found
 
-    # -- numbers --------------------------------------------------------------------------------------------------
-
-    def _free_numbers(self, world: World, site: Site) -> list[str]:
-        """Numbers of owners that were abandoned: given back once what used them is proved to be gone.
-
-        And an operator has cleared the nodes: what runs on one in quarantine may use them still.
-        """
-        unread: list[str] = []
-        database = self._store.database
-        with database.statement() as tx:
-            unclear = {row["pod_id"] for row in tx.rows("pods_in_quarantine")}
-        for owner in chain(released_pods_with_numbers(database), released_owners_with_numbers(database)):
-            if owner.id in unclear:
-                continue
-            with self._store.database.transaction() as tx:
-                rows = tx.rows("numbers_of", owner_id=owner.id)
-                numbers = {(r["space"], r["number"]) for r in rows}
-            resources = self._store.resources(owner.id)
-            now = self._clock.now()
-            read = Reader(owner, resources, world, site, self._clock, now, numbers=numbers).read()
-            unread += [f"{i.plane} {i.subject}: {i.seen}" for i in read.items if i.result == "unknown"]
-            free = numbers - unfree(read, numbers)
-            if not free:
-                continue
-            with self._store.database.transaction() as tx:
-                for space, number in sorted(free):
-                    tx.run("give_back_number", space=space, number=number, owner_id=owner.id)
-                names = ", ".join(f"{space} {number}" for space, number in sorted(free))
-                message = f"seen free and released: {names}"
-                tx.run(
-                    "insert_event", owner_id=owner.id, at=tx.now(), type="release", message=message, key=None
-                )
-                tx.run("touch_queue", at=tx.now())
-                tx.run("notify", owner_id=str(owner.id))
-        return unread
-
     def _end_wires(self, outside: Outside) -> None:
         """Traces on fabrics end where this round's reading of the whole fabric doesn't show the key any more."""
         for row in self._traces.open():
@@ -323,17 +286,6 @@ class Sweeper(Periodic):
             if row["found_at"] < outside.began_at and all(t.id != row["subject"] for t in found):
                 message = f"segment {row['subject']} is no longer on any port of {row['place']}"
                 self._traces.ended(row["id"], row["owner_id"], message)
-
-
-def _first_of_each(strays: Iterable[Stray]) -> list[Stray]:
-    """Those that one round asks: so many of each project, in the order in which they go."""
-    order = {kind: at for at, kind in enumerate(removal_order())}
-    each: dict[str | None, list[Stray]] = {}
-    for stray in sorted(strays, key=lambda s: (order[s.thing.kind], s.thing.id)):
-        mine = each.setdefault(stray.thing.project_id, [])
-        if len(mine) < MOST:
-            mine.append(stray)
-    return [s for mine in each.values() for s in mine]
 
 
 def _ids(records: Iterable[ResourceRecord]) -> dict[str, str]:

@@ -38,6 +38,12 @@ class Stray:
     thing: Marked
     ownership: Ownership
 
+    @property
+    def is_proved(self) -> bool:
+        """Whether it goes without anybody's word: what a released owner had, or what weft's own user made twice."""
+        claim = self.ownership.claim
+        return claim is Claim.LEFT or (claim is Claim.SECOND and self.thing.ours is True)
+
 
 def why_not(stray: Stray, now: datetime, confirmed: Confirmed) -> str:
     """Why it may not be removed; empty: it may."""
@@ -108,7 +114,8 @@ class TakeBack:
         if stray.ownership.claim is Claim.LEFT and owner is not None:
             what = sentence(owner.kind, thing.kind, thing.where, thing.id)
             traces = Traces(self._store.database)
-            marked = thing.kind.row.home is not Home.FABRIC and stray.ownership.by_mark
+            by_mark = stray.ownership.by_mark and thing.ours is not True
+            marked = thing.kind.row.home is not Home.FABRIC and by_mark
             traces.found(Trace(UUID(owner.id), thing.kind, thing.where, thing.id, what, marked=marked))
 
     def _end_traces(self, gone: Iterable[Marked]) -> None:

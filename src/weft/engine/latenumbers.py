@@ -1,0 +1,46 @@
+"""Numbers of owners that were abandoned: given back once what used them is proved to be gone."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from weft.engine.readback import unfree
+from weft.engine.release import Reader
+from weft.engine.released import released_owners_with_numbers, released_pods_with_numbers
+from weft.engine.store import Store
+from weft.engine.world import World
+from weft.model.site import Site
+from weft.ports.clock import Clock
+
+
+def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[str]:
+    """As far as an operator has cleared the nodes: what runs on one in quarantine may use them still.
+
+    Returns what couldn't be read.
+    """
+    unread: list[str] = []
+    database = store.database
+    with database.statement() as tx:
+        unclear = {row["pod_id"] for row in tx.rows("pods_in_quarantine")}
+    for owner in chain(released_pods_with_numbers(database), released_owners_with_numbers(database)):
+        if owner.id in unclear:
+            continue
+        with database.transaction() as tx:
+            rows = tx.rows("numbers_of", owner_id=owner.id)
+            numbers = {(r["space"], r["number"]) for r in rows}
+        resources = store.resources(owner.id)
+        now = clock.now()
+        read = Reader(owner, resources, world, site, clock, now, numbers=numbers).read()
+        unread += [f"{i.plane} {i.subject}: {i.seen}" for i in read.items if i.result == "unknown"]
+        free = numbers - unfree(read, numbers)
+        if not free:
+            continue
+        with database.transaction() as tx:
+            for space, number in sorted(free):
+                tx.run("give_back_number", space=space, number=number, owner_id=owner.id)
+            names = ", ".join(f"{space} {number}" for space, number in sorted(free))
+            message = f"seen free and released: {names}"
+            tx.run("insert_event", owner_id=owner.id, at=tx.now(), type="release", message=message, key=None)
+            tx.run("touch_queue", at=tx.now())
+            tx.run("notify", owner_id=str(owner.id))
+    return unread
