@@ -72,7 +72,7 @@ def wait_for_signal() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     while os.read(told, 1) == bytes([signal.SIGHUP]):
-        say("SIGHUP: settings and certificates are read at the start alone; restart to use new ones")
+        say("SIGHUP: replaced certificates are noticed without it; settings are read at the start alone")
 
 
 def listen_address(text: str) -> tuple[str, int]:

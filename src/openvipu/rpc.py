@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,6 +15,8 @@ from grpc_reflection.v1alpha import reflection
 from openvipu.hardware.protocol import HardwareError
 from openvipu.model import errors
 from openvipu.receiving import Receiving
+from openvipu.renewal import server_credentials
+from openvipu.rpctls import Tls
 
 log = logging.getLogger("openvipu")
 
@@ -71,60 +71,6 @@ _UNREADABLE = object()
 
 Observer = Callable[[str, str], None]
 """Told the method and the status name of every call."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """A certificate, its key and the authority that the other side must be signed by (PEM).
-
-    Attributes:
-        certificate: None, with ``key``, for a client that shows none: it verifies the server, and shows keys.
-        mutual: a server turns away clients without a certificate. Without it clients are known by their keys alone.
-    """
-
-    authority: bytes
-    certificate: bytes | None = None
-    key: bytes | None = None
-    mutual: bool = True
-
-    @classmethod
-    def read(cls, directory: Path, role: str, mutual: bool = True) -> Tls:
-        """``ca.crt``, ``<role>.crt`` and ``<role>.key`` of a directory that ``--tls-init`` made."""
-        names = ("ca.crt", f"{role}.crt", f"{role}.key")
-        authority, certificate, key = [_read(directory / name) for name in names]
-        return cls(authority, certificate, key, mutual)
-
-    @classmethod
-    def trusting(cls, authority: Path) -> Tls:
-        """For a client that verifies the server by this authority and shows no certificate."""
-        return cls(_read(authority))
-
-    @classmethod
-    def of_client(cls, directory: Path, role: str) -> Tls:
-        """With the role's certificate if the directory has one, else with the authority alone."""
-        if (directory / f"{role}.crt").exists():
-            return cls.read(directory, role)
-        return cls.trusting(directory / "ca.crt")
-
-    def server(self) -> grpc.ServerCredentials:
-        """Mutual: a client without a certificate of the authority is turned away in the handshake."""
-        assert self.key is not None and self.certificate is not None  # a server's are read with its role
-        pairs = [(self.key, self.certificate)]
-        return grpc.ssl_server_credentials(pairs, self.authority if self.mutual else None, self.mutual)
-
-    def client(self) -> grpc.ChannelCredentials:
-        return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
-
-    def roles(self, *names: str) -> frozenset[str]:
-        """Whose certificates a server lets in; empty where clients show none."""
-        return frozenset(names) if self.mutual else frozenset()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise errors.BadRequest(f"TLS file {path} can't be read: {error.strerror}") from None
 
 
 class Guard(grpc.ServerInterceptor):
@@ -257,7 +203,11 @@ def serve(
         checker.set(name, health_pb2.HealthCheckResponse.SERVING)
     reflection.enable_server_reflection((*services, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     try:
-        port = server.add_secure_port(address, tls.server()) if tls else server.add_insecure_port(address)
+        port = (
+            server.add_secure_port(address, server_credentials(tls))
+            if tls
+            else server.add_insecure_port(address)
+        )
     except RuntimeError:
         raise errors.BadRequest(
             f"address {address} can't be listened on; is something there already?"

@@ -24,7 +24,8 @@ from openvipu.controller.watch import Watch
 from openvipu.model.errors import BadRequest
 from openvipu.model.names import split_address
 from openvipu.proto import admin_pb2_grpc, catalog_pb2_grpc, version_pb2_grpc, vipuuser_pb2_grpc
-from openvipu.rpc import Guard, Tls, serve
+from openvipu.rpc import Guard, serve
+from openvipu.rpctls import Tls
 from openvipu.services.admin import AdminService
 from openvipu.services.gate import Gate
 from openvipu.services.user import CatalogService, UserService, VersionService
@@ -143,7 +144,7 @@ def _agents_tls(config: Config, tls: Tls | None) -> Tls | None:
         return Tls.trusting(config.agents_ca)
     if tls is None or tls.mutual:
         return tls
-    return Tls(tls.authority)
+    return tls.without_pair()
 
 
 def _check_doors(config: Config, store: Store) -> None:

@@ -10,6 +10,11 @@ from collections.abc import Iterable
 log = logging.getLogger("weft")
 
 
+def outlive_hang_up() -> None:
+    """From now on SIGHUP ends nothing. For the time until a program hears it: it has read nothing that is replaced."""
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
+
 class EndSignal:
     """From now on SIGTERM and SIGINT are heard, whichever thread they reach, and at any moment. Main thread only.
 

@@ -17,8 +17,9 @@ from fastapi import FastAPI
 from tests.helpers.waiting import wait_for
 from weft.api import server as server_module
 from weft.api.connections import configured
-from weft.api.server import _Server, listening  # pyright: ignore[reportPrivateUsage]
+from weft.api.server import HangUp, _Server, listening  # pyright: ignore[reportPrivateUsage]
 from weft.api.waiting import WaitingRoom
+from weft.ending import outlive_hang_up
 from weft.fabricagent.tls import make_certificates
 
 
@@ -86,3 +87,27 @@ def test_sighup_is_answered_by_a_line_and_ends_nothing(port: int, caplog: pytest
     wait_for(lambda: "SIGHUP: settings are read at the start alone" in caplog.text)
     wait_for(lambda: "was loaded again" in caplog.text)
     assert shown(port)
+
+
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_sighup_before_the_server_is_made_is_remembered(caplog: pytest.LogCaptureFixture) -> None:
+    """It ended the process while the database was started."""
+    caplog.set_level(logging.INFO, "weft")
+    outlive_hang_up()
+    os.kill(os.getpid(), signal.SIGHUP)
+    hang_up = HangUp()
+    os.kill(os.getpid(), signal.SIGHUP)
+    with listening("127.0.0.1", 0) as listener:
+        server = _Server(configured(FastAPI()), WaitingRoom(), hang_up=hang_up)
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        wait_for(lambda: "SIGHUP: settings are read at the start alone" in caplog.text)
+        server.should_exit = True
+        thread.join(60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from openvipu import renewal
 from openvipu.agent.binding import Binding
 from openvipu.clients.main import vipu, vipu_admin
 from openvipu.controller import authority
@@ -290,6 +292,39 @@ def test_mutual_tls_lets_in_the_right_roles_only(tmp_path: Path, certificates: t
             code, words = refused(lambda: _describe(agent.host, agent.port, Tls.read(red, "user")))
             assert code is grpc.StatusCode.PERMISSION_DENIED
             assert "use one of controller" in words
+        finally:
+            server.close()
+
+
+def test_replaced_certificates_are_used_without_restart(
+    tmp_path: Path,
+    certificates: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of both servers and the agents, and of the controller's calls to these. A pair of two halves is not taken."""
+    monkeypatch.setattr(renewal, "LOOK_SECONDS", 0.0)
+    red, blue = certificates
+    used = shutil.copytree(red, tmp_path / "used")
+    with SimulatedPod(PodConfig(POD4, port=0, tls=Tls.read(used, "agent"))) as pod:
+        server = ControllerServer(replace(new_config(tmp_path), tls=used))
+        try:
+            _add_over_tls(server, pod, Tls.read(red, "admin"))
+            for role in ("controller", "agent"):
+                shutil.copy(blue / f"{role}.crt", used)
+            assert _list(server.user_port, Tls.read(red, "user")) == []
+            assert "the old ones stay in use" in caplog.text
+            shutil.copytree(blue, used, dirs_exist_ok=True)
+            for port in (server.user_port, server.admin_port):
+                assert _list(port, Tls.read(blue, "admin")) == []
+                code, _ = refused(lambda port=port: _list(port, Tls.read(red, "admin")))
+                assert code is grpc.StatusCode.UNAVAILABLE
+            agent = pod.agents["ipum1"]
+            code, words = refused(lambda: _describe(agent.host, agent.port, Tls.read(blue, "controller")))
+            assert code is grpc.StatusCode.PERMISSION_DENIED and "another controller" in words
+            state = server.core.state.agents["ipum1"]
+            assert server.core.fleet.call(state, "Describe", agent_pb2.DescribeRequest())
+            assert server.core.fleet._left  # pyright: ignore[reportPrivateUsage]
         finally:
             server.close()
 

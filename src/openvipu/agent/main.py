@@ -16,7 +16,7 @@ from openvipu.hardware.simulated import build_pod, pod_plan
 from openvipu.model.errors import BadRequest
 from openvipu.model.names import check_id
 from openvipu.program import controller_options, listen_address, parser, read_key, run, say, wait_for_signal
-from openvipu.rpc import Tls
+from openvipu.rpctls import Tls
 
 THREADS = 128
 """Most of them are for callers without a key, who may only wait; see ``openvipu.receiving``."""

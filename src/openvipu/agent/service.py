@@ -21,7 +21,8 @@ from openvipu.model.errors import BadRequest, Busy
 from openvipu.model.names import check_id
 from openvipu.proto import agent_pb2 as pb
 from openvipu.proto import agent_pb2_grpc as pb_grpc
-from openvipu.rpc import CONTROLLER_HEADER, CONTROLLER_KEY_HEADER, Guard, Tls, metadata_of, serve
+from openvipu.rpc import CONTROLLER_HEADER, CONTROLLER_KEY_HEADER, Guard, metadata_of, serve
+from openvipu.rpctls import Tls
 
 log = logging.getLogger("openvipu")
 

@@ -14,7 +14,8 @@ from google.protobuf.message import Message
 
 from openvipu.clients.config import Connection
 from openvipu.proto import admin_pb2_grpc, catalog_pb2_grpc, version_pb2_grpc, vipuuser_pb2_grpc
-from openvipu.rpc import ACCESS_KEY_HEADER, USER_HEADER, Tls, channel, words_of
+from openvipu.rpc import ACCESS_KEY_HEADER, USER_HEADER, channel, words_of
+from openvipu.rpctls import Tls
 
 PATIENCE = "Please be patient. This operation can take several seconds"
 POLL_SECONDS = 0.05

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +14,9 @@ from openvipu.model.errors import Conflict, Forbidden, Refusal, Unavailable
 from openvipu.model.site import Agent
 from openvipu.model.state import Settings
 from openvipu.proto import agent_pb2_grpc as pb_grpc
-from openvipu.rpc import CONTROLLER_HEADER, CONTROLLER_KEY_HEADER, Tls, channel, words_of
+from openvipu.renewal import Renewal
+from openvipu.rpc import CONTROLLER_HEADER, CONTROLLER_KEY_HEADER, channel, words_of
+from openvipu.rpctls import Tls
 
 AGENT_NAME = "openvipu-agent"
 """The name in the agents' certificate; agents are reached by address."""
@@ -26,6 +29,10 @@ LOOKS_AT_ONCE = 64
 """Threads for the poll, which waits behind no call that changes something: those may take long."""
 
 
+CALLS_LAST = 3600.0
+"""Seconds after which no call is under way in a channel that was left."""
+
+
 class Fleet:
     """Channels to agents. Errors come back as sentences that begin with the agent's id."""
 
@@ -34,12 +41,15 @@ class Fleet:
             (CONTROLLER_HEADER, settings.controller_id),
             (CONTROLLER_KEY_HEADER, settings.agent_key),
         )
+        self._renewal = Renewal(tls) if tls else None
         self._tls = tls
         self.timeout = timeout
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="fleet")
         self._looks = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
         self._links: dict[str, tuple[grpc.Channel, pb_grpc.AgentServiceStub]] = {}
+        self._left: list[tuple[float, grpc.Channel]] = []
+        """Channels with files that were replaced since, and when each was left: calls may be under way in them."""
 
     def call(self, agent: Agent, method: str, request: Any, timeout: float | None = None) -> Any:
         """The agent's reply, or a Refusal that says what was asked of whom."""
@@ -83,12 +93,27 @@ class Fleet:
         for pool in (self._pool, self._looks):
             pool.shutdown(wait=True, cancel_futures=True)
         with self._lock:
-            links, self._links = self._links, {}
-        for link in links.values():
-            link[0].close()
+            links = [link for link, _ in self._links.values()] + [link for _, link in self._left]
+            self._links, self._left = {}, []
+        for link in links:
+            link.close()
+
+    def _renew(self) -> None:
+        """Leave all channels if the TLS files were replaced; close those that were left long ago."""
+        newest = self._renewal.newest() if self._renewal else None
+        if newest is self._tls:
+            return
+        now = time.monotonic()
+        over = [link for at, link in self._left if now - at >= CALLS_LAST]
+        self._left = [(at, link) for at, link in self._left if now - at < CALLS_LAST]
+        self._left += [(now, link) for link, _ in self._links.values()]
+        self._tls, self._links = newest, {}
+        for link in over:
+            link.close()
 
     def _stub(self, agent: Agent) -> pb_grpc.AgentServiceStub:
         with self._lock:
+            self._renew()
             link = self._links.get(agent.target)
             if link is None:
                 made = channel(agent.target, self._tls, AGENT_NAME)

@@ -16,7 +16,8 @@ from openvipu.model.errors import BadRequest
 from openvipu.program import controller_options, listen_address, parser, read_key, run, say, wait_for_signal
 from openvipu.proto import simulation_pb2 as pb
 from openvipu.proto import simulation_pb2_grpc as pb_grpc
-from openvipu.rpc import Tls, channel, words_of
+from openvipu.rpc import channel, words_of
+from openvipu.rpctls import Tls
 from openvipu.sim.control import start_control
 from openvipu.sim.pod import PodConfig, SimulatedPod
 

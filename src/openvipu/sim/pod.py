@@ -19,7 +19,7 @@ from openvipu.hardware.fabric import Fault
 from openvipu.hardware.simulated import PodPlan, SimulatedMachine, build_pod, check_fault
 from openvipu.model.errors import BadRequest
 from openvipu.model.names import check_id
-from openvipu.rpc import Tls
+from openvipu.rpctls import Tls
 from openvipu.rules.board import position_of
 
 

@@ -29,31 +29,47 @@ from weft.model.errors import InputError
 log = logging.getLogger("weft")
 
 
+class HangUp:
+    """Whether SIGHUP has come, from now on: it ends nothing. In the main thread only."""
+
+    def __init__(self) -> None:
+        self._came = False
+        signal.signal(signal.SIGHUP, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._came = True
+
+    def take(self) -> bool:
+        """Whether it has come since the last time."""
+        came, self._came = self._came, False
+        return came
+
+
 class _Server(uvicorn.Server):
     """Reports the address it listens on: `--listen HOST:0` takes any free port.
 
     Args:
         waiting: requests that are answered when it stops.
         certificate: files of its certificate and key; looked at every `LOOK_SECONDS`, and on SIGHUP.
+        hang_up: what SIGHUP sets; None: of its own.
     """
 
     def __init__(
-        self, config: uvicorn.Config, waiting: WaitingRoom, certificate: tuple[Path, Path] | None = None
+        self,
+        config: uvicorn.Config,
+        waiting: WaitingRoom,
+        certificate: tuple[Path, Path] | None = None,
+        hang_up: HangUp | None = None,
     ) -> None:
         super().__init__(config)
         self._waiting, self._certificate = waiting, certificate
         self._renewal: Renewal | None = None
         self._looked = time.monotonic()
-        self._hung_up = False
-        signal.signal(signal.SIGHUP, self._hang_up)
-
-    def _hang_up(self, number: int, frame: FrameType | None) -> None:
-        self._hung_up = True
+        self._hang_up = hang_up or HangUp()
 
     async def on_tick(self, counter: int) -> bool:
         """uvicorn's own look around, ten times a second."""
-        hung_up, self._hung_up = self._hung_up, False
-        if hung_up:
+        if hung_up := self._hang_up.take():
             also = "; the TLS certificate is loaded again" if self._renewal else ""
             log.info("SIGHUP: settings are read at the start alone%s", also)
         if self._renewal and (hung_up or time.monotonic() - self._looked >= LOOK_SECONDS):
@@ -81,6 +97,7 @@ def serve(settings: ServeSettings) -> int:
 
     Raises `InputError` if it can't listen on the address or use the certificate, before anything is done.
     """
+    hang_up = HangUp()  # at once: it may come while the database is started
     start_log(settings)
     log_request_ids()
     raise_file_limit()
@@ -104,7 +121,7 @@ def serve(settings: ServeSettings) -> int:
             worker.start()
         try:
             config = configured(app, certificate=settings.certificate)
-            _Server(config, app.state.waiting, settings.certificate).run([listener])
+            _Server(config, app.state.waiting, settings.certificate, hang_up).run([listener])
         finally:
             if worker:
                 worker.stop()

@@ -233,8 +233,8 @@ def _first_site(settings: ServeSettings, store: Store) -> None:
 
 def worker(settings: ServeSettings) -> int:
     """Workers only, until SIGTERM or SIGINT."""
-    start_log(settings)
     ended = EndSignal()
+    start_log(settings)
     with parts(settings) as made:
         runner = made.worker()
         runner.start()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli.common import Subparsers, leaf
+from weft.ending import outlive_hang_up
 from weft.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def default_state() -> Path:
 
 
 def serve(args: argparse.Namespace) -> int:
+    outlive_hang_up()  # what is imported takes a while
     host, port = listen(args.listen)
     settings = _settings(args, host, port, args.policy, not args.no_worker, args.public_url)
     settings = replace(settings, certificate=_certificate(args.tls_certificate, args.tls_key))
@@ -128,6 +130,7 @@ def _certificate(chain: Path | None, key: Path | None) -> tuple[Path, Path] | No
 
 
 def worker(args: argparse.Namespace) -> int:
+    outlive_hang_up()
     settings = _settings(args, "127.0.0.1", 0, None, True, None)
     from weft.app import wiring
 
