@@ -14,6 +14,7 @@ from weft.model.errors import WeftError
 from weft.model.fabric import FabricStatus
 from weft.model.livecheck import LiveCheck
 from weft.model.site import Site
+from weft.planning.site.aggregates import compare_aggregates, virtual_hosts
 from weft.ports.fabric import FabricDriver
 from weft.ports.ledger import NoLedger
 from weft.ports.prober import Prober
@@ -57,6 +58,27 @@ def check_live(site: Site, drivers: FabricDrivers = FABRIC_DRIVERS) -> LiveCheck
             found += _checked(partial(_of_manager, driver)).of(name)
         for name, prober in sorted(probers.items()):
             found += _checked(partial(_of_probers, prober)).of(name)
+    return found
+
+
+def check_aggregates(site: Site, profile: str) -> LiveCheck:
+    """Whether each cloud's host aggregates keep other flavors off pods' hosts; changes nothing.
+
+    Args:
+        profile: in clouds.yaml, of the service user; with several clouds, each one's own counts.
+    """
+    from weft.app.wiring import profile_of  # openstacksdk takes a second
+    from weft.drivers.openstack import Sessions
+    from weft.drivers.openstack.aggregates import read_aggregates
+
+    def of_cloud(cloud: str) -> LiveCheck:
+        with closing(Sessions(profile_of(site, cloud, profile))) as sessions:
+            return compare_aggregates(site, cloud, read_aggregates(sessions))
+
+    found = LiveCheck()
+    for cloud, one in sorted(site.clouds.items()):
+        if one.hosts_kept_free == "aggregate" and virtual_hosts(site, cloud):
+            found += _checked(partial(of_cloud, cloud)).of(f"cloud {cloud}")
     return found
 
 

@@ -71,11 +71,16 @@ def _check_options(check: argparse.ArgumentParser) -> None:
         help="also query the fabrics' managers: subnet managers' settings that isolation depends on, switches' ports,"
         " cables and RoCE settings (this host needs the certificates and credentials that the site names)",
     )
+    check.add_argument(
+        "--cloud-profile",
+        metavar="NAME",
+        help="with --live: also read the clouds' host aggregates, as weft's service user (profile in clouds.yaml)",
+    )
 
 
 def _check(args: argparse.Namespace) -> int:
     """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
-    from weft.app.livecheck import certificate_notes, check_live
+    from weft.app.livecheck import certificate_notes, check_aggregates, check_live
     from weft.app.portclash import clash_notes
     from weft.app.sitecompare import compare, compare_adapters, compare_lldp, write_links
     from weft.app.sitefile import load_site
@@ -84,12 +89,16 @@ def _check(args: argparse.Namespace) -> int:
 
     if args.fabric is None and (args.fabric_name or args.write_links):
         raise InputError("--fabric", None, "the output of ibnetdiscover to compare with")
+    if args.cloud_profile is not None and not args.live:
+        raise InputError("--cloud-profile", args.cloud_profile, "only with --live")
     site = load_site(args.file, links_needed=args.write_links is None)
     differences: tuple[FabricDifference, ...] = ()
     partial: tuple[str, ...] = ()
     written: int | None = None
     notes = (*hints(site), *certificate_notes(site), *clash_notes(site))
     live = check_live(site) if args.live else None
+    if live is not None and args.cloud_profile is not None:
+        live += check_aggregates(site, args.cloud_profile)
     if args.fabric is not None:
         piped = args.fabric == "-"
         name, observed, differences = compare(

@@ -194,6 +194,12 @@ class Cloud(Document):
         default_factory=dict,
         description="Bare metal: values that BIOS settings must have after cleaning, by Ironic's names.",
     )
+    hosts_kept_free: Literal["aggregate", "otherwise"] = Field(
+        default="aggregate",
+        description="What keeps servers of other flavors off pods' hosts. aggregate: host aggregates whose "
+        "`instance_type` names the flavors for them; `weft site check --live --cloud-profile` compares these with the "
+        "site. otherwise: means of the operator's own, which weft doesn't check.",
+    )
     external_network: str | None = Field(
         default=None, description="External network in Neutron that floating IPs are allocated from."
     )
