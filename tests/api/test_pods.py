@@ -238,3 +238,16 @@ def test_a_list_comes_in_pages(api: Client) -> None:
     for query in ("limit=0", "limit=1001", "limit=x", "state=HAPPY", "node=", "colour=blue"):
         wrong = api.get(f"/v1/pods?{query}")
         assert wrong.status_code == 400 and query.split("=")[0] in wrong.text, query
+
+
+def test_order_of_a_project_whose_releases_do_not_end_is_refused(api: Client, doors: DoorsHouse) -> None:
+    """409, with the releases that don't; a site bounds them by `queue.overdue_releases`, by default 3."""
+    for name in ("a", "b", "c"):
+        assert api.post("/v1/pods", json={**ORDER, "name": name}).status_code == 202
+        doors.finish(name)
+    with psycopg.connect(doors.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE owner SET state = 'RELEASING', since = now() - interval '16 minutes'")
+    refused = api.post("/v1/pods", json=ORDER)
+    assert refused.status_code == 409
+    assert "3 of at most 3 releases of the project don't end" in refused.text
+    assert "remove what `weft pod show` names" in refused.text

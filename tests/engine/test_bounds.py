@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network
 
@@ -10,11 +11,17 @@ import pytest
 from pydantic import ValidationError
 
 from tests.engine.house import ORDER, House
+from tests.engine.test_sweep import sweep
 from tests.engine.timehouse import HandClock, look, make, queue, release
+from weft.app.policy import Policy
+from weft.app.redact import redacted
+from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import LeaseOrder, NetworkOrder, Order
 from weft.model.pod import PodState
+from weft.model.resources import Kind
 from weft.model.site import LeasePolicy
+from weft.testing.cloud import Fault
 
 # -- dates ----------------------------------------------------------------------------------------------------------
 
@@ -147,3 +154,51 @@ def test_a_project_has_so_many_orders_waiting_and_no_more(house: House, clock: H
     house.release(waiting[0])
     assert look(house, waiting[0]).state is PodState.RELEASED
     queue(house, "q2", 16)
+
+
+def overdue(house: House, name: str, project: str = "team-a") -> PodRecord:
+    """A release that something keeps from ending, for longer than it should last."""
+    view = house.service.create_pod(house.request(project), make(name, 1))
+    pod = house.run(house.store.find_pod(view.id, None), PodState.READY)
+    house.service.release_pod(house.request(project), str(pod.id))
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SECURITY_GROUP, times=1)
+    house.run(pod, PodState.RELEASING)
+    house.clock.sleep(16 * 60)
+    return pod
+
+
+def test_project_whose_releases_do_not_end_orders_nothing_more(house: House) -> None:
+    """`queue.overdue_releases`: with their names, as its members read it; other projects go on, and it does once one
+    has ended."""
+    site = house.store.site().site
+    few = site.queue.model_copy(update={"overdue_releases": 2})
+    house.store.activate_site(site.model_copy(update={"queue": few}), "test")
+    stuck = [overdue(house, "a"), overdue(house, "b")]
+    said = "2 of at most 2 releases of the project don't end ('a', 'b'): remove what `weft pod show` names"
+    for order in (make("next", 1), make("queued", 1, queue=True)):
+        with pytest.raises(ConflictError, match=re.escape(said)):
+            redacted(house.service, Policy()).create_pod(house.request(), order)
+    house.service.create_pod(house.request("team-b"), make("theirs", 1))
+    for thing in house.cloud.things(Kind.SECURITY_GROUP):
+        thing.undeletable = False
+    house.run(stuck[0], PodState.RELEASED)
+    house.order(make("next", 1))
+
+
+def test_released_pods_numbers_in_use_count_as_releases_that_do_not_end(house: House) -> None:
+    """Abandoned with a network that a port of the tenant's is on: the number is held until that goes."""
+    site = house.store.site().site
+    few = site.queue.model_copy(update={"overdue_releases": 1})
+    house.store.activate_site(site.model_copy(update={"queue": few}), "test")
+    pod = house.ready(make("a", 1))
+    network = house.cloud.thing("network/management")
+    port = house.cloud.add(Kind.PORT, "login", "team-a", network=network.id)
+    house.release(pod)
+    house.worker.run_once()
+    house.service.abandon_pod(house.operator, str(pod.id), "stuck")
+    house.run(pod, PodState.RELEASED)
+    with pytest.raises(ConflictError, match="1 of at most 1 releases of the project"):
+        house.order(make("next", 1))
+    house.cloud.lose(port)
+    assert sweep(house) == []
+    house.order(make("next", 1))

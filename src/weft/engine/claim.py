@@ -12,6 +12,7 @@ from uuid import UUID
 
 from weft.engine.capacity import read_capacity
 from weft.engine.gather import PlanningInput, Window, refused
+from weft.engine.overdue import check_overdue
 from weft.engine.store import Store
 from weft.model.errors import TemporaryError
 from weft.model.order import Order
@@ -31,12 +32,13 @@ def claim_now(
 
     Raises `RefusedError` if it can't be placed or is over quota, `TemporaryError` if the claim was lost, or the error
     of an external service if the occupants of its nodes or the quotas can't be read, `SiteChangedError` if another site
-    became active: then nothing is claimed.
+    became active, `ConflictError` if too many of the project's releases don't end: then nothing is claimed.
     """
     for _ in range(MOST_TRIES):
         with store.database.placing(lock=False) as tx:
             capacity = read_capacity(tx, lock=True)
             given.check_site(capacity)
+            check_overdue(tx, project, given.site)
             plan = given.plan(pod_id, project, order, capacity, window)
             if isinstance(plan, Refusal):
                 raise refused(plan)

@@ -12,6 +12,7 @@ from weft.engine.changes import fields_said, overtaken, remember
 from weft.engine.database import Tx
 from weft.engine.documents import written
 from weft.engine.gather import PlanningInput, Window, refused
+from weft.engine.overdue import check_overdue
 from weft.engine.partholds import parts_document
 from weft.engine.records import PodRecord
 from weft.engine.store import Store
@@ -120,6 +121,7 @@ def order_waiting(
     """
     with store.database.placing() as tx:
         check_waiting(tx, project, given.site)
+        check_overdue(tx, project, given.site)
         keep = _booking(tx, given, pod_id, project, order, window)
         now, row = tx.now(), _waiting_row(order, window, keep)
         store.insert_row(

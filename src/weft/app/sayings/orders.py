@@ -127,6 +127,11 @@ _CONFLICTS = forms(
     "pod {pod} was changed to generation {n} in the meantime: check it with `weft pod show`, and apply again",
     "node {node} of pod {pod} is no longer in site {node}",
     "its cloud no longer has the export {node} that pod {pod} mounts: it can be released, but not changed",
+    *(
+        f"{{n}} of at most {{n}} releases of the project don't end ({names}): "
+        "remove what `weft pod show` names for each, then order again"
+        for names in ("{pod}", "{pod}, {pod}", "{pod}, {pod}, {pod}", "{pod}, {pod}, {pod} and {n} more")
+    ),
     "the project has {n} of at most {n} waiting orders: release one, or order again when one has started",
 )
 _TYPES = ("that the project may use", "of the cloud")

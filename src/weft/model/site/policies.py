@@ -41,6 +41,13 @@ class QueuePolicy(Document):
         le=10_000,
         description="Maximum number of waiting orders per project, in the queue or with a booking.",
     )
+    overdue_releases: int = Field(
+        default=3,
+        ge=1,
+        le=10_000,
+        description="Maximum number of a project's releases that last longer than 15 minutes, or ended with numbers "
+        "still in use: it can order nothing more then, until what is in the way was removed.",
+    )
     half_life: Duration = Field(
         default="7d", description="Half-life of a project's past usage in the calculation of its fair share."
     )

@@ -1,0 +1,31 @@
+"""How many releases of one project may last too long: each may hold numbers that others wait for.
+
+A tenant can keep its pod's things from being deleted for as long as it likes, so what it may keep is bounded.
+"""
+
+from __future__ import annotations
+
+from weft.engine.database import Tx
+from weft.engine.settings import LoopSettings
+from weft.model.errors import ConflictError
+from weft.model.pod import PodState
+from weft.model.site import Site
+
+LIMIT = LoopSettings().limits[PodState.RELEASING]
+"""Seconds after which a release is overdue."""
+_NAMED = 3
+
+
+def check_overdue(tx: Tx, project: str, site: Site) -> None:
+    """Raise `ConflictError` if as many of the project's releases as may be are overdue, or have ended and left numbers
+    in use; in the caller's transaction."""
+    rows = tx.rows("overdue_of_project", project_id=project, at=tx.now(), seconds=LIMIT)
+    most = site.queue.overdue_releases
+    if len(rows) < most:
+        return
+    names = ", ".join(f"'{row['name']}'" for row in rows[:_NAMED])
+    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    raise ConflictError(
+        f"{len(rows)} of at most {most} releases of the project don't end ({names}{more}): "
+        "remove what `weft pod show` names for each, then order again"
+    )
