@@ -17,8 +17,8 @@ from weft.model.errors import OutsideError
 from weft.model.order import Order
 from weft.model.resources import AnyKind, Graph, Kind, Observed, Outcome, Resource
 from weft.model.site import Flavor
+from weft.model.uses import Use
 from weft.ports.cloud import QuotaRow
-from weft.ports.networks import OnNetwork
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.resources import Scope
 from weft.testing.cloud import FakeCloud
@@ -182,7 +182,7 @@ class LeanCloud(FakeCloud):
         with self._lock:
             return {name: frozenset(self._numbers.get(name, ())) for name in physical_networks}
 
-    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[OnNetwork]:
+    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[Use]:
         self._call("networks", None)
         return ()
 

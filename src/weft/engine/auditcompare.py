@@ -14,7 +14,7 @@ from weft.engine.auditmachines import audit_machines
 from weft.engine.auditsite import audit_site
 from weft.engine.auditwire import WireAudit
 from weft.engine.findings import Findings, about
-from weft.engine.intruders import intruders
+from weft.engine.intruders import intruders, users
 from weft.engine.occupancy import strangers
 from weft.engine.othersports import held
 from weft.engine.outside import Outside, Wire
@@ -148,10 +148,10 @@ class Comparison:
                 audit_addresses(self._found, owner, records, self._world)
 
     def _check_networks(self, pod: PodRecord, records: list[ResourceRecord]) -> None:
-        """What others have put on a pod's networks, which may block its release."""
+        """What others have on a pod's things, which may block its release."""
         cloud = pod.plan.cloud
         try:
-            found = intruders(pod, records, self._world)
+            found = [*intruders(pod, records, self._world), *users(pod, records, self._world)]
         except WeftError as error:
             self._found.add(
                 "unknown", "network", cloud, pod.name, str(error), pod=pod.name, pod_id=str(pod.id)

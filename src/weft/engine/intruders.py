@@ -1,32 +1,44 @@
-"""Foreign objects on a pod's networks: ports, subnets and shares that a tenant, or others, put there.
+"""What others have on a pod's things: ports, subnets and shares on its networks, and what uses its groups, ports and
+routers. Its tenant, or others, put it there.
 
 What is decided for each, and why: docs/decisions/what-tenants-may-do-to-their-networks.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.engine.takeback import Stray
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.kinds import Kind
 from weft.model.problem import Problem, ProblemKind
-from weft.ports.networks import OnNetwork
+from weft.model.specs import PortSpec
+from weft.model.uses import SUBPORT, Use
+from weft.ports.networks import USED
+
+_ENDS: Mapping[tuple[str, Kind], str] = {
+    ("port", Kind.SECURITY_GROUP): "it will be taken out of the group",
+    ("port", Kind.ROUTER): "it will be taken off the router",
+    ("floating_ip", Kind.PORT): "it will be taken off the port",
+    ("floating_ip", Kind.ROUTER): "it will be taken off its port",
+}
+_REMOVED = "it will be removed"
 
 
 @dataclass(frozen=True, slots=True)
 class Intruder:
-    """One thing on one network.
+    """One use of one thing of a pod's.
 
     Attributes:
-        network: the network's row.
-        closed: the network is one that nothing but the pod's own adapters may be on.
+        record: the used thing's row.
+        closed: it is, or is on, a network that nothing but the pod's own adapters may be on.
     """
 
-    thing: OnNetwork
-    network: ResourceRecord
+    thing: Use
+    record: ResourceRecord
     closed: bool
 
     @property
@@ -36,19 +48,24 @@ class Intruder:
 
     def removable(self, pod: PodRecord) -> str:
         """Why an operator's repair removes it; empty: it doesn't."""
+        ends = _ENDS.get((self.thing.kind, self.thing.of), _REMOVED)
+        if self.thing.owner == SUBPORT:
+            ends = "the port will be taken out of the trunk"
         if pod.wanted == "absent":
-            return "it will be removed: the pod is being released, and its network can't be deleted before"
+            return (
+                f"{ends}: the pod is being released, and its {self.thing.of.row.one} can't be deleted before"
+            )
         if self.thing.kind == "share":
-            return "it will be removed"
+            return ends
         if self.closed:
-            return "it will be removed: only the pod's own may be there"
+            return f"{ends}: only the pod's own may be there"
         return ""
 
     def problem(self) -> Problem:
-        resource = self.network.resource
+        resource, on_network = self.record.resource, self.thing.of is Kind.NETWORK
         return Problem(
-            ProblemKind.FOREIGN_ON_NETWORK,
-            resource.name,
+            ProblemKind.FOREIGN_ON_NETWORK if on_network else ProblemKind.FOREIGN_USE,
+            resource.name if on_network else f"{self.thing.of.row.one} {resource.name}",
             resource.where,
             resource.key,
             self.thing.id,
@@ -60,31 +77,71 @@ class Intruder:
 
 
 def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
-    """Raises `UnknownError` or `PermanentError` if the cloud can't be asked."""
-    networks = {
-        r.outside_id: r
-        for r in records
-        if r.kind.row.network and r.outside_id and r.state is not RowState.ABSENT
-    }
+    """On its networks. Raises `UnknownError` or `PermanentError` if the cloud can't be asked."""
+    networks = _there(records, (r for r in records if r.kind.row.network))
     facts = world.clouds.get(pod.plan.cloud)
     if not networks or facts is None:
         return []
     own = {r.outside_id for r in records if r.outside_id}
     joined = {r.outside_id for r in records if r.kind.row.joins_networks and r.outside_id}
     found: list[Intruder] = []
-    for thing in facts.on_networks(pod.project_id, [n for n in networks if n]):
-        network = networks.get(thing.network)
+    for thing in facts.on_networks(pod.project_id, list(networks)):
+        network = networks.get(thing.on)
         of_the_pod = thing.device in joined and thing.owner.startswith("network:")
         if network is not None and thing.id not in own and not of_the_pod:
             found.append(Intruder(thing, network, network.resource.spec.is_closed))
     return found
 
 
-def clear(world: World, cloud: str, project_id: str, things: Iterable[OnNetwork]) -> dict[str, str]:
-    """Remove things, ports before what they stand on; id -> why one could not be."""
-    order = {"port": 0, "subnet": 1, "share": 2}
+def users(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
+    """Of its groups, ports and routers. Raises as `intruders`."""
+    used = _there(records, (r for r in records if r.kind in USED))
+    facts = world.clouds.get(pod.plan.cloud)
+    if not used or facts is None:
+        return []
+    own = {r.outside_id for r in records if r.outside_id}
+    by_key = {r.key: r for r in records}
+    found: dict[str, Intruder] = {}
+    for use in facts.uses(pod.project_id, _by_kind((r.kind, i) for i, r in used.items())):
+        record = used.get(use.on)
+        if record is not None and not _is_its_own(use, own):
+            # A floating IP of a port that goes through its router is one use: it ends as one.
+            found.setdefault(
+                use.id if use.kind == "floating_ip" else f"{use.id} {use.on}",
+                Intruder(use, record, _is_on_closed(record, by_key)),
+            )
+    return list(found.values())
+
+
+def _there(records: Sequence[ResourceRecord], some: Iterable[ResourceRecord]) -> dict[str, ResourceRecord]:
+    """Id -> row, of what isn't known to be gone."""
+    return {r.outside_id: r for r in some if r.outside_id and r.state is not RowState.ABSENT}
+
+
+def _by_kind(things: Iterable[tuple[object, str]]) -> dict[Kind, list[str]]:
+    found: dict[Kind, list[str]] = {}
+    for kind, thing_id in things:
+        assert isinstance(kind, Kind)
+        found.setdefault(kind, []).append(thing_id)
+    return found
+
+
+def _is_its_own(use: Use, own: Collection[str]) -> bool:
+    """Its own port or floating IP, or the interface of its router on its network."""
+    return use.id in own or (use.of is Kind.ROUTER and use.network in own)
+
+
+def _is_on_closed(record: ResourceRecord, records: Mapping[str, ResourceRecord]) -> bool:
+    spec = record.resource.spec
+    network = records.get(spec.network or "") if isinstance(spec, PortSpec) else None
+    return network is not None and network.resource.spec.is_closed
+
+
+def clear(world: World, cloud: str, project_id: str, things: Iterable[Use]) -> dict[str, str]:
+    """End uses, of those that stand on others first; id -> why one could not be."""
+    order = ("floating_ip", "trunk", "port", "subnet", "share")
     why: dict[str, str] = {}
-    for thing in sorted(things, key=lambda t: (order[t.kind], t.id)):
+    for thing in sorted(things, key=lambda t: (order.index(t.kind), t.of is not Kind.ROUTER, t.id)):
         try:
             world.clouds[cloud].take_off(project_id, thing)
         except WeftError as error:
@@ -96,24 +153,32 @@ def clear_pod(
     pod: PodRecord, records: Sequence[ResourceRecord], world: World, ids: Collection[str]
 ) -> dict[str, str]:
     """Remove the intruders that still are intruders and may be removed; id -> why one could not be."""
-    found = [i.thing for i in intruders(pod, records, world) if i.thing.id in ids and i.removable(pod)]
+    there = [*intruders(pod, records, world), *users(pod, records, world)]
+    found = [i.thing for i in there if i.thing.id in ids and i.removable(pod)]
     return clear(world, pod.plan.cloud, pod.project_id, found)
 
 
 def clear_strays(world: World, strays: Sequence[Stray]) -> dict[str, str]:
-    """Remove what others have put on networks that are going to be removed; id -> why one could not be.
+    """End what others have on things that are going to be removed; id -> why one could not be.
 
     Tenants are meant to be on a site's networks, with servers that no pod owns: nothing of theirs is removed there.
     """
     own = {s.thing.id for s in strays}
+    things: dict[tuple[str, str], list[tuple[object, str]]] = {}
+    for thing in (s.thing for s in strays if not _is_a_sites(s)):
+        if thing.project_id and thing.where in world.clouds:
+            things.setdefault((thing.where, thing.project_id), []).append((thing.kind, thing.id))
     why: dict[str, str] = {}
-    for network in (s.thing for s in strays if s.thing.kind.row.network and not _is_a_sites(s)):
-        if not network.project_id or network.where not in world.clouds:
-            continue
-        on_it = world.clouds[network.where].on_networks(network.project_id, [network.id])
-        # Router interfaces of weft's own routers go with these.
-        mine = [t for t in on_it if t.id not in own and t.device not in own and t.kind != "subnet"]
-        why |= clear(world, network.where, network.project_id, mine)
+    for (where, project_id), here in things.items():
+        facts = world.clouds[where]
+        networks = [i for kind, i in here if kind is Kind.NETWORK]
+        used = _by_kind((kind, i) for kind, i in here if kind in USED)
+        # Router interfaces of weft's own routers go with these, and subnets with their networks.
+        on_it = [
+            u for u in facts.on_networks(project_id, networks) if u.device not in own and u.kind != "subnet"
+        ]
+        users = [u for u in facts.uses(project_id, used) if not _is_its_own(u, own)] if used else []
+        why |= clear(world, where, project_id, [u for u in (*on_it, *users) if u.id not in own])
     return why
 
 

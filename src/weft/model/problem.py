@@ -19,6 +19,8 @@ class ProblemKind(StrEnum):
     DIFFERENT = "different"
     UNSETTLED = "unsettled"
     FOREIGN_ON_NETWORK = "foreign-on-network"
+    FOREIGN_USE = "foreign-use"
+    """Something of others uses a group, port or router of the pod's."""
     NODE_WITHHELD = "node-withheld"
     """A node's adapters are kept out of the pod's segment."""
     SERVER_WITHHELD = "server-withheld"
@@ -128,6 +130,7 @@ _ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
         _S.ISOLATION,
         "network {subject} has something on it that doesn't belong to the pod: {thing}",
     ),
+    _K.FOREIGN_USE: (_S.SERVICE, "{subject} is used by something that doesn't belong to the pod: {thing}"),
     _K.NODE_WITHHELD: (
         _S.ISOLATION,
         "node {subject}: {why}: its adapters are kept out of the pod's segment",

@@ -1,37 +1,15 @@
-"""Port: what is on a cloud's networks, whoever put it there."""
+"""Port: what is on a cloud's networks, and what uses other things of weft's, put there by anyone."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
+from weft.model.kinds import Kind
+from weft.model.uses import Use
 
-@dataclass(frozen=True, slots=True)
-class OnNetwork:
-    """A port or a subnet on a network, or a share of it.
-
-    Attributes:
-        network: the network's id.
-        name: chosen by its owner; proves nothing.
-        project_id: whose it is; of a share: whom the network is shared with (`*`: everybody).
-        owner, device: of a port: what uses it (`compute:nova`, `network:router_interface` …), and that one's id.
-    """
-
-    kind: Literal["port", "subnet", "share"]
-    id: str
-    network: str
-    name: str = ""
-    project_id: str = ""
-    owner: str = ""
-    device: str = ""
-
-    def text(self) -> str:
-        """For operators, and for the project whose network it is."""
-        if self.kind == "share":
-            return f"a share with project {self.project_id} (RBAC policy {self.id})"
-        used = f" of {self.owner} {self.device}".rstrip() if self.owner or self.device else ""
-        return f"{self.kind} {self.id}{f' {self.name!r}' if self.name else ''}{used} of project {self.project_id}"
+USED = (Kind.SECURITY_GROUP, Kind.PORT, Kind.ROUTER)
+"""Kinds besides networks whose things others may use."""
 
 
 class Networks(Protocol):
@@ -42,13 +20,29 @@ class Networks(Protocol):
         """
         ...
 
-    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[OnNetwork]:
+    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[Use]:
         """Everything on these networks of a project, of any project, except what the cloud itself has there (DHCP).
 
         A nonexistent network has nothing on it. Raises `UnknownError` or `PermanentError`.
         """
         ...
 
-    def take_off(self, project_id: str, thing: OnNetwork) -> None:
-        """Remove it with the rights of the network's owner; fine if it is already gone. Raises `OutsideError`s."""
+    def uses(self, project_id: str, things: Mapping[Kind, Collection[str]]) -> Sequence[Use]:
+        """What uses these things of a project, in any project: ports in security groups and shares of these; trunks of
+        ports; interfaces of routers; floating IPs of ports and through routers. What weft has itself is among it.
+
+        Args:
+            things: ids by their kind, one of `USED`. What doesn't exist isn't used.
+
+        Raises `UnknownError` or `PermanentError`.
+        """
+        ...
+
+    def take_off(self, project_id: str, use: Use) -> None:
+        """End a use with the rights of the project whose thing is used, or, where weft has a role there, of the one
+        whose thing uses it; fine if it has ended.
+
+        Ports and subnets on networks, shares, and trunks of a port are deleted; a port in a group is taken out of it;
+        a subport leaves its trunk, an interface its router, a floating IP its port. Raises `OutsideError`s.
+        """
         ...

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
-from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError, UnauthenticatedError
+from weft.model.errors import InputError, OutsideError, PermanentError, TemporaryError
 from weft.model.hostneeds import too_small
 from weft.model.kindrow import Home
 from weft.model.kinds import Kind, kinds_at
@@ -25,42 +24,24 @@ from weft.model.order import Order
 from weft.model.quota import needed_quota
 from weft.model.resources import AnyKind, Difference, Graph, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Flavor
-from weft.ports.cloud import Caller, QuotaRow
+from weft.model.uses import InUseError
+from weft.ports.cloud import QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost, SeenMachine
 from weft.ports.resources import Scope
 from weft.ports.witness import Witness
 from weft.testing.cloud_existing import SERVICE_PROJECT, known_by_name
 from weft.testing.cloud_flavors import MADE, say_made, unsaid
+from weft.testing.cloud_people import FakePeople
 from weft.testing.cloud_rules import host_of, refusal_of_creation, used_quota
 from weft.testing.cloud_servers import FakeServers
-from weft.testing.cloud_state import IMMUTABLE, Fault, Thing, caller, wanted_fields
+from weft.testing.cloud_state import IMMUTABLE, Fault, Thing, wanted_fields
 from weft.testing.cloud_storage import FakeStorage
 
 __all__ = ["SERVICE_PROJECT", "FakeCloud", "Fault"]
 
 
-class FakeCloud(FakeServers, FakeStorage):
+class FakeCloud(FakeServers, FakeStorage, FakePeople):
     """`ResourceDriver`, `Identity` and `CloudFacts` in one; see the module. Thread-safe."""
-
-    # -- people ----------------------------------------------------------------------------------------------
-
-    def add_user(
-        self,
-        name: str,
-        project: str | None = None,
-        roles: Sequence[str] = ("member",),
-        *,
-        system: bool = False,
-        valid: timedelta = timedelta(hours=1),
-    ) -> str:
-        """A user with a token, which is returned; project id and name are the same."""
-        with self._lock:
-            token = f"token-{name}-{self._seeded.id()[:8]}"
-            self.offers.tokens[token] = caller(name, project, roles, self.clock.now() + valid, system)
-        return token
-
-    def revoke(self, token: str) -> None:
-        del self.offers.tokens[token]
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
@@ -181,6 +162,8 @@ class FakeCloud(FakeServers, FakeStorage):
                     outcome = Outcome(thing.id)
                 else:
                     outcome = self._remove(thing, resource.key)
+                if isinstance(outcome.error, InUseError):
+                    outcome = Outcome(error=outcome.error.without(ids.values()))
             return outcome
 
         return self._each("delete", wanted, one)
@@ -219,18 +202,7 @@ class FakeCloud(FakeServers, FakeStorage):
                     outcomes[marked.id] = self._remove(thing, thing.mark.key)
         return outcomes
 
-    # -- Identity and CloudFacts -----------------------------------------------------------------------------
-
-    def remembered(self, token: str) -> Caller | None:
-        """It caches no callers."""
-        return None
-
-    def check(self, token: str) -> Caller:
-        self._call("check", None)
-        known = self.offers.tokens.get(token)
-        if known is None or known.expires_at <= self.clock.now():
-            raise UnauthenticatedError("the token is not valid, or not any more: sign in again")
-        return known
+    # -- CloudFacts -------------------------------------------------------------------------------------------
 
     def check_order(self, project_id: str, order: Order, flavor: str, counted: Flavor | None = None) -> None:
         self._call("facts", None)

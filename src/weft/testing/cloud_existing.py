@@ -10,6 +10,7 @@ from weft.model.specs import NetworkSpec, PortSpec, SubnetSpec
 from weft.ports.existing import Existing, NamedPort, NamedSubnet
 from weft.ports.resources import Scope
 from weft.testing.cloud_networks import FakeNetworks
+from weft.testing.cloud_rules import segments_of
 from weft.testing.cloud_state import Fault, Thing
 
 SERVICE_PROJECT = "service"
@@ -92,10 +93,13 @@ class FakeExisting(FakeNetworks):
         mine = thing.project_id == SERVICE_PROJECT
         match spec:
             case NetworkSpec():
-                if (fields.get("physical_network"), fields.get("segment")) == (
-                    spec.physical_network,
-                    spec.segment,
-                ):
+                where, there = (spec.physical_network, spec.segment), segments_of(thing)
+                if fields.get("segments") and where in there:
+                    yield (
+                        f"VLAN {spec.segment} of {spec.physical_network}, one of {len(there)} segments",
+                        False,
+                    )
+                elif (fields.get("physical_network"), fields.get("segment")) == where:
                     yield f"VLAN {spec.segment} of {spec.physical_network}", True
                 if mine and thing.name == resource.name:
                     yield f"the name {thing.name}", False

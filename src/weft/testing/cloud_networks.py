@@ -4,64 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from weft.model.errors import TemporaryError, UnknownError
+from weft.model.errors import UnknownError
 from weft.model.resources import Kind
-from weft.ports.networks import OnNetwork
 from weft.ports.tenantnetworks import TenantNetwork, TenantPort
+from weft.testing.cloud_rules import segments_of
 from weft.testing.cloud_state import Thing
-from weft.testing.cloud_store import CloudStore
+from weft.testing.cloud_uses import FakeUses
 
 
-class FakeNetworks(CloudStore):
+class FakeNetworks(FakeUses):
     """`Networks` and `TenantNetworks`."""
-
-    def share(self, network: Thing, project: str) -> None:
-        """Share a network with another project, as its owner."""
-        shared = network.fields.get("shared_with")
-        assert isinstance(shared, tuple)
-        network.fields["shared_with"] = (*shared, project)
 
     def segments(self, physical_networks: Collection[str]) -> Mapping[str, frozenset[int]]:
         self._call("segments", None)
         found: dict[str, set[int]] = {name: set() for name in physical_networks}
-        for network in self.things(Kind.NETWORK):
-            name, number = network.fields.get("physical_network"), network.fields.get("segment")
-            if isinstance(number, int) and str(name) in found:
-                found[str(name)].add(number)
+        for name, number in (one for network in self.things(Kind.NETWORK) for one in segments_of(network)):
+            if name in found:
+                found[name].add(number)
         return {name: frozenset(numbers) for name, numbers in found.items()}
-
-    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[OnNetwork]:
-        self._call("networks", None)
-        found: list[OnNetwork] = []
-        for thing in self.things():
-            network = str(thing.fields.get("network"))
-            if thing.kind is Kind.NETWORK and thing.id in networks:
-                shared = thing.fields.get("shared_with", ())
-                assert isinstance(shared, tuple)
-                found += [OnNetwork("share", f"{thing.id} {p}", thing.id, "", str(p)) for p in shared]
-            elif thing.kind is Kind.PORT and network in networks:
-                owner, device = str(thing.fields.get("owner", "")), str(thing.facts.get("device_id", ""))
-                found.append(
-                    OnNetwork("port", thing.id, network, thing.name, thing.project_id, owner, device)
-                )
-            elif thing.kind is Kind.SUBNET and network in networks:
-                found.append(OnNetwork("subnet", thing.id, network, thing.name, thing.project_id))
-        return found
-
-    def take_off(self, project_id: str, thing: OnNetwork) -> None:
-        self._call("take_off", None)
-        with self._lock:
-            if thing.kind == "share":
-                network = self._things[thing.network]
-                if any(p.project_id == thing.project_id for p in self._ports_on(network)):
-                    raise TemporaryError(f"take {thing.text()} back", self.name, "RbacPolicyInUse")
-                shared = network.fields["shared_with"]
-                assert isinstance(shared, tuple)
-                network.fields["shared_with"] = tuple(p for p in shared if p != thing.project_id)
-            elif found := self._things.get(thing.id):
-                outcome = self._remove(found, "")
-                if outcome.error is not None:
-                    raise outcome.error
 
     def networks_on(self, physical_network: str) -> Sequence[TenantNetwork]:
         self._call("tenant networks", None)
@@ -111,20 +71,6 @@ class FakeNetworks(CloudStore):
             number,
             tuple(sorted(ports, key=lambda p: p.id)),
             network.mark,
-        )
-
-    def _ports_on(self, network: Thing) -> list[Thing]:
-        return [p for p in self.things(Kind.PORT) if p.fields.get("network") == network.id]
-
-    def _shares_in_use(self, network: Thing, kept: object = ()) -> str:
-        """Why a network's shares can't be removed now, except these; empty: they can."""
-        shared = network.fields.get("shared_with", ())
-        assert isinstance(shared, tuple) and isinstance(kept, tuple)
-        users = [p for p in self._ports_on(network) if p.project_id in shared and p.project_id not in kept]
-        return (
-            f"RbacPolicyInUse: port {users[0].name} of project {users[0].project_id} is on it"
-            if users
-            else ""
         )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import IPv4Network
 
 from weft.model.resources import AnyKind, Kind
 from weft.model.specs import RULES_OF_A_GROUP
-from weft.testing.cloud_state import Offers, Thing
+from weft.testing.cloud_state import Offers, Thing, Trunk
 
 _Rule = Callable[[str, Mapping[str, object], Sequence[Thing], Sequence[Thing], Offers], str | None]
 
@@ -33,8 +33,13 @@ def refusal_of_creation(
     return rule(name, fields, same, things, offers) if rule else None
 
 
-def refusal_of_deletion(thing: Thing, things: Sequence[Thing]) -> str | None:
+def refusal_of_deletion(thing: Thing, things: Sequence[Thing], trunks: Iterable[Trunk] = ()) -> str | None:
     """What still needs it, or None."""
+    for trunk in trunks:
+        if thing.id == trunk.parent:
+            return f"HTTP 409 PortInUseAsTrunkParent: trunk {trunk.id}"
+        if thing.id in trunk.subports:
+            return f"HTTP 409 PortInUseAsSubPort: trunk {trunk.id}"
     users: Mapping[AnyKind, tuple[Kind, ...]] = {
         Kind.NETWORK: (Kind.PORT,),
         Kind.SUBNET: (Kind.PORT, Kind.ROUTER),
@@ -124,12 +129,20 @@ def bind_ports(server: Thing, things: Mapping[str, Thing], offers: Offers, away:
             port.facts["pci_slot"] = None if away or not free else free[0]
 
 
+def segments_of(network: Thing) -> list[tuple[str, int]]:
+    """Physical networks and VLANs; one with several (a routed provider network) has `segments` and not the rest."""
+    several = network.fields.get("segments") or ()
+    assert isinstance(several, tuple)
+    one = (network.fields.get("physical_network"), network.fields.get("segment"))
+    return [(str(place), number) for place, number in (one, *several) if isinstance(number, int)]
+
+
 def _network(
     name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
 ) -> str | None:
     where = (fields["physical_network"], fields["segment"])
     for other in same if where[1] is not None else ():
-        if (other.fields.get("physical_network"), other.fields.get("segment")) == where:
+        if where in segments_of(other):
             return f"{VLAN_IN_USE} {where[1]} on {where[0]} is in use by {other.name}"
     return None
 

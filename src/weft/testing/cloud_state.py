@@ -164,6 +164,17 @@ class Thing:
         return {**self.fields, **self.facts, **hostless}
 
 
+@dataclass(slots=True)
+class Trunk:
+    """Somebody's trunk: ids of the port that is its parent, and of its subports."""
+
+    id: str
+    name: str
+    project_id: str
+    parent: str
+    subports: set[str] = field(default_factory=set[str])
+
+
 def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 

@@ -17,7 +17,7 @@ from weft.ports.resources import Scope
 from weft.ports.servers import Action
 from weft.ports.witness import Witness
 from weft.testing.cloud_rules import VLAN_IN_USE, bind_ports, failed_boot, host_of, refusal_of_deletion
-from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing
+from weft.testing.cloud_state import Fault, Offers, Planted, Seeded, Thing, Trunk
 
 REQUEST_SECONDS = 0.2
 SETTLE_SECONDS: Mapping[AnyKind, float] = {Kind.SERVER: 3.0, Kind.SHARE: 1.0, Kind.SHARE_ACCESS: 0.5}
@@ -35,6 +35,7 @@ class CloudStore:
         clock: None: the real one.
 
     Attributes:
+        trunks: id -> those that somebody made.
         offers: images, flavors, quotas, hosts, key pairs, tokens: change them as you like.
         unlisted: ids of networks and ports that a listing of tenants' networks omits although they exist.
         unseen_projects: whose networks and ports weft's user is no longer shown, in a listing or by id.
@@ -52,6 +53,7 @@ class CloudStore:
         self.calls: Counter[str] = Counter()
         self._seeded = Seeded(random.Random(seed))
         self._things: dict[str, Thing] = {}
+        self.trunks: dict[str, Trunk] = {}
         self._endings: dict[str, Ending] = {}
         self.witnesses: dict[str, Witness] = {}
         self._sequence = 0
@@ -179,7 +181,7 @@ class CloudStore:
         return thing
 
     def _remove(self, thing: Thing, key: str) -> Outcome:
-        refusal = refusal_of_deletion(thing, self.things())
+        refusal = refusal_of_deletion(thing, self.things(), self.trunks.values())
         if refusal is not None:
             return Outcome(error=TemporaryError(f"delete {thing.kind} {thing.name}", self.name, refusal))
         if any(p.strikes("delete", thing.kind, key) for p in self._planted(Fault.UNDELETABLE)):

@@ -18,7 +18,15 @@ PROJECT = "0123456789abcdef0123456789abcdef"
 
 FILTERS = frozenset(
     {"name", "id", "project_id", "network_id", "device_id", "security_group_id", "security_groups", "binary"}
-    | {"router:external", "object_id", "object_type", "mac_address", "binding:host_id"}
+    | {
+        "port_id",
+        "router_id",
+        "router:external",
+        "object_id",
+        "object_type",
+        "mac_address",
+        "binding:host_id",
+    }
 )
 
 
@@ -135,7 +143,8 @@ class TinyCloud:
         self.shows_hosts, self.page = False, 1000
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
         service = {"host": "gpu01", "binary": "nova-compute", "state": "up"}
-        self.things = {"security_groups": [group], "services": [service]}
+        extensions = [{"alias": "router"}, {"alias": "security-group"}, {"alias": "trunk"}]
+        self.things = {"security_groups": [group], "services": [service], "extensions": extensions}
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         """`seer`: project of the token."""

@@ -6,6 +6,7 @@ import re
 
 from weft.app.sayings.forms import GAPS, OPERATORS
 from weft.model.kinds import Kind
+from weft.model.uses import NAME_SHOWN
 
 _ASKED = re.compile(
     r"(?:create|update|delete|tag|boot|read|find|look at|look for|wait for|read back|list|serve) "
@@ -46,6 +47,15 @@ _ANSWERS = (
     re.compile(r"\Ano connection was free\b"),
     re.compile(r"\Ait is read-only\b"),
 )
+_USES = rf"uses the (?:pod|network|site)'s (?:{'|'.join(k.row.one for k in Kind)})"
+_THINGS = "(?:port|subnet|trunk|floating ip)"
+_TITLE = rf"'{NAME_SHOWN}'"
+_OWN_USE = re.compile(
+    rf", ({_THINGS} [0-9a-f-]{{36}}(?: {_TITLE})?(?: of server {_TITLE})? {_USES}: remove it)"
+    rf"(?=\Z|, (?:{_THINGS} [0-9a-f-]{{36}} |and \d+ more\Z))"
+)
+"""A use that the tenant's own members can end (`weft.model.uses.Use.sentence`)."""
+_FOREIGN_USE = re.compile(rf", {_THINGS} [0-9a-f-]{{36}} of project [0-9a-zA-Z_-]{{1,64}} ({_USES})(?=\Z|, )")
 _THEN = frozenset(
     {
         "will be retried",
@@ -66,12 +76,21 @@ def outside(asked: str, of: str, answer: str, then: str) -> tuple[str, str, str,
     """The four parts of an `OutsideError`; of the answer only what is in the table."""
     service = _SERVICES.get(of.partition(" ")[0].rstrip(","), "the site")
     found = [one.group() for pattern in _ANSWERS if (one := pattern.search(answer))]
+    found = [*_in_the_way(answer), *found]
     return (
         asked if _ASKED.fullmatch(asked) else "do what was asked",
         service,
         ", ".join(reversed(found)) or OPERATORS,
         then if then in _THEN else _ASK,
     )
+
+
+def _in_the_way(answer: str) -> list[str]:
+    """What uses the thing, last first: the tenant's own with what to do, of others only that there is something."""
+    foreign = [f"something of another project {one[1]}" for one in _FOREIGN_USE.finditer(answer)]
+    own = [one[1] for one in _OWN_USE.finditer(answer)]
+    others = [f"{foreign[0]} (operators see what)"] if foreign else []
+    return [*others, *reversed(own)]
 
 
 def outside_text(text: str) -> str | None:

@@ -27,6 +27,7 @@ from weft.model.errors import PermanentError, TemporaryError, UnknownError, Weft
 from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Storage
+from weft.model.uses import InUseError
 from weft.ports.patience import waiting_at_most
 from weft.ports.podkeys import PodKeys
 from weft.ports.resources import PartlyListedError, Scope
@@ -160,7 +161,7 @@ class OpenStackDriver:
                     if call.scope.leaving and resource.spec.stays and row.id == call.ids.get(resource.key):
                         kind.let_go(call, resource, row)
                     else:
-                        kind.remove(kind.project(call), row, call.scope.fence)
+                        _remove(kind, call, row)
                 return rows[0].id if rows else None
 
             return outcomes_of(call, batch, remove)
@@ -312,3 +313,10 @@ def _moment(text: str) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _remove(kind: KindDriver, call: Call, row: Row) -> None:
+    try:
+        kind.remove(kind.project(call), row, call.scope.fence)
+    except InUseError as error:
+        raise error.without(call.ids.values()) from error

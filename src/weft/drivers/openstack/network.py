@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 from weft.drivers.openstack.base import Call, Fence, Fields, Row
 from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.networks import EVERYBODYS, add_share, set_shares, shared_projects
-from weft.drivers.openstack.neutron import NeutronKind, ports_by
+from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import (
@@ -156,9 +156,6 @@ class Networks(NeutronKind):
             "mtu": row.raw.get("mtu"),
         }
 
-    def users(self, project: Project, row: Row) -> str:
-        return ports_by(project, {"network_id": row.id})
-
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         """Neutron deletes a network with all its subnets. The site's own are gone by then: others are an operator's."""
         if row.mark is not None and row.mark.owner.kind == "site":
@@ -267,9 +264,6 @@ class Subnets(NeutronKind):
         raw = row.raw
         known = {"network": raw["network_id"], "cidr": raw["cidr"], "dhcp": raw["enable_dhcp"]}
         return {**known, "gateway": raw.get("gateway_ip")}
-
-    def users(self, project: Project, row: Row) -> str:
-        return ports_by(project, {"fixed_ips": f"subnet_id={row.id}"})
 
 
 def _shared_with(spec: NetworkSpec) -> frozenset[str]:

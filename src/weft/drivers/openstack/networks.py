@@ -1,30 +1,24 @@
-"""What is on Neutron's networks, whoever put it there.
-
-A network's owner sees, and may remove, all ports on it, including other projects' (Neutron's policies `get_port` and
-`delete_port`: NET_OWNER; `_port_filter_hook` of its database); only the owner can create subnets and shares of it.
-"""
+"""Neutron's networks of all projects: their segments, what uses them and other things, and their shares."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from weft.drivers.openstack.router import OWNERS
+from weft.drivers.openstack.neutron import default_group
 from weft.drivers.openstack.segments import PLACE, SHOWN, read_segments
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
-from weft.ports.networks import OnNetwork
+from weft.drivers.openstack.uses import USES, end_use, on_networks, shares_of
+from weft.model.kinds import Kind
+from weft.model.uses import EVERYBODY, Use
 from weft.ports.patience import waiting_at_most
 
 FRESH = 15.0
 """Seconds that a listing of segments is cached: a number taken since then is detected at creation."""
 EXTERNAL = " (external)"
-EVERYBODY = "*"
-"""Whom a thing is shared with that is shared with all projects; the site's own never are."""
 EVERYBODYS = f"{EVERYBODY}{EXTERNAL}"
 """Whom Neutron itself shares a network with that is made with `router:external`."""
-_THE_CLOUDS = "network:"
-"""Ports of the cloud's own agents (DHCP, metadata) come and go with the network."""
 
 
 class OpenStackNetworks:
@@ -41,21 +35,23 @@ class OpenStackNetworks:
             known = self._segments[wanted] = (time.monotonic(), self._listed_segments(wanted))
         return known[1]
 
-    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[OnNetwork]:
-        if not networks:
-            return []
-        project, ids = self._networks_of.project(project_id), sorted(networks)
-        return [*self._ports(project, ids), *self._subnets(project, ids), *self._shares(project, ids)]
+    def on_networks(self, project_id: str, networks: Collection[str]) -> Sequence[Use]:
+        return on_networks(self._networks_of.project(project_id), networks)
 
-    def take_off(self, project_id: str, thing: OnNetwork) -> None:
-        network = self._networks_of.project(project_id).network
-        asked = f"remove {thing.kind} {thing.id} from network {thing.network}"
-        if thing.owner in OWNERS:
-            path = f"/routers/{thing.device}/remove_router_interface"
-            network.ask(asked, "PUT", path, json={"port_id": thing.id}, ok=(404,))
-            return
-        path = {"port": "/ports", "subnet": "/subnets", "share": "/rbac-policies"}[thing.kind]
-        network.ask(asked, "DELETE", f"{path}/{thing.id}", ok=(404,))
+    def uses(self, project_id: str, things: Mapping[Kind, Collection[str]]) -> Sequence[Use]:
+        project, own = self._networks_of.project(project_id), self._networks_of.own()
+        used = [(kind, ids) for kind, ids in things.items() if ids]
+        found = [use for kind, ids in used for use in USES[kind](project, ids)]
+        if used:
+            default_group(own, project_id)  # other projects' things are shown at all
+        return found
+
+    def take_off(self, project_id: str, use: Use) -> None:
+        sessions, theirs = self._networks_of, use.project_id
+        if use.kind != "share" and theirs != project_id and theirs in sessions.served():
+            end_use(sessions.project(project_id), sessions.project(theirs), use)
+        else:
+            end_use(sessions.project(project_id), None, use)
 
     def _listed_segments(self, physical_networks: tuple[str, ...]) -> Mapping[str, frozenset[int]]:
         asked = f"list the networks of all projects on {', '.join(physical_networks)}"
@@ -68,56 +64,6 @@ class OpenStackNetworks:
             if segment.number is not None and segment.place in found:
                 found[segment.place].add(segment.number)
         return {name: frozenset(numbers) for name, numbers in found.items()}
-
-    @staticmethod
-    def _ports(project: Project, networks: list[str]) -> list[OnNetwork]:
-        fields = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
-        rows = project.network.listing(
-            "list ports on the pod's networks",
-            "/ports",
-            "ports",
-            {"fields": fields},
-            only={"network_id": networks},
-        )
-        return [
-            OnNetwork(
-                "port",
-                row["id"],
-                row["network_id"],
-                row["name"],
-                row["project_id"],
-                row["device_owner"],
-                row["device_id"],
-            )
-            for row in rows
-            if row["device_owner"] in OWNERS or not row["device_owner"].startswith(_THE_CLOUDS)
-        ]
-
-    @staticmethod
-    def _subnets(project: Project, networks: list[str]) -> list[OnNetwork]:
-        fields = ("id", "name", "network_id", "project_id")
-        rows = project.network.listing(
-            "list subnets on the pod's networks",
-            "/subnets",
-            "subnets",
-            {"fields": fields},
-            only={"network_id": networks},
-        )
-        return [OnNetwork("subnet", r["id"], r["network_id"], r["name"], r["project_id"]) for r in rows]
-
-    @staticmethod
-    def _shares(project: Project, networks: list[str]) -> list[OnNetwork]:
-        return [
-            OnNetwork("share", row["id"], row["object_id"], "", row["target_tenant"])
-            for row in shares_of(project, networks)
-        ]
-
-
-def shares_of(project: Project, shared: Collection[str], kind: str = "network") -> list[Json]:
-    """Neutron's RBAC policies for these networks, or other things, created by a project."""
-    only = {"object_type": kind, "object_id": sorted(shared)}
-    asked = f"list shares of {kind}s"
-    return project.network.listing(asked, "/rbac-policies", "rbac_policies", only=only)
 
 
 def shared_projects(project: Project, shared: Collection[str], kind: str) -> dict[str, frozenset[str]]:

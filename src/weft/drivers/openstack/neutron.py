@@ -11,9 +11,11 @@ from weft.drivers.openstack.errors import QUOTA, Answer
 from weft.drivers.openstack.filters import Filters
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
+from weft.drivers.openstack.uses import in_the_way
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.mark import Mark
 from weft.model.resources import Outcome, Resource, Status
+from weft.model.uses import InUseError, Use
 
 ALWAYS = ("id", "name", "description", "project_id", "created_at")
 BATCH = 13
@@ -125,18 +127,33 @@ class NeutronKind(KindDriver):
         answer = project.network.ask(asked, "DELETE", path, ok=(404, 409))
         if answer.status == 409:
             error = project.network.error(asked, answer)
-            users = self.users(project, row)
-            if isinstance(error, TemporaryError) and users:
-                raise TemporaryError(asked, error.of, f"{error.answer}; in use by {users}", error.then)
+            if isinstance(error, TemporaryError):
+                raise self._in_use(project, row, error)
             raise error
+
+    def _in_use(self, project: Project, row: Row, error: TemporaryError) -> InUseError:
+        """With who still uses it: a tenant may have put things of its own on it."""
+        owner = row.mark.owner.kind if row.mark is not None else "pod"
+        seen, uses = error.answer, list[Use]()
+        try:
+            uses = in_the_way(project, self.kind, row.id)
+        except WeftError as unread:
+            seen = f"{seen}; what uses it is unknown: {unread}"
+        return InUseError(
+            error.asked,
+            error.of,
+            seen,
+            error.then,
+            error.delay,
+            error.alarming,
+            uses,
+            project.project_id or "",
+            owner,
+        )
 
     def dropped(self, resource: Resource, raw: Json) -> WeftError | None:
         """What the service accepted and then didn't do, by its own answer."""
         return None
-
-    def users(self, project: Project, row: Row) -> str:
-        """Who still uses it, in short, or an empty string: a tenant may have put things of its own on it."""
-        return ""
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
         """What must follow the creation itself, such as a group's rules. Raises the error."""
@@ -227,19 +244,3 @@ def default_group(eyes: Project, project_id: str) -> str:
     if not seen:
         raise eyes.network.unseen(asked, "Neutron doesn't show it, and every project has one")
     return f"security group default {seen[0]} was seen with it"
-
-
-def ports_by(project: Project, only: Filters) -> str:
-    """Up to three ports, each with its name and what it belongs to."""
-    ports = project.network.listing(
-        "list ports in the way",
-        "/ports",
-        "ports",
-        {"fields": ("id", "name", "device_owner", "device_id")},
-        only=only,
-    )
-    shown = [
-        f"port {p['name'] or p['id']} of {p['device_owner'] or 'nobody'} {p['device_id']}" for p in ports
-    ]
-    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-    return ", ".join(s.rstrip() for s in shown[:3]) + more

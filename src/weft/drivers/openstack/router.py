@@ -9,6 +9,7 @@ from weft.drivers.openstack.base import Call, Fence, Fields, Row
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
+from weft.drivers.openstack.uses import OWNERS
 from weft.model.resources import Kind, Observed, Resource, Status
 from weft.model.specs import RouterSpec
 
@@ -16,11 +17,6 @@ EXTERNAL = "weft:external"
 """Field that `observe` adds to a router's row: its external network by the name in the spec, if that network has it."""
 INTERFACES = "weft:interfaces"
 """Field that `prepare` adds to a router's row: its interfaces' subnets. The ports are Neutron's, without a mark."""
-OWNERS = (
-    "network:router_interface",
-    "network:router_interface_distributed",
-    "network:ha_router_replicated_interface",
-)
 
 
 class Routers(NeutronKind):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ class Project:
     """The services as one project sees them. `project_id` is None for the service user's own project.
 
     Attributes:
+        own: the service user's own project, which sees things of all.
         cleaning: what the site demands of machines and their cleaning.
         cleanings: what weft has seen of them.
     """
@@ -51,6 +52,7 @@ class Project:
     baremetal: Service
     share: Service
     volume: Service
+    own: Callable[[], Project]
     cleaning: Demands = field(default_factory=Demands)
     cleanings: Cleanings = field(default_factory=NoCleanings)
 
@@ -158,6 +160,7 @@ class Sessions:
             baremetal=service("baremetal", None),
             share=service("shared-file-system", "2"),
             volume=service("block-storage", "3"),
+            own=self.own,
             cleaning=self._cleaning,
             cleanings=self._cleanings,
         )

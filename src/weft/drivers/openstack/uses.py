@@ -1,0 +1,242 @@
+"""What uses things of weft's in Neutron, put there by anyone, and how a use is ended.
+
+A network's owner sees, and may remove, all ports on it, including other projects' (Neutron's policies `get_port` and
+`delete_port`: NET_OWNER; `_port_filter_hook` of its database); only the owner can create subnets and shares of it. In a
+security group that is shared by RBAC may be ports of other projects on networks of their own, which only weft's
+policies show. Who sees a port can make a trunk of it, or a subport of one (neutron, `services.trunk.validators`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from weft.drivers.openstack.filters import Filters
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project
+from weft.model.errors import UnknownError, WeftError
+from weft.model.kinds import Kind
+from weft.model.uses import MOST_SHOWN, SUBPORT, Use
+
+OWNERS = (
+    "network:router_interface",
+    "network:router_interface_distributed",
+    "network:ha_router_replicated_interface",
+)
+"""Owners of ports that are routers' interfaces."""
+_THE_CLOUDS = "network:"
+"""Ports of the cloud's own agents (DHCP, metadata) come and go with the network."""
+_PORT = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
+_TRUNKS = "trunk"
+
+
+def on_networks(project: Project, networks: Collection[str]) -> list[Use]:
+    """Ports, subnets and shares."""
+    if not networks:
+        return []
+    ids = sorted(networks)
+    ports = _ports(project, {"network_id": ids}, "list ports on networks")
+    found = [_port(row, Kind.NETWORK, row["network_id"]) for row in ports if not _is_the_clouds(row)]
+    rows = project.network.listing(
+        "list subnets on networks",
+        "/subnets",
+        "subnets",
+        {"fields": ("id", "name", "network_id", "project_id")},
+        only={"network_id": ids},
+    )
+    found += [Use("subnet", r["id"], Kind.NETWORK, r["network_id"], r["name"], r["project_id"]) for r in rows]
+    return [*found, *_shares(project, Kind.NETWORK, ids)]
+
+
+def in_groups(project: Project, groups: Collection[str]) -> list[Use]:
+    """Ports of all projects, and shares."""
+    if not groups:
+        return []
+    own = project.own()
+    rows = _ports(
+        own, {"security_groups": sorted(groups)}, "list ports in security groups", "security_groups"
+    )
+    found = [
+        _port(row, Kind.SECURITY_GROUP, group)
+        for row in rows
+        for group in sorted(set(row["security_groups"]).intersection(groups))
+    ]
+    return [*found, *_shares(project, Kind.SECURITY_GROUP, groups)]
+
+
+def of_ports(project: Project, ports: Collection[str]) -> list[Use]:
+    """Trunks that have them as parent or subport, and floating IPs."""
+    if not ports:
+        return []
+    ids = sorted(ports)
+    found = _floating_ips(project.own(), Kind.PORT, "port_id", ids)
+    if not _has_trunks(project):
+        return found
+    fields = {"fields": ("id", "name", "project_id", "port_id")}
+    asked = "list trunks of ports"
+    rows = project.network.listing(asked, "/trunks", "trunks", fields, only={"port_id": ids})
+    found += [Use("trunk", r["id"], Kind.PORT, r["port_id"], r["name"], r["project_id"]) for r in rows]
+    # A subport says itself which trunk it is of: trunks can't be listed by their subports.
+    for row in _ports(project, {"id": ids}, "look for subports"):
+        if row["device_owner"] == SUBPORT:
+            found.append(
+                Use("trunk", row["device_id"], Kind.PORT, row["id"], "", row["project_id"], owner=SUBPORT)
+            )
+    return found
+
+
+def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
+    """Interfaces, and floating IPs that go through them."""
+    if not routers:
+        return []
+    own, ids = project.own(), sorted(routers)
+    rows = _ports(own, {"device_id": ids}, "list interfaces of routers")
+    found = [_port(row, Kind.ROUTER, row["device_id"]) for row in rows if row["device_owner"] in OWNERS]
+    return [*found, *_floating_ips(own, Kind.ROUTER, "router_id", ids)]
+
+
+def on_subnets(project: Project, subnets: Collection[str]) -> list[Use]:
+    """Ports with addresses of them."""
+    found: list[Use] = []
+    for subnet in sorted(subnets):
+        rows = _ports(project, {"fixed_ips": f"subnet_id={subnet}"}, "list ports of a subnet")
+        found += [_port(row, Kind.SUBNET, subnet) for row in rows if not _is_the_clouds(row)]
+    return found
+
+
+USES: Mapping[Kind, Callable[[Project, Collection[str]], list[Use]]] = {
+    Kind.NETWORK: on_networks,
+    Kind.SECURITY_GROUP: in_groups,
+    Kind.PORT: of_ports,
+    Kind.ROUTER: of_routers,
+    Kind.SUBNET: on_subnets,
+}
+
+
+def in_the_way(project: Project, kind: Kind, thing_id: str) -> list[Use]:
+    """What uses one thing, the first of the project's own with names of their servers. Raises `UnknownError`."""
+    found = USES[kind](project, [thing_id]) if kind in USES else []
+    found = [use for use in found if use.kind != "share"]
+    return [*(_with_server(project, use) for use in found[:MOST_SHOWN]), *found[MOST_SHOWN:]]
+
+
+def _with_server(project: Project, use: Use) -> Use:
+    mine = project.project_id is not None and use.is_of(project.project_id)
+    if not (mine and use.device and use.owner.startswith("compute:")):
+        return use
+    asked = f"read the name of server {use.device}"
+    try:
+        row = project.compute.item_or_absent(asked, f"/servers/{use.device}", "server", use.device)
+    except WeftError:
+        return use  # only its name is missing
+    return use if row is None else replace(use, server=str(row.get("name") or ""))
+
+
+def end_use(project: Project, theirs: Project | None, use: Use) -> None:
+    """End it; fine if it has ended. Raises the error.
+
+    Args:
+        project: whose thing is used.
+        theirs: whose thing uses it; None: weft has no role there.
+    """
+    asked = f"take {use.kind.replace('_', ' ')} {use.id} off {use.of.row.one} {use.on}"
+    eyes = theirs or project
+    if use.owner in OWNERS:
+        # A router is changed with its owner's rights: one of the interfaces of weft's own, or somebody's router.
+        router = project if use.of is Kind.ROUTER else eyes
+        _change(router, asked, f"/routers/{use.device}/remove_router_interface", {"port_id": use.id}, use)
+    elif use.kind == "port" and use.of is Kind.SECURITY_GROUP:
+        _leave_group(eyes, asked, use)
+    elif use.kind == "floating_ip":
+        _change(eyes, asked, f"/floatingips/{use.id}", {"floatingip": {"port_id": None}}, use)
+    elif use.owner == SUBPORT:
+        _change(eyes, asked, f"/trunks/{use.id}/remove_subports", {"sub_ports": [{"port_id": use.on}]}, use)
+    elif use.kind == "trunk":
+        _change(eyes, asked, f"/trunks/{use.id}", None, use)
+    else:  # the owner of a network, or of what is shared, deletes what is on it
+        path = {"port": "/ports", "subnet": "/subnets", "share": "/rbac-policies"}[use.kind]
+        project.network.ask(asked, "DELETE", f"{path}/{use.id}", ok=(404,))
+
+
+def _change(
+    eyes: Project,
+    asked: str,
+    path: str,
+    body: Json | None,
+    use: Use,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """PUT the body, or DELETE. To a project without rights over a thing Neutron says that it doesn't exist: that is no
+    end of a use, unless the thing is a router of the project's own."""
+    method = "DELETE" if body is None else "PUT"
+    answer = eyes.network.ask(asked, method, path, json=body, headers=headers, ok=(404,))
+    own_router = use.of is Kind.ROUTER and use.owner in OWNERS
+    if answer.status == 404 and not own_router and eyes.project_id != use.project_id:
+        raise _powerless(asked, use)
+
+
+def _leave_group(eyes: Project, asked: str, use: Use) -> None:
+    row = eyes.network.item_or_absent(asked, f"/ports/{use.id}", "port", use.id)
+    if row is None:
+        if eyes.project_id != use.project_id:
+            raise _powerless(asked, use)
+        return
+    groups = [group for group in row["security_groups"] if group != use.on]
+    if groups != row["security_groups"]:
+        known = row.get("revision_number")  # its owner may be changing it as well
+        headers = {} if known is None else {"If-Match": f"revision_number={known}"}
+        _change(eyes, asked, f"/ports/{use.id}", {"port": {"security_groups": groups}}, use, headers)
+
+
+def _powerless(asked: str, use: Use) -> UnknownError:
+    seen = f"it is of project {use.project_id}, in which weft's user has no role"
+    return UnknownError(asked, "network", seen, "its members remove it, or an administrator does")
+
+
+def _ports(project: Project, only: Filters, asked: str, *more: str) -> list[Json]:
+    return project.network.listing(asked, "/ports", "ports", {"fields": (*_PORT, *more)}, only=only)
+
+
+def _port(row: Json, of: Kind, on: str) -> Use:
+    return Use(
+        "port",
+        row["id"],
+        of,
+        on,
+        row["name"],
+        row["project_id"],
+        row["device_owner"],
+        row["device_id"],
+        row["network_id"],
+    )
+
+
+def _is_the_clouds(row: Json) -> bool:
+    return row["device_owner"] not in OWNERS and row["device_owner"].startswith(_THE_CLOUDS)
+
+
+def _floating_ips(own: Project, of: Kind, by: str, ids: Sequence[str]) -> list[Use]:
+    fields = {"fields": ("id", "floating_ip_address", "project_id", by)}
+    rows = own.network.listing("list floating IPs", "/floatingips", "floatingips", fields, only={by: ids})
+    return [Use("floating_ip", r["id"], of, r[by], r["floating_ip_address"], r["project_id"]) for r in rows]
+
+
+def _shares(project: Project, kind: Kind, ids: Collection[str]) -> Iterable[Use]:
+    for row in shares_of(project, ids, kind.value):
+        yield Use("share", row["id"], kind, row["object_id"], "", row["target_tenant"])
+
+
+def shares_of(project: Project, shared: Collection[str], kind: str = "network") -> list[Json]:
+    """Neutron's RBAC policies for these networks, or other things, created by a project."""
+    only = {"object_type": kind, "object_id": sorted(shared)}
+    asked = f"list shares of {kind}s"
+    return project.network.listing(asked, "/rbac-policies", "rbac_policies", only=only)
+
+
+def _has_trunks(project: Project) -> bool:
+    """Whether this Neutron has them: the extension is optional, and what isn't there is answered with 404."""
+    asked = "list Neutron's extensions"
+    known = {row.get("alias") for row in project.network.listing(asked, "/extensions", "extensions")}
+    if not known:
+        raise UnknownError(asked, "network", "it lists none, and every Neutron has some")
+    return _TRUNKS in known

@@ -1,0 +1,128 @@
+"""Uses: what somebody has on things of weft's, and what may keep these from being deleted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from weft.model.errors import TemporaryError
+from weft.model.kinds import Kind
+
+UseKind = Literal["port", "subnet", "share", "trunk", "floating_ip"]
+SUBPORT = "trunk:subport"
+"""`owner` of a trunk that has the port as one of its subports; else it is the trunk's parent."""
+EVERYBODY = "*"
+MOST_SHOWN = 3
+"""Uses that a sentence names."""
+NAME_SHOWN = r"[\w .@/-]{1,40}"
+"""Pattern of names that a sentence shows: others could end it, or begin one of weft's."""
+_NAME = re.compile(NAME_SHOWN)
+_USER = re.compile(r"[\w:.-]{1,80}")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One thing that uses one of weft's.
+
+    Attributes:
+        id: the user's.
+        of, on: kind and id of what is used: a network, security group, port, router or subnet.
+        name: chosen by its owner; proves nothing.
+        project_id: whose it is; of a share: whom the thing is shared with (`*`: everybody).
+        owner, device: of a port: what uses it (`compute:nova`, `network:router_interface` …), and that one's id.
+        network: of a port: the network that it is on.
+        server: name of the server that `device` is, if somebody asked for it.
+    """
+
+    kind: UseKind
+    id: str
+    of: Kind
+    on: str
+    name: str = ""
+    project_id: str = ""
+    owner: str = ""
+    device: str = ""
+    network: str = ""
+    server: str = ""
+
+    def text(self) -> str:
+        """For operators, and for the project whose thing is used."""
+        if self.kind == "share":
+            return f"a share with project {self.project_id} (RBAC policy {self.id})"
+        used = f" of {self.owner} {self.device}".rstrip() if self.owner or self.device else ""
+        named = f" {self.name!r}" if self.name else ""
+        return f"{self.kind.replace('_', ' ')} {self.id}{named}{used} of project {self.project_id}"
+
+    def brief(self) -> str:
+        """Name and user for operators, in words that no sentence can be made of."""
+        name = self.name if _NAME.fullmatch(self.name) else self.id
+        user = " ".join(one for one in (self.owner, self.device) if _USER.fullmatch(one))
+        return f"{self.kind.replace('_', ' ')} {name}{f' of {user}' if user else ''}"
+
+    def is_of(self, project_id: str) -> bool:
+        """Whether members of the project can end it: who shares a thing is the project that has it."""
+        return self.kind == "share" or self.project_id == project_id
+
+    def sentence(self, project_id: str, owner: str) -> str:
+        """What is in the way, for operators; the form for the project itself is `weft.app.sayings.outside`'s.
+
+        Args:
+            project_id: whose the used thing is.
+            owner: kind of its owner: `pod`, `network`, `site`.
+        """
+        used = f"uses the {owner}'s {self.of.row.one}"
+        what = f"{self.kind.replace('_', ' ')} {self.id}"
+        if not self.is_of(project_id):
+            return f"{what} of project {self.project_id} {used}"
+        named = f" '{self.name}'" if _NAME.fullmatch(self.name) else ""
+        server = f" of server '{self.server}'" if _NAME.fullmatch(self.server) else ""
+        return f"{what}{named}{server} {used}: remove it"
+
+
+class InUseError(TemporaryError):
+    """A thing of weft's can't be deleted as long as somebody uses it.
+
+    Args:
+        seen: the response, without what is in the way.
+        uses: what uses it, as far as it is known.
+        project_id: whose the thing is.
+        owner: kind of its owner.
+    """
+
+    def __init__(
+        self,
+        asked: str,
+        of: str,
+        seen: str,
+        then: str = "will be retried",
+        delay: float = 5.0,
+        alarming: bool = False,
+        uses: Sequence[Use] = (),
+        project_id: str = "",
+        owner: str = "pod",
+    ) -> None:
+        self.seen, self.uses, self.project_id, self.owner = seen, tuple(uses), project_id, owner
+        shown = self.uses[:MOST_SHOWN]
+        users = (
+            [f"{seen}; in use by {shown[0].brief()}", *(u.brief() for u in shown[1:])] if shown else [seen]
+        )
+        said = [use.sentence(project_id, owner) for use in shown]
+        more = [f"and {len(self.uses) - MOST_SHOWN} more"] if len(self.uses) > MOST_SHOWN else []
+        super().__init__(asked, of, ", ".join((*users, *said, *more)), then, delay, alarming)
+
+    def without(self, own: Collection[str]) -> InUseError:
+        """The same, without uses by things with these ids: what an owner has itself goes before, or is going."""
+        uses = [use for use in self.uses if use.id not in own]
+        return InUseError(
+            self.asked,
+            self.of,
+            self.seen,
+            self.then,
+            self.delay,
+            self.alarming,
+            uses,
+            self.project_id,
+            self.owner,
+        )

@@ -1,0 +1,270 @@
+"""What uses things of weft's in Neutron: all of it is listed, made by anyone, and ends with nothing else changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
+from tests.drivers.openstack.tinyneutron import Neutron, Row
+from weft.app.sayings import reason
+from weft.drivers.openstack import OpenStackFacts, Sessions
+from weft.drivers.openstack.network import Networks
+from weft.drivers.openstack.neutron import NeutronKind
+from weft.drivers.openstack.port import Ports
+from weft.drivers.openstack.router import Routers
+from weft.drivers.openstack.security_group import SecurityGroups
+from weft.model.errors import OutsideError, UnknownError
+from weft.model.kinds import Kind
+from weft.model.pod import PodState
+from weft.model.uses import SUBPORT, InUseError, Use
+from weft.ports.fences import unfenced
+
+OTHER, UNSERVED = "fedcba9876543210fedcba9876543210", "00000000000000000000000000000001"
+Cloud = tuple[Neutron, OpenStackFacts]
+MINE = {Kind.SECURITY_GROUP: ["group"], Kind.PORT: ["p1", "p2"], Kind.ROUTER: ["router"]}
+
+
+@pytest.fixture
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """A pod's network, group, router and two ports, in which weft's user has a role as in another project."""
+    with tiny_cloud(Neutron) as (tiny, text):
+        assert isinstance(tiny, Neutron)
+        file = tmp_path_factory.mktemp("tiny") / "clouds.yaml"
+        file.write_text(text)
+        sessions = Sessions("weft", [file])
+        tiny.served = {OTHER}
+        tiny.make("networks", "net")
+        tiny.make("security_groups", "group")
+        tiny.make("routers", "router")
+        for id_ in ("p1", "p2"):
+            tiny.port(id_, security_groups=["group"])
+        tiny.things |= {name: [] for name in ("trunks", "floatingips", "rbac_policies", "subnets")}
+        yield tiny, OpenStackFacts(sessions)
+        sessions.close()
+
+
+def others(cloud: Cloud) -> list[Use]:
+    """Without what the pod has itself."""
+    _, facts = cloud
+    return [use for use in facts.uses(PROJECT, MINE) if use.id not in ("p1", "p2")]
+
+
+def in_group(tiny: Neutron, project: str) -> Row:
+    return tiny.port("theirs", project, "elsewhere", security_groups=["default", "group"])
+
+
+@pytest.mark.parametrize("project", [PROJECT, OTHER])
+def test_port_in_a_group_is_taken_out_of_it_alone(cloud: Cloud, project: str) -> None:
+    """It keeps its other groups, and weft says which version of it it has read."""
+    tiny, facts = cloud
+    port = in_group(tiny, project)
+    (use,) = others(cloud)
+    assert (use.kind, use.id, use.of, use.project_id) == ("port", "theirs", Kind.SECURITY_GROUP, project)
+    facts.take_off(PROJECT, use)
+    assert port["security_groups"] == ["default"] and others(cloud) == []
+
+
+def test_port_of_a_project_without_weft_is_named_and_stays(cloud: Cloud) -> None:
+    """Neutron answers 404 to others, which is no end of the use."""
+    tiny, facts = cloud
+    port = in_group(tiny, UNSERVED)
+    (use,) = others(cloud)
+    with pytest.raises(UnknownError, match=f"it is of project {UNSERVED}"):
+        facts.take_off(PROJECT, use)
+    assert port["security_groups"] == ["default", "group"]
+
+
+def test_trunk_of_a_port_is_deleted(cloud: Cloud) -> None:
+    """Not while its server is there; its subports are others' and stay."""
+    tiny, facts = cloud
+    tiny.port("child", network="elsewhere")
+    tiny.trunk("trunk", "p1", "child")
+    (use,) = others(cloud)
+    assert (use.kind, use.id, use.of, use.on) == ("trunk", "trunk", Kind.PORT, "p1")
+    facts.take_off(PROJECT, use)
+    assert others(cloud) == [] and any(p["id"] == "child" for p in tiny.things["ports"])
+
+
+def test_subport_is_taken_out_of_its_trunk(cloud: Cloud) -> None:
+    """The trunk and its other subports go on."""
+    tiny, facts = cloud
+    tiny.port("parent", network="elsewhere")
+    tiny.port("child", network="elsewhere")
+    trunk = tiny.trunk("trunk", "parent", "child", "p2")
+    (use,) = others(cloud)
+    assert (use.kind, use.id, use.on, use.owner) == ("trunk", "trunk", "p2", SUBPORT)
+    facts.take_off(PROJECT, use)
+    assert trunk["sub_ports"] == [{"port_id": "child"}] and others(cloud) == []
+
+
+@pytest.mark.parametrize("by", [{"port_id": "p1"}, {"port_id": "far", "router_id": "router"}])
+def test_floating_ip_is_taken_off_its_port(cloud: Cloud, by: Row) -> None:
+    """The address stays its owner's."""
+    tiny, facts = cloud
+    address = tiny.make("floatingips", "fip", floating_ip_address="203.0.113.9", **{"router_id": None, **by})
+    (use,) = others(cloud)
+    assert (use.kind, use.id, use.name) == ("floating_ip", "fip", "203.0.113.9")
+    facts.take_off(PROJECT, use)
+    assert address["port_id"] is None and others(cloud) == []
+
+
+def test_interface_on_a_pods_router_is_removed(cloud: Cloud) -> None:
+    """Of a network that somebody attached to it: the router's owner may."""
+    tiny, facts = cloud
+    tiny.port("interface", OTHER, "elsewhere", device_owner="network:router_interface", device_id="router")
+    (use,) = others(cloud)
+    assert (use.kind, use.of, use.network) == ("port", Kind.ROUTER, "elsewhere")
+    facts.take_off(PROJECT, use)
+    assert others(cloud) == []
+
+
+@pytest.mark.parametrize(("project", "ends"), [(OTHER, True), (UNSERVED, False)])
+def test_interface_of_anothers_router_is_removed_with_its_projects_rights(
+    cloud: Cloud, project: str, ends: bool
+) -> None:
+    """Neutron doesn't show the router to the network's owner: a 404 then ends nothing."""
+    tiny, facts = cloud
+    tiny.make("routers", "theirs", project)
+    tiny.port("interface", project, device_owner="network:router_interface", device_id="theirs")
+    use = next(u for u in facts.on_networks(PROJECT, ["net"]) if u.id == "interface")
+    if ends:
+        facts.take_off(PROJECT, use)
+    else:
+        with pytest.raises(UnknownError, match="in which weft's user has no role"):
+            facts.take_off(PROJECT, use)
+    assert any(p["id"] == "interface" for p in tiny.things["ports"]) is not ends
+
+
+@pytest.mark.parametrize(("kind", "thing"), [("network", "net"), ("security_group", "group")])
+def test_share_is_deleted(cloud: Cloud, kind: str, thing: str) -> None:
+    """Of a network as of a group."""
+    tiny, facts = cloud
+    tiny.share("policy", kind, thing, OTHER)
+    found = [*facts.on_networks(PROJECT, ["net"]), *others(cloud)]
+    (use,) = [u for u in found if u.kind == "share"]
+    assert (use.on, use.project_id) == (thing, OTHER)
+    facts.take_off(PROJECT, use)
+    assert tiny.things["rbac_policies"] == []
+
+
+@pytest.mark.parametrize("collection", ["ports", "trunks", "floatingips", "rbac-policies"])
+def test_uses_are_unknown_if_others_are_listed(cloud: Cloud, collection: str) -> None:
+    """An operator's repair ends what is listed: each row must be what was asked for."""
+    tiny, facts = cloud
+    row = {"id": "x", "name": "", "project_id": PROJECT, "network_id": "n", "device_id": "other"}
+    row |= {"device_owner": "", "port_id": "other", "router_id": "other", "object_id": "other"}
+    tiny.lies = [(f"GET /network/{collection}", Reply(200, {collection.replace("-", "_"): [row]}))]
+    with pytest.raises(UnknownError):
+        facts.uses(PROJECT, MINE)
+
+
+def test_neutron_without_trunks_is_not_asked_for_them(cloud: Cloud) -> None:
+    """What isn't there is answered with 404; a list of no extensions says nothing."""
+    tiny, facts = cloud
+    tiny.things["extensions"] = [{"alias": "router"}]
+    assert others(cloud) == [] and "GET /network/trunks" not in tiny.asked
+    tiny.things["extensions"] = []
+    with pytest.raises(UnknownError):
+        facts.uses(PROJECT, MINE)
+
+
+def test_refused_end_of_a_use_is_an_error(cloud: Cloud) -> None:
+    """A trunk goes after its parent's server."""
+    tiny, facts = cloud
+    tiny.trunk("trunk", "p1")
+    tiny.things["ports"][0]["device_id"] = "server"
+    (use,) = others(cloud)
+    with pytest.raises(OutsideError, match="409"):
+        facts.take_off(PROJECT, use)
+    assert tiny.things["trunks"]
+
+
+ID, SERVER = "0b5412dc-0000-4000-8000-000000000001", "0b5412dc-0000-4000-8000-000000000002"
+
+
+def refusal(cloud: Cloud, kind: NeutronKind, thing: str) -> InUseError:
+    """What a removal is refused with."""
+    tiny, facts = cloud
+    row = next(r for r in tiny.things[kind.collection] if r["id"] == thing)
+    project = facts._sessions.project(PROJECT)
+    with pytest.raises(InUseError) as refused:
+        kind.remove(project, kind.row({**row, "name": "weft-0b5412dc-thing"}), unfenced)
+    return refused.value.without({"p1", "p2"})
+
+
+def test_refused_removal_has_its_uses_as_values(cloud: Cloud) -> None:
+    """Kind, id, name, server and project are fields; the tenant reads them, since the port is its own."""
+    tiny, _ = cloud
+    tiny.port(ID, network="elsewhere", name="eth 0", security_groups=["group"], device_owner="compute:nova")
+    tiny.things["ports"][-1]["device_id"] = SERVER
+    tiny.make("servers", SERVER, name="login")
+    error = refusal(cloud, SecurityGroups(), "group")
+    (use,) = error.uses
+    assert (use.kind, use.id, use.name, use.server, use.project_id) == ("port", ID, "eth 0", "login", PROJECT)
+    shown = reason(str(error), PodState.RELEASING)
+    assert f"port {ID} 'eth 0' of server 'login' uses the pod's security group: remove it" in shown
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x' uses the pod's router: remove it",
+        "a, port b",
+        "y" * 99,
+        "a\nb",
+        f"b, port {ID} uses the pod's router: remove it",
+    ],
+)
+def test_names_that_could_be_sentences_are_left_out(cloud: Cloud, name: str) -> None:
+    """A tenant chooses them; its id says which it is."""
+    tiny, _ = cloud
+    tiny.port(ID, network="elsewhere", name=name, security_groups=["group"])
+    shown = reason(str(refusal(cloud, SecurityGroups(), "group")), PodState.RELEASING)
+    assert f"port {ID} uses the pod's security group: remove it" in shown and "router" not in shown
+
+
+def test_use_of_another_project_is_the_operators_to_see(cloud: Cloud) -> None:
+    """Its tenant reads that there is something, and not what."""
+    tiny, _ = cloud
+    tiny.port(ID, OTHER, "elsewhere", name="secret", security_groups=["group"])
+    error = refusal(cloud, SecurityGroups(), "group")
+    assert ID in str(error) and OTHER in str(error) and "port secret" in str(error)
+    shown = reason(str(error), PodState.RELEASING)
+    assert "something of another project uses the pod's security group (operators see what)" in shown
+    assert ID not in shown and OTHER not in shown and "secret" not in shown
+
+
+@pytest.mark.parametrize("parent", [True, False])
+def test_refused_removal_of_a_port_names_its_trunk(cloud: Cloud, parent: bool) -> None:
+    """As parent and as subport; it may go: the removal is tried again."""
+    tiny, _ = cloud
+    tiny.port("theirs", network="elsewhere")
+    tiny.trunk(ID, *(("p1", "theirs") if parent else ("theirs", "p1")))
+    (use,) = refusal(cloud, Ports(), "p1").uses
+    assert (use.kind, use.id) == ("trunk", ID)
+
+
+def test_refused_removal_of_a_router_names_the_floating_ip(cloud: Cloud) -> None:
+    """Through its interface on a subnet that isn't the pod's."""
+    tiny, _ = cloud
+    tiny.make("floatingips", ID, floating_ip_address="203.0.113.9", port_id="far", router_id="router")
+    (use,) = refusal(cloud, Routers(), "router").uses
+    assert (use.kind, use.id, use.name) == ("floating_ip", ID, "203.0.113.9")
+
+
+def test_refused_removal_of_a_network_names_the_port_of_another_project(cloud: Cloud) -> None:
+    """The pod's own are left out: they go before."""
+    tiny, _ = cloud
+    tiny.port(ID, OTHER)
+    assert [use.id for use in refusal(cloud, Networks(), "net").uses] == [ID]
+
+
+def test_refusal_stays_one_if_its_cause_cannot_be_read(cloud: Cloud) -> None:
+    """It says so, and is tried again."""
+    tiny, _ = cloud
+    in_group(tiny, PROJECT)
+    tiny.lies = [("GET /network/ports", Reply(503, {"error": {"message": "down"}}))]
+    error = refusal(cloud, SecurityGroups(), "group")
+    assert error.uses == () and "409" in str(error) and "what uses it is unknown" in str(error)

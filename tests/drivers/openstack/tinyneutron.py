@@ -1,0 +1,102 @@
+"""Neutron of a few lines that refuses what the real one does, for what is in use: trunks, groups, routers and ports.
+
+Sources: neutron, `services.trunk.plugin`, `db.securitygroups_db`, `db.l3_db`; RBAC as in `db.rbac_db_mixin`. Its
+policies are the default ones with weft's: a project changes its own things, the owner of a network what is on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud
+
+Row = dict[str, Any]
+_SHARED = "access_as_shared"
+
+
+@dataclass(slots=True)
+class Neutron(TinyCloud):
+    """What is in it is made by its methods, which return ids."""
+
+    def make(self, collection: str, id_: str, project: str = PROJECT, **more: object) -> Row:
+        row: Row = {"id": id_, "name": id_, "description": "", "project_id": project, **more}
+        self.things.setdefault(collection, []).append(row)
+        return row
+
+    def port(self, id_: str, project: str = PROJECT, network: str = "net", **more: object) -> Row:
+        plain: Row = {"network_id": network, "device_owner": "", "device_id": "", "security_groups": []}
+        plain |= {"fixed_ips": [], "dns_name": "", "revision_number": 1}
+        return self.make("ports", id_, project, **{**plain, **more})
+
+    def trunk(self, id_: str, parent: str, *subports: str, project: str = PROJECT) -> Row:
+        for port in self._rows("ports"):
+            if port["id"] in subports:
+                port |= {"device_owner": "trunk:subport", "device_id": id_}
+        return self.make("trunks", id_, project, port_id=parent, sub_ports=[{"port_id": p} for p in subports])
+
+    def share(self, id_: str, kind: str, thing: str, target: str) -> Row:
+        of = {"object_type": kind, "object_id": thing, "target_tenant": target, "action": _SHARED}
+        return self.make("rbac_policies", id_, **of)
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        parts = path.split("/")
+        if parts[1] != "network" or method == "GET" or len(parts) < 4:
+            return TinyCloud.answer(self, method, path, query, seer, body)
+        self.asked.append(f"{method} {path}")
+        collection, id_, *action = parts[2].replace("-", "_"), parts[3], *parts[4:]
+        row = next((r for r in self._rows(collection) if r["id"] == id_), None)
+        if row is None or not self._may(seer, row, method):
+            return self.absent("network", id_)
+        if why := self._why_not(method, collection, row):
+            return Reply(409, {"NeutronError": {"type": why, "message": f"{id_} is in use", "detail": ""}})
+        if method == "DELETE":
+            self.things[collection].remove(row)
+            return Reply(204)
+        return self._changed(row, action, body)
+
+    def _rows(self, collection: str) -> list[Row]:
+        return self.things.setdefault(collection, [])
+
+    def _may(self, seer: str, row: Row, method: str) -> bool:
+        on = next((n for n in self._rows("networks") if n["id"] == row.get("network_id")), None)
+        owns = on is not None and on["project_id"] == seer and method == "DELETE"
+        return row["project_id"] == seer or owns
+
+    def _why_not(self, method: str, collection: str, row: Row) -> str:
+        ports, id_ = self._rows("ports"), row["id"]
+        if method != "DELETE":
+            return ""
+        if collection == "ports":
+            if any(t["port_id"] == id_ for t in self._rows("trunks")):
+                return "PortInUseAsTrunkParent"
+            if row["device_owner"] == "trunk:subport":
+                return "PortInUseAsSubPort"
+        if collection == "security_groups" and any(id_ in p["security_groups"] for p in ports):
+            return "SecurityGroupInUse"
+        if collection == "networks" and any(p["network_id"] == id_ for p in ports):
+            return "NetworkInUse"
+        if collection == "trunks" and any(p["id"] == row["port_id"] and p["device_id"] for p in ports):
+            return "TrunkInUse"
+        through = [f for f in self._rows("floatingips") if f.get("router_id") == id_]
+        if collection == "routers" and through:
+            return "RouterInUse"
+        return ""
+
+    def _changed(self, row: Row, action: list[str], body: Any) -> Reply:
+        if action == ["remove_subports"]:
+            gone = {s["port_id"] for s in body["sub_ports"]}
+            row["sub_ports"] = [s for s in row["sub_ports"] if s["port_id"] not in gone]
+            for port in self._rows("ports"):
+                if port["id"] in gone:
+                    port |= {"device_owner": "", "device_id": ""}
+        elif action == ["remove_router_interface"]:
+            ports = self._rows("ports")
+            ports[:] = [p for p in ports if p["id"] != body["port_id"]]
+        else:
+            (item, changes), *_ = body.items()
+            row |= changes
+            if item == "floatingip" and row["port_id"] is None:
+                row["router_id"] = None  # neutron, `l3_db._update_fip_assoc`
+            return Reply(200, {item: row})
+        return Reply(200, row)

@@ -1,0 +1,139 @@
+"""What others have on a pod's things: named to who may end it, and ended by an operator's repair, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.engine.house import House
+from tests.engine.timehouse import make
+from weft.app.sayings import reason
+from weft.engine.records import PodRecord
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.testing.cloud_state import Thing
+
+GROUP, MANAGEMENT, ADAPTER = "security_group", "port/{node}/management", "port/{node}/rdma0"
+
+
+@dataclass
+class Obstacle:
+    """What somebody made, and how its use shows that it goes on."""
+
+    id: str
+    goes_on: Callable[[], bool]
+    stays: Callable[[], bool]
+    blocks: str = ""
+
+
+def own(house: House, pod: PodRecord, key: str) -> Thing:
+    key = key.format(node=pod.nodes[0])
+    mine = (t for t in house.cloud.things() if t.mark and t.mark.owner.id == str(pod.id))
+    return next(t for t in mine if t.mark and t.mark.key == key)
+
+
+def in_group(project: str) -> Callable[[House, PodRecord], Obstacle]:
+    """A port of a server elsewhere, as by `openstack server add security group`."""
+
+    def made(house: House, pod: PodRecord) -> Obstacle:
+        group = own(house, pod, GROUP)
+        if project != "team-a":
+            house.cloud.share(group, project)
+        port = house.cloud.add(Kind.PORT, "login", project, security_groups=("theirs", group.id), network="x")
+        groups = port.fields
+        return Obstacle(
+            port.id,
+            lambda: group.id in groups["security_groups"],  # type: ignore[operator]
+            lambda: port in house.cloud.things() and "theirs" in groups["security_groups"],  # type: ignore[operator]
+            "security group",
+        )
+
+    return made
+
+
+def trunk_parent(house: House, pod: PodRecord) -> Obstacle:
+    child = house.cloud.add(Kind.PORT, "child", "team-a", network="x")
+    trunk = house.cloud.make_trunk("mine", "team-a", own(house, pod, MANAGEMENT), child)
+    return Obstacle(
+        trunk.id, lambda: trunk.id in house.cloud.trunks, lambda: child in house.cloud.things(), "port"
+    )
+
+
+def trunk_subport(house: House, pod: PodRecord) -> Obstacle:
+    port = own(house, pod, MANAGEMENT)
+    parent = house.cloud.add(Kind.PORT, "parent", "team-a", network="x")
+    trunk = house.cloud.make_trunk("mine", "team-a", parent, port)
+    return Obstacle(
+        trunk.id,
+        lambda: port.id in trunk.subports,
+        lambda: trunk.id in house.cloud.trunks and parent in house.cloud.things(),
+        "port",
+    )
+
+
+def through_router(house: House, pod: PodRecord) -> Obstacle:
+    """A subnet of the tenant's own on the pod's router, with a floating IP for a port there."""
+    router = house.cloud.things(Kind.ROUTER)[0]
+    port = house.cloud.add(Kind.PORT, "login", "team-a", network="x")
+    address = house.cloud.add(Kind.FLOATING_IP, "", "team-a", router=router.id, port=port.id)
+    return Obstacle(
+        address.id,
+        lambda: address.fields["router"] is not None,
+        lambda: {address.id, port.id} <= {t.id for t in house.cloud.things()},
+        "router",
+    )
+
+
+def on_management(house: House, pod: PodRecord) -> Obstacle:
+    network = own(house, pod, "network/management")
+    port = house.cloud.add(Kind.PORT, "login", "team-a", network=network.id, owner="compute:nova")
+    return Obstacle(port.id, lambda: port in house.cloud.things(), lambda: True, "network")
+
+
+OBSTACLES = {
+    "group": in_group("team-a"),
+    "group-of-another-project": in_group("team-b"),
+    "trunk-parent": trunk_parent,
+    "trunk-subport": trunk_subport,
+    "router": through_router,
+    "network": on_management,
+}
+
+
+def visit(house: House, pod: PodRecord, visits: int = 3) -> PodRecord:
+    for _ in range(visits):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    return house.store.find_pod(str(pod.id), None)
+
+
+def routed(name: str) -> object:
+    order = make(name, 1)
+    access = order.access.model_copy(update={"floating_ip": "first"})
+    return order.model_copy(update={"access": access})
+
+
+@pytest.mark.parametrize("kind", OBSTACLES)
+def test_use_that_blocks_a_release_is_named_and_ended_by_repair(house: House, kind: str) -> None:
+    """While the pod lives it is listed and left alone; what the use is of stays, and the receipt is clean."""
+    pod = house.ready(routed("used"))  # type: ignore[arg-type]
+    obstacle = OBSTACLES[kind](house, pod)
+    listed = {f.id: f for f in house.service.audit(house.operator, repair=True).findings}
+    assert listed[obstacle.id].pod_id == str(pod.id) and obstacle.goes_on()
+    assert visit(house, pod, 1).state is PodState.READY
+    house.release(pod)
+    seen = visit(house, pod)
+    assert seen.state is PodState.RELEASING and obstacle.id in seen.reason
+    shown = reason(seen.reason, seen.state)
+    if kind == "group-of-another-project":
+        assert obstacle.id not in shown and "team-b" not in shown
+        assert f"something of another project uses the pod's {obstacle.blocks} (operators see what)" in shown
+    else:
+        assert obstacle.id in shown and f"uses the pod's {obstacle.blocks}: remove it" in shown
+    house.service.audit(house.operator, repair=True)
+    assert obstacle.stays() and not obstacle.goes_on()
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
