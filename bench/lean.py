@@ -37,7 +37,7 @@ class LeanCloud(FakeCloud):
         self.boot = boot
         self._of_pod: dict[str, dict[str, Thing]] = {}
         self._on_hosts: dict[str, dict[str, Thing]] = {}
-        self._listed: dict[str, OnHost] | None = None
+        self._seen_on_hosts: dict[str, OnHost] | None = None
         self._others: tuple[str, ...] = ()
         self._numbers: dict[str, set[int]] = {}
         self._boots: list[tuple[float, str]] = []
@@ -90,7 +90,7 @@ class LeanCloud(FakeCloud):
         mine[resource.key] = thing
         if server:
             self._on_hosts.setdefault(str(thing.fields["host"]), {})[thing.id] = thing
-            self._listed = None
+            self._seen_on_hosts = None
             self._boots.append((thing.ready_at, thing.id))
         elif thing.kind is Kind.NETWORK and isinstance(segment := thing.fields["segment"], int):
             # an overlay of Neutron's own has none
@@ -120,7 +120,7 @@ class LeanCloud(FakeCloud):
                     continue
                 if thing.kind is Kind.SERVER:
                     self._on_hosts[str(thing.fields["host"])].pop(thing.id)
-                    self._listed = None
+                    self._seen_on_hosts = None
                     self._endings[thing.id] = Ending(
                         Ended.DESTROYED, "destroyed by its host", self.clock.now()
                     )
@@ -151,17 +151,19 @@ class LeanCloud(FakeCloud):
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:
         with self._lock:
-            if self._listed is None:  # as in the real driver: the same until the next listing
-                self._listed = {
+            if self._seen_on_hosts is None:  # as in the real driver: the same until the next listing
+                self._seen_on_hosts = {
                     host: OnHost(tuple(Occupant(i, "", nova=True) for i in self._on_hosts.get(host, ())))
                     for host in self.offers.hosts
                 }
-                self._listed |= {host: OnHost((Occupant(host, "", nova=True),)) for host in self._others}
-            return self._listed
+                self._seen_on_hosts |= {
+                    host: OnHost((Occupant(host, "", nova=True),)) for host in self._others
+                }
+            return self._seen_on_hosts
 
     def list_on(self, hosts: Iterable[str]) -> None:
         """Let listings have a server on each of these hosts, in addition to what was created."""
-        self._others, self._listed = tuple(hosts), None
+        self._others, self._seen_on_hosts = tuple(hosts), None
 
     def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
         self._call("occupants", None)
