@@ -28,6 +28,7 @@ from weft.engine.database import Database
 from weft.engine.epoch import check_epoch
 from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.gate import EVERY, ClosedError, Gate
+from weft.engine.heldpod import HeldPod
 from weft.engine.ledger import FabricLedger
 from weft.engine.records import PodRecord, RowState
 from weft.engine.sweep import EVERY as EVERY_SWEEP
@@ -288,6 +289,61 @@ def test_database_that_lacks_only_a_quarantine_is_noticed(house: House) -> None:
     with pytest.raises(ConflictError, match="--accept"):
         house.order(make("next", 1))
     assert "--accept" in visit(house, pod, 1).reason
+
+
+@pytest.mark.parametrize("by", ["an operator", "a release"])
+def test_quarantine_is_noted_before_it_is_written(house: House, by: str) -> None:
+    """The process dies right after it, with no turn of the gate's keeper; and the dump is from before."""
+    pod = house.ready()
+    dump(house.database.url)
+    house.release(pod)
+    if by == "an operator":
+        house.service.quarantine_node(house.operator, "gpu09", "smokes")
+    else:
+        house.database.gate.look()
+        known = house.cloud.witnesses[house.site.name]
+        held = house.store.take(pod.id, "w9")
+        assert isinstance(held, HeldPod)
+        held.quarantine({"gpu09": "a guest may run on it"})
+        held.give_up(0.0)
+        assert house.cloud.witnesses[house.site.name].number > known.number
+    assert "gpu09" in house.store.capacity().quarantines
+    restore(house.database.url)
+    house.restart()
+    with pytest.raises(ConflictError, match="--accept"):
+        house.order(make("next", 1))
+
+
+def test_process_that_dies_before_it_writes_a_quarantine_closes_no_gate(house: House) -> None:
+    """What the cloud was told of is counted in the database; the next visit keeps the node back."""
+    house.ready()
+    house.gate.look()
+    known = house.cloud.witnesses[house.site.name]
+    house.gate.foretell()
+    assert house.cloud.witnesses[house.site.name].number > known.number
+    house.restart()
+    house.gate.look()
+    assert house.gate.closed() is None and not house.store.capacity().quarantines
+
+
+def test_quarantine_behind_a_silent_cloud_is_written_all_the_same(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits a moment for the cloud; the keeper notes it once that answers."""
+    monkeypatch.setattr(asking, "PATIENCE", 0.1)
+    house.ready()
+    wait = threading.Event()
+    late = Late(house.cloud, wait)
+    gate = Gate(house.database, lambda: (house.site.name, {"lab": late}))
+    known = house.cloud.witnesses[house.site.name]
+    house.store.quarantine("gpu09", "smokes")
+    assert "gpu09" in house.store.capacity().quarantines
+    assert house.cloud.witnesses[house.site.name] == known
+    wait.set()
+    for thread in [t for t in threading.enumerate() if t.name == "note"]:
+        thread.join(20)
+    gate.tend()
+    assert house.cloud.witnesses[house.site.name].number > known.number
 
 
 def test_database_that_lacks_only_a_release_revives_no_pod(house: House) -> None:

@@ -2,7 +2,8 @@
 promoted without the last transactions, doesn't.
 
 Claims, requested releases and quarantines are counted. The count is noted in the cloud, which a restore of the database
-doesn't revert: of a claim and of a release before anything is changed outside for it. Each note has a name of its own,
+doesn't revert: of a claim and of a release before anything is changed outside for it, of a quarantine before it is
+written. Each note has a name of its own,
 which the database writes down before: one that doesn't have the name, or is behind the number, changes nothing outside
 until an operator has reviewed and accepted the audit (`weft.engine.gate`).
 """
@@ -121,6 +122,12 @@ def _write(database: Database, facts: Witnesses, site: str, cloud: str, note: Wi
     new = Witness(row["mark"], row["number"])
     facts.testify(site, new)
     return new
+
+
+def count_end(database: Database) -> None:
+    """Count a quarantine that is going to be written."""
+    with database.statement() as tx:
+        tx.row("count_end")
 
 
 def accept_database(database: Database, clouds: Mapping[str, Witnesses], site: str) -> None:

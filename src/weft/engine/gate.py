@@ -20,7 +20,7 @@ from functools import partial
 
 from weft.engine.asking import PATIENCE, Asking
 from weft.engine.database import Database
-from weft.engine.epoch import RESTORED, counts, is_behind, note_behind, note_epoch, was_behind
+from weft.engine.epoch import RESTORED, count_end, counts, is_behind, note_behind, note_epoch, was_behind
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.model.errors import ConflictError, NotFoundError, TemporaryError, UnknownError, WeftError
@@ -90,7 +90,7 @@ class Gate:
     ) -> None:
         self._database, self._where, self._monotonic = database, where, monotonic
         self._lock, self._writing = threading.Lock(), threading.Lock()
-        self._asking = Asking("gate")
+        self._asking, self._telling = Asking("gate"), Asking("note")
         self._looks: Mapping[str, _Look] = {}
         self._known: tuple[str, Mapping[str, Witnesses]] | None = None
         self.hurry: Callable[[], None] = lambda: None
@@ -181,6 +181,23 @@ class Gate:
             count = counts(self._database).get(cloud)
         if count is not None and (look is None or not _has(look, count)):
             self._note(cloud)
+
+    def foretell(self) -> None:
+        """Before a node is put into quarantine, the clouds know of it, as far as they can be told within `PATIENCE`.
+
+        It is counted first: whoever dies after that has told them of nothing that this database lacks. A database from
+        before that lacks it.
+        """
+        count_end(self._database)
+        _, clouds = self._places()
+        self._telling.ask({c: partial(self._tell, c) for c in self._telling.free(clouds)})
+
+    def _tell(self, cloud: str) -> None:
+        """In a thread of its own, which may end late."""
+        try:
+            self._note(cloud)
+        except ClosedError as error:
+            log.warning("cloud %s: %s", cloud, error)  # a node may be kept back all the same
 
     def _note(self, cloud: str) -> None:
         site, clouds = self._places()

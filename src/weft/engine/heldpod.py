@@ -54,6 +54,10 @@ class HeldPod(Held):
         """Keep nodes back: node -> reason."""
         if not nodes:
             return
+        if nodes.keys() - self.quarantined():
+            self.flush()
+            with self.way.outside():
+                self._database.gate.foretell()
         with self.write() as tx:
             for node, reason in sorted(nodes.items()):  # others that share them take them in the same order
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):

@@ -1395,6 +1395,11 @@ SELECT e.cloud, gen_random_uuid(), e.number +
     @ends
 FROM epoch e WHERE e.cloud = %(cloud)s RETURNING mark, number;
 
+-- name: count_end
+-- As the triggers do.
+INSERT INTO epoch_end (part, number) VALUES (mod(pg_backend_pid(), 16), 1)
+ON CONFLICT (part) DO UPDATE SET number = epoch_end.number + 1 RETURNING part;
+
 -- name: was_behind
 SELECT FROM epoch_behind WHERE cloud = %(cloud)s;
 

@@ -108,6 +108,7 @@ class Store(ClaimRows, PodRows, RecordRows):
             return frozenset(row["node"] for row in tx.rows("nodes_of_pods"))
 
     def quarantine(self, node: str, reason: str) -> None:
+        self.database.gate.foretell()
         with self.database.transaction() as tx:
             tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=None)
             tx.run("touch_queue", at=tx.now())

@@ -126,6 +126,8 @@ class Members:
     def _keep(self, node: str, pod: PodRecord, trace: Trace) -> None:
         self._seen.add((trace.kind, trace.subject))
         self._traces.found(trace)
+        if node not in self._store.capacity().quarantines:
+            self._store.database.gate.foretell()
         with self._store.database.transaction() as tx:
             row = tx.row("quarantine_free", node=node, reason=trace.what, at=tx.now(), pod_id=pod.id)
             if row is not None:

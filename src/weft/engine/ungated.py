@@ -35,6 +35,8 @@ class Gated(Protocol):
 
     def note(self, cloud: str, count: int | None) -> None: ...
 
+    def foretell(self) -> None: ...
+
 
 class Ungated:
     """There is no cloud that remembers anything: open."""
@@ -72,4 +74,7 @@ class Ungated:
         return
 
     def note(self, cloud: str, count: int | None) -> None:
+        return
+
+    def foretell(self) -> None:
         return
