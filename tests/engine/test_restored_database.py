@@ -562,6 +562,61 @@ def test_pod_begun_before_the_dump_is_doubted_if_it_has_no_server(house: House) 
     assert "weft pod abandon" in visit(house, pod).reason
 
 
+def accepted(house: House) -> None:
+    """The dump is restored, and an operator has accepted it a minute later."""
+    restore(house.database.url)
+    assert isinstance(house.clock, HandClock)
+    house.clock.forward(minutes=1)
+    house.restart()
+    house.service.accept_database(house.operator)
+
+
+def test_pod_not_begun_in_the_dump_gets_back_what_was_made_of_it(house: House) -> None:
+    """It was READY when the database was lost: nothing is made a second time."""
+    pod = house.order(make("pod", 2))
+    dump(house.database.url)
+    house.run(pod, PodState.READY)
+    before = sorted(t.id for t in house.cloud.things())
+    accepted(house)
+    assert house.run(pod, PodState.READY).nodes == pod.nodes
+    assert sorted(t.id for t in house.cloud.things()) == before
+    known = {r.outside_id for r in house.store.resources(pod.id)}
+    assert known.issuperset(before)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert house.cloud.things() == []
+
+
+def test_pod_not_begun_in_the_dump_is_doubted_if_its_number_is_in_use(house: House, tmp_path: Path) -> None:
+    """It was built and released since, and the number is another tenant's by now."""
+    ufm = on_ufm(house, tmp_path)
+    old = house.order(make("old", 2))
+    dump(house.database.url)
+    house.run(old, PodState.READY)
+    house.release(old)
+    house.run(old, PodState.RELEASED)
+    live = another(house, "live", 2)
+    number, things = number_of(live), len(house.cloud.things())
+    assert number == number_of(old) and live.nodes == old.nodes
+    accepted(house)
+    assert "weft pod abandon" in visit(house, old).reason
+    house.release(old)
+    assert "weft pod abandon" in visit(house, old).reason
+    house.service.abandon_pod(house.operator, str(old.id), "released after the dump")
+    house.run(old, PodState.RELEASED)
+    assert inside(ufm, number) == guids(house, live) and len(house.cloud.things()) == things
+
+
+def test_pod_not_begun_in_the_dump_goes_on_through_an_error(house: House) -> None:
+    """Nothing of it is outside; what fails at its first step isn't taken for something from before."""
+    pod = house.order(make("pod", 1))
+    house.cloud.testify(house.site.name, Witness(uuid4(), 99))
+    dump(house.database.url)
+    accepted(house)
+    house.cloud.plant(Fault.ERROR_500, verb="create", times=2)
+    house.run(pod, PodState.READY)
+
+
 def test_pod_in_the_making_when_the_database_is_found_to_be_behind_goes_on_once_it_is_accepted(
     house: House,
 ) -> None:

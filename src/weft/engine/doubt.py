@@ -3,15 +3,23 @@
 Once an operator has accepted the database, its word counts again; but a pod that it has from before, and of whose
 servers none is there, was most likely released after the dump. Fabrics that keep no marks can't say whose its
 number is now. So nothing of it is changed: an operator abandons it, which keeps back what isn't seen clean.
+
+One of which nothing was begun in the dump may have been built since, and released: what is there with its mark is its
+own, and without a server of it a number that is in use is another's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
 from weft.engine.gate import CLOSED_DELAY
 from weft.engine.heldpod import HeldPod
-from weft.engine.records import RowState
+from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.seen import seen_of
 from weft.model.errors import TemporaryError
+from weft.model.kindrow import Home
+from weft.model.specs import SegmentSpec
 
 _GOING = (RowState.DELETING, RowState.ABSENT)
 
@@ -46,11 +54,40 @@ def doubt(held: HeldPod) -> DoubtError | None:
     if any(r.state in _GOING and r.since is not None and r.since >= accepted for r in records):
         return None
     servers = [r for r in records if r.kind.row.on_host and r.outside_id]
-    for where in sorted({r.resource.where for r in servers}):
-        batch = [r for r in servers if r.resource.where == where]
+    if any(_there(held, servers)):
+        return None
+    if servers or any(_is_begun(r, accepted) for r in records):
+        return DoubtError()  # one that had no server yet may have got it, and been released, after the dump
+    return _not_begun(held, records)
+
+
+def _is_begun(record: ResourceRecord, accepted: datetime) -> bool:
+    """Whether it was asked for before the restore; a row that says nothing of when it was, counts."""
+    if record.state is RowState.WANTED:
+        return False
+    return record.started_at is None or record.started_at < accepted
+
+
+def _not_begun(held: HeldPod, records: Sequence[ResourceRecord]) -> DoubtError | None:
+    """What is there already by its mark is looked for before it is asked for, as after a lost answer."""
+    there = list(_there(held, [r for r in records if r.kind.row.home is not Home.FABRIC]))
+    if not any(r.kind.row.on_host for r in there):
+        segments = [(r.resource.where, s) for r in records if isinstance(s := r.resource.spec, SegmentSpec)]
+        for fabric, segment in segments:
+            seen = held.world.fabric(fabric).snapshot()
+            if segment.number in seen.segments or seen.ports_in.get(segment.number):
+                return DoubtError()
+    said = [("step", f"{r.resource.name} is there: it was made after the dump", r.key) for r in there]
+    held.note([Change(r.key, RowState.CREATING, attempts=r.attempts) for r in there], said)
+    held.withhold({}, None)  # it is known now, and needn't be looked for again
+    return None
+
+
+def _there(held: HeldPod, records: Sequence[ResourceRecord]) -> Iterator[ResourceRecord]:
+    """Those that are seen, by their ids, or by their marks where none is known."""
+    for where, kind in sorted({(r.resource.where, r.kind) for r in records}):
+        batch = [r for r in records if (r.resource.where, r.kind) == (where, kind)]
         ids = {r.key: r.outside_id for r in batch if r.outside_id}
         found = held.world.driver(where).find(held.owner.scope, [r.resource for r in batch], ids)
-        if any(one.there for one in seen_of(found, batch).values()):
-            return None
-    # One that had no server yet may have got it, and been released, after the dump.
-    return DoubtError() if servers or any(r.state is not RowState.WANTED for r in records) else None
+        seen = seen_of(found, batch)
+        yield from (r for r in batch if seen[r.key].there)
