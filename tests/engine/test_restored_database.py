@@ -587,6 +587,20 @@ def test_pod_not_begun_in_the_dump_gets_back_what_was_made_of_it(house: House) -
     assert house.cloud.things() == []
 
 
+def test_pod_not_begun_in_the_dump_is_released_with_what_was_made_of_it(house: House) -> None:
+    """Its tenant releases it before any visit: servers, networks and its P_Key go."""
+    pod = house.order(make("pod", 2))
+    dump(house.database.url)
+    house.run(pod, PodState.READY)
+    accepted(house)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert house.cloud.things() == []
+    assert number_of(pod) not in house.fabric.snapshot().ports_in
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean and set(signed.receipt.nodes) == set(pod.nodes)
+
+
 def test_pod_not_begun_in_the_dump_is_doubted_if_its_number_is_in_use(house: House, tmp_path: Path) -> None:
     """It was built and released since, and the number is another tenant's by now."""
     ufm = on_ufm(house, tmp_path)

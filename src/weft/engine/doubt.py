@@ -71,14 +71,17 @@ def _is_begun(record: ResourceRecord, accepted: datetime) -> bool:
 def _not_begun(held: HeldPod, records: Sequence[ResourceRecord]) -> DoubtError | None:
     """What is there already by its mark is looked for before it is asked for, as after a lost answer."""
     there = list(_there(held, [r for r in records if r.kind.row.home is not Home.FABRIC]))
-    if not any(r.kind.row.on_host for r in there):
-        segments = [(r.resource.where, s) for r in records if isinstance(s := r.resource.spec, SegmentSpec)]
-        for fabric, segment in segments:
-            seen = held.world.fabric(fabric).snapshot()
-            if segment.number in seen.segments or seen.ports_in.get(segment.number):
-                return DoubtError()
-    said = [("step", f"{r.resource.name} is there: it was made after the dump", r.key) for r in there]
-    held.note([Change(r.key, RowState.CREATING, attempts=r.attempts) for r in there], said)
+    segments = [(r, s) for r in records if isinstance(s := r.resource.spec, SegmentSpec)]
+    lives = any(r.kind.row.on_host for r in there)
+    if lives:
+        there += [record for record, _ in segments]
+    for record, segment in segments if not lives else ():
+        seen = held.world.fabric(record.resource.where).snapshot()
+        if segment.number in seen.segments or seen.ports_in.get(segment.number):
+            return DoubtError()
+    unknown = [r for r in there if r.state is RowState.WANTED]
+    said = [("step", f"{r.resource.name} was made after the dump", r.key) for r in unknown]
+    held.note([Change(r.key, RowState.CREATING, attempts=r.attempts) for r in unknown], said)
     held.withhold({}, None)  # it is known now, and needn't be looked for again
     return None
 
