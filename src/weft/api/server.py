@@ -19,7 +19,7 @@ from weft.api.connections import configured, raise_file_limit
 from weft.api.edge import log_request_ids
 from weft.api.notices import notices, read_token
 from weft.api.waiting import WaitingRoom
-from weft.app.metrics import StoreCollector
+from weft.app.metrics import AccountCollector, StoreCollector
 from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
 from weft.app.wiring import identity, parts, start_log
@@ -112,7 +112,7 @@ def serve(settings: ServeSettings) -> int:
             made.service(policy, worker.checks if worker else None),
             keystone,
             policy,
-            collectors=[StoreCollector(made.store)],
+            collectors=[StoreCollector(made.store), AccountCollector(lambda: keystone.lacks_role)],
             public_url=settings.public_url,
             auth_url=keystone.auth_url,
             more=[notices(token, made.tell_tenant_networks)] if token else [],

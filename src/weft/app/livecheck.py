@@ -1,4 +1,5 @@
-"""`weft site check`: what only the site's own hosts can check: certificates, managers' settings, switches' ports."""
+"""`weft site check`: what only the site's own hosts can check: certificates, managers' settings, switches' ports, the
+roles of weft's user."""
 
 from __future__ import annotations
 
@@ -79,6 +80,22 @@ def check_aggregates(site: Site, profile: str) -> LiveCheck:
     for cloud, one in sorted(site.clouds.items()):
         if one.hosts_kept_free == "aggregate" and virtual_hosts(site, cloud):
             found += _checked(partial(of_cloud, cloud)).of(f"cloud {cloud}")
+    return found
+
+
+def check_accounts(site: Site, profile: str) -> LiveCheck:
+    """Whether weft's user has its roles in each of the site's clouds; as `check_aggregates`."""
+    from weft.app.wiring import profile_of  # openstacksdk takes a second
+    from weft.drivers.openstack import Sessions
+    from weft.drivers.openstack.account import account_problems
+
+    def of_cloud(cloud: str) -> LiveCheck:
+        with closing(Sessions(profile_of(site, cloud, profile))) as sessions:
+            return LiveCheck(problems=account_problems(sessions))
+
+    found = LiveCheck()
+    for cloud in sorted(site.clouds):
+        found += _checked(partial(of_cloud, cloud)).of(f"cloud {cloud}")
     return found
 
 

@@ -86,6 +86,28 @@ class StoreCollector(Collector):
             return self._read[1]
 
 
+class AccountCollector(Collector):
+    """`weft_account_lacks_role` 1: callers can't be let in, since weft's user may not ask Keystone about tokens.
+
+    Args:
+        lacks_role: as Keystone answered last.
+    """
+
+    def __init__(self, lacks_role: Callable[[], bool]) -> None:
+        self._lacks_role = lacks_role
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        lacks = GaugeMetricFamily(
+            "weft_account_lacks_role",
+            "Whether Keystone refused to check a caller's token: weft's user lacks the role service.",
+        )
+        lacks.add_metric([], int(self._lacks_role()))
+        yield lacks
+
+
 def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:
     """What each fabric's managers said last."""
     one = ["fabric"]

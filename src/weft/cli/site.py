@@ -74,13 +74,14 @@ def _check_options(check: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--cloud-profile",
         metavar="NAME",
-        help="with --live: also read the clouds' host aggregates, as weft's service user (profile in clouds.yaml)",
+        help="with --live: also read the clouds' host aggregates, and the roles of weft's own user, as that user "
+        "(profile in clouds.yaml)",
     )
 
 
 def _check(args: argparse.Namespace) -> int:
     """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
-    from weft.app.livecheck import certificate_notes, check_aggregates, check_live
+    from weft.app.livecheck import certificate_notes, check_accounts, check_aggregates, check_live
     from weft.app.portclash import clash_notes
     from weft.app.sitecompare import compare, compare_adapters, compare_lldp, write_links
     from weft.app.sitefile import load_site
@@ -98,7 +99,7 @@ def _check(args: argparse.Namespace) -> int:
     notes = (*hints(site), *certificate_notes(site), *clash_notes(site))
     live = check_live(site) if args.live else None
     if live is not None and args.cloud_profile is not None:
-        live += check_aggregates(site, args.cloud_profile)
+        live += check_accounts(site, args.cloud_profile) + check_aggregates(site, args.cloud_profile)
     if args.fabric is not None:
         piped = args.fabric == "-"
         name, observed, differences = compare(

@@ -144,6 +144,10 @@ class UnknownError(TemporaryError):
     """The state of an external service can't be read. Unknown is not healthy, and never means absent."""
 
 
+NO_ROLE = "weft's own account lacks a role"
+"""Part of an answer: operators must give it one, whoever asked."""
+
+
 class PermanentError(OutsideError):
     """Retrying won't help: `then` says what someone must change. HTTP 502, exit code 1."""
 

@@ -53,6 +53,7 @@ class FakeKeystone:
     Attributes:
         weft_url: weft's catalog entry; empty: none.
         answer: a false answer to requests about a valid token.
+        projects: id -> name of those in which whoever asks has a role.
     """
 
     identity: FakeIdentity
@@ -60,13 +61,19 @@ class FakeKeystone:
     weft_url: str = ""
     url: str = ""
     answer: Response | None = None
+    projects: dict[str, str] = field(default_factory=dict[str, str])
 
     def app(self) -> FastAPI:
         app = FastAPI()
         app.add_api_route("/v3", self._version, methods=["GET"])
         app.add_api_route("/v3/auth/tokens", self._sign_in, methods=["POST"])
         app.add_api_route("/v3/auth/tokens", self._tell, methods=["GET"])
+        app.add_api_route("/v3/auth/projects", self._projects, methods=["GET"])
         return app
+
+    def _projects(self) -> dict[str, Any]:
+        rows = [{"id": id_, "name": name} for id_, name in self.projects.items()]
+        return {"projects": rows, "links": {"next": None}}
 
     def _tell(self, request: Request) -> Response:
         """Whose token it is; `answer` instead, if there is one."""

@@ -12,8 +12,11 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from weft.app import redact
+from weft.app.metrics import AccountCollector
 from weft.app.policy import Policy
 from weft.drivers.openstack import KeystoneIdentity, OpenStackFacts, Sessions
+from weft.drivers.openstack.account import account_problems
 from weft.drivers.openstack.lookups import Lookups
 from weft.model.errors import InputError, UnauthenticatedError, UnknownError
 from weft.ports.cloud import AccessRule
@@ -184,3 +187,41 @@ def test_the_name_of_an_image_is_a_name_only(sessions: Sessions, nova: FakeNova,
     assert Lookups().image(sessions.own(), name) is None
     assert all(asked.startswith("/images?") for asked in nova.asked)
     assert Lookups().image(sessions.own(), "1f0c9a3b-0000-4000-8000-000000000000")
+
+
+def test_user_without_its_role_is_named_with_the_command_to_operators_alone(
+    sessions: Sessions, keystone: FakeKeystone, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever calls reads that operators are alarmed; log and metric do that, until Keystone answers otherwise."""
+    identity = KeystoneIdentity(sessions)
+    collect = AccountCollector(lambda: identity.lacks_role).collect
+    denied = {"error": {"code": 403, "title": "Forbidden", "message": "You are not authorized"}}
+    keystone.answer = JSONResponse(denied, 403)
+    for _ in range(2):
+        with pytest.raises(
+            UnknownError, match="user weft needs the role service in project service"
+        ) as caught:
+            identity.check("a-member")
+    said = str(caught.value)
+    assert "openstack role add --user weft --project service service" in said
+    assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [said]
+    assert str(redact.error(caught.value)) == (
+        "check a caller's token (Keystone): weft's own account lacks a role, HTTP 403; operators are alarmed"
+    )
+    assert [s.value for m in collect() for s in m.samples] == [1]
+    keystone.answer = None
+    assert identity.check("a-member").user_name == "alice"
+    assert [s.value for m in collect() for s in m.samples] == [0]
+
+
+def test_roles_that_the_user_lacks_are_found(sessions: Sessions, keystone: FakeKeystone) -> None:
+    """In its own project, and where there is no project that it serves."""
+    missing, nowhere = account_problems(sessions)
+    assert "lacks the role weft in its project service" in missing and missing.endswith(
+        "--project service weft"
+    )
+    assert "has a role in no project of tenants" in nowhere
+    keystone.users["weft"] = ("x", caller("weft", "service", "service", "weft"))
+    keystone.identity.tokens |= dict.fromkeys(keystone.identity.tokens, keystone.users["weft"][1])
+    keystone.projects = {"id-of-service": "service", "id-of-team-a": "team-a"}
+    assert account_problems(sessions) == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from weft.app.sayings.forms import GAPS, OPERATORS
+from weft.model.errors import NO_ROLE
 from weft.model.kinds import Kind
 from weft.model.uses import NAME_SHOWN
 
@@ -56,6 +57,7 @@ _OWN_USE = re.compile(
 )
 """A use that the tenant's own members can end (`weft.model.uses.Use.sentence`)."""
 _FOREIGN_USE = re.compile(rf", {_THINGS} [0-9a-f-]{{36}} of project [0-9a-zA-Z_-]{{1,64}} ({_USES})(?=\Z|, )")
+_NO_ROLE = re.compile(rf"\b{re.escape(NO_ROLE)}\b")
 _THEN = frozenset(
     {
         "will be retried",
@@ -67,6 +69,7 @@ _THEN = frozenset(
     }
 )
 _ASK = "operators see what to do"
+_ALARMED = "operators are alarmed"
 _OUTSIDE = re.compile(
     r"(?P<asked>[^()]{1,500}) \((?P<of>[^()]{1,300})\): (?P<answer>.*); (?P<then>[^;]{1,300})", re.DOTALL
 )
@@ -75,13 +78,14 @@ _OUTSIDE = re.compile(
 def outside(asked: str, of: str, answer: str, then: str) -> tuple[str, str, str, str]:
     """The four parts of an `OutsideError`; of the answer only what is in the table."""
     service = _SERVICES.get(of.partition(" ")[0].rstrip(","), "the site")
-    found = [one.group() for pattern in _ANSWERS if (one := pattern.search(answer))]
+    found = [one.group() for pattern in (*_ANSWERS, _NO_ROLE) if (one := pattern.search(answer))]
     found = [*_in_the_way(answer), *found]
+    ask = _ALARMED if _NO_ROLE.search(answer) else _ASK
     return (
         asked if _ASKED.fullmatch(asked) else "do what was asked",
         service,
         ", ".join(reversed(found)) or OPERATORS,
-        then if then in _THEN else _ASK,
+        then if then in _THEN else ask,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -11,14 +12,19 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from weft.drivers.openstack.session import Sessions
-from weft.model.errors import UnauthenticatedError, UnknownError
+from weft.model.errors import NO_ROLE, UnauthenticatedError, UnknownError
 from weft.ports.cloud import AccessRule, Caller
+
+log = logging.getLogger(__name__)
 
 LONGEST = 60.0
 KEPT = 10_000
 """Maximum number of cached answers; the oldest are evicted."""
 LONGEST_TOKEN = 8192
 """Characters. A Fernet or JWS token has a few hundred; longer ones aren't forwarded to Keystone."""
+
+ALARMS = timedelta(minutes=1)
+"""Between two lines in the log that say the same."""
 
 
 class KeystoneIdentity:
@@ -40,6 +46,9 @@ class KeystoneIdentity:
         self._now = now
         self._known: dict[bytes, tuple[datetime, Caller]] = {}
         self._lock = threading.Lock()
+        self.lacks_role = False
+        """Keystone's last answer was that weft's user may not ask about tokens."""
+        self._alarmed: datetime | None = None
 
     @property
     def auth_url(self) -> str:
@@ -80,8 +89,11 @@ class KeystoneIdentity:
             "/auth/tokens",
             params={"nocatalog": "1"},
             headers={"X-Subject-Token": token, "OpenStack-Identity-Access-Rules": "1.0"},
-            ok=(400, 404),
+            ok=(400, 403, 404),
         )
+        self.lacks_role = answer.status == 403 and "error" in answer.body
+        if self.lacks_role:
+            raise self._denied(asked)
         if not answer.readable:
             if "error" not in answer.body:  # not Keystone's own document: it says nothing about the token
                 raise keystone.error(asked, answer, reading=True)
@@ -92,6 +104,18 @@ class KeystoneIdentity:
             raise UnknownError(
                 asked, f"keystone at {self.auth_url}", f"no token of Identity API v3 ({wrong_fields(error)})"
             ) from None
+
+    def _denied(self, asked: str) -> UnknownError:
+        user, project = self._sessions.account
+        lacks = f"HTTP 403: {NO_ROLE}: user {user} needs the role service in project {project}"
+        then = f"openstack role add --user {user} --project {project} service (docs/operating-roles.md)"
+        error = UnknownError(asked, f"keystone at {self.auth_url}", lacks, then, alarming=True)
+        with self._lock:
+            now = self._now()
+            if self._alarmed is None or now - self._alarmed >= ALARMS:
+                self._alarmed = now
+                log.error("%s", error)
+        return error
 
 
 class _Named(BaseModel):

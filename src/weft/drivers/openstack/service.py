@@ -244,21 +244,22 @@ class Service:
 
     def signed_in_project(self) -> str:
         """Id of the project that the token is for."""
-        asked = "sign in"
-        try:
-            return str(self._connected().get_project_id())
-        except Exception as error:
-            self._doubt(False)
-            raise error_of_exception(asked, self._of(), error, True) from error
+        return self._signed_in(Adapter.get_project_id)
 
     def signed_in_user(self) -> str:
         """Id of the user that the token is of: weft's own."""
-        asked = "sign in"
+        return self._signed_in(Adapter.get_user_id)
+
+    def token(self) -> str:
+        """The token itself: a secret."""
+        return self._signed_in(Adapter.get_token)
+
+    def _signed_in(self, get: Callable[[Adapter], str | None]) -> str:
         try:
-            return str(self._connected().get_user_id())
+            return str(get(self._connected()))
         except Exception as error:
             self._doubt(False)
-            raise error_of_exception(asked, self._of(), error, True) from error
+            raise error_of_exception("sign in", self._of(), error, True) from error
 
     def error(self, asked: str, answer: Answer, reading: bool = False) -> OutsideError:
         """The error of an answer that `ask` was told to let through."""

@@ -105,6 +105,14 @@ class Sessions:
         """Keystone's address."""
         return str(self._config.get_one(cloud=self.profile).config.get("auth", {}).get("auth_url", ""))
 
+    @property
+    def account(self) -> tuple[str, str]:
+        """weft's user and its own project, as clouds.yaml names them."""
+        auth = self._config.get_one(cloud=self.profile).config.get("auth", {})
+        named = (("username", "user_id"), ("project_name", "project_id"))
+        user, project = (str(auth.get(name) or auth.get(id_) or "?") for name, id_ in named)
+        return user, project
+
     def own(self) -> Project:
         """The service user's own project: for reads across projects, and for its own key pairs."""
         return self._project(None)
