@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.house import QUICK, House
+from tests.engine.test_change_loop import apply, settle, sized
 from tests.engine.test_release_ends import dark, visits
 from tests.engine.timehouse import HandClock, look, make, messages
 from weft.engine.held import BETWEEN_PROCESSES
@@ -147,6 +148,21 @@ def test_release_that_weft_ends_by_itself_waits_for_the_gate(
     opens()
     house.gate.look()
     assert visits(house, pod).state is PodState.RELEASED
+
+
+def test_node_that_a_change_leaves_is_kept_if_the_database_is_behind_by_then(house: House) -> None:
+    """It is found out while the node is read back: the reading is true, but not whose the node is by now."""
+    pod = house.ready()
+    apply(house, sized(1))
+    opens: list[Opens] = []
+    house.cloud.meanwhile("endings", lambda: opens.append(behind(house)))
+    for _ in range(5):
+        visit(house, pod)
+    assert opens and set(house.store.capacity().holds) == set(pod.nodes)
+    opens[0]()
+    house.gate.look()
+    settle(house, pod)
+    assert len(house.store.capacity().holds) == 1
 
 
 def test_operator_may_end_what_weft_has_begun_to_end(house: House) -> None:

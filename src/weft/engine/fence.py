@@ -144,6 +144,12 @@ class Fence:
             self.places
         )  # last: the proof may have come from another server than before
 
+    def check_ahead(self) -> None:
+        """Right before capacity is given back, or a receipt signed: raise `ClosedError` if the database is known to be
+        behind what a cloud remembers. What was read is true, but not whose it is by now.
+        """
+        self._database.gate.check(())
+
     def _prove(self) -> None:
         began = self._database.monotonic()
         if began - self._proved < FRESH_SECONDS:

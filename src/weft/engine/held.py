@@ -142,6 +142,7 @@ class Held(NotesHeld):
             reason: why it ended otherwise than it should.
         """
         self.flush()
+        self.check_ahead()
         clean = News(
             Aspect.CLEAN, "false" if reason else "true", Cause.ABANDONED if reason else Cause.DONE, reason
         )

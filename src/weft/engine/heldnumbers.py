@@ -56,6 +56,7 @@ class NumbersHeld(Fence):
 
     def give_back_numbers(self, numbers: Collection[tuple[str, int]], items: Sequence[ReceiptItem]) -> None:
         """Numbers that nothing of it uses any more; what was read of that is part of its receipt."""
+        self.check_ahead()
         with self.write() as tx:
             for space, number in sorted(numbers):
                 tx.run("give_back_number", space=space, number=number, owner_id=self.owner.id)

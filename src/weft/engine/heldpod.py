@@ -106,6 +106,7 @@ class HeldPod(Held):
             left: only what a change has left: of shared nodes the pod may keep other parts.
         """
         said: dict[str, str] = {}
+        self.check_ahead()
         with self.write() as tx:
             now = tx.now()
             for node in sorted(nodes):

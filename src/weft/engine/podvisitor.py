@@ -47,7 +47,10 @@ class PodVisitor(PodBuilder):
         if held.owner.abandoned is not None and self._is_doubted(held):
             self._wait_for_late(held)  # what it had may be another pod's: nothing is taken away
             self._begin_release(held)
-            return self._abandon(held, self._read_back(held))
+            read = self._read_back(held)
+            if read.over or self._gives_up(held):
+                return self._abandon(held, read)
+            raise TemporaryError("read back what it had", held.pod.site or "weft", read.reason())
         return super()._release(held)
 
     def _is_doubted(self, held: HeldPod) -> bool:
