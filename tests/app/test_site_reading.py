@@ -118,8 +118,8 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
             "    external_networks: public",
             "site.yaml:6: clouds.main.external_networks: 'public' is not allowed: unknown field; did you mean "
             "external_network? known here: bios_settings, cleaning_steps, deployment, external_network, firmware, "
-            "firmware_unchanged, flavors, images, machine_owners, machines_by, management, profile, rdma_addresses, "
-            "rdma_prefix, storage",
+            "firmware_unchanged, flavors, hosts_kept_free, images, machine_owners, machines_by, management, profile, "
+            "rdma_addresses, rdma_prefix, storage",
         ),
         (
             "site.yaml",

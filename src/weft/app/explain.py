@@ -30,7 +30,7 @@ _PATTERNS = {
     r"^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$": DNS_NAMES,
     PORT: "a port's name without spaces, at most 64 characters, or its number",
     r"^[0-9a-zA-Z_-]{1,64}$": "the id of a project",
-    r"^https://[^\s@]+$": "a URL that begins with https://, without user and password",
+    r"^https://": "a URL that begins with https://",
     r"^https://[^\s/?#@]+$": "https:// with a host, and a port if it isn't 443, without anything after, such as https://ufm.example",
     r"^https?://[^\s/@]+$": "http:// or https:// with a host, without a path or a user",
     r"^((https|ssh)://[^\s/@]+/?|unix:/\S+)$": "https:// or ssh:// with a host, or unix: with the path of a socket",

@@ -211,7 +211,7 @@ UFM: dict[str, tuple[str, list[str]]] = {
     ),
     "a password in the address": (
         "driver: ufm\n      addresses: ['https://weft:secret@ufm.example']",
-        ["site.yaml:31: fabrics.ib.manager.addresses[0]: 'https://weft:secret@ufm.example' is not allowed: "
+        ["site.yaml:31: fabrics.ib.manager.addresses[0]: 'https://***@ufm.example' is not allowed: "
          "https:// with a host, and a port if it isn't 443, without anything after, such as https://ufm.example"],
     ),
     "a certificate and credentials": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from weft.model.base import Document
 from weft.model.fabrictypes import ADriver, AFabricKind, FabricKind, FabricType, Level
@@ -18,11 +18,19 @@ HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s/?#@]+$", max
 """An HTTPS address with nothing behind host and port."""
 
 
+def _without_user(url: str) -> str:
+    if "@" in url:
+        raise ValueError("a URL without user and password")
+    return url
+
+
 class FabricAgent(Document):
     """`weft fabric-agent` next to one subnet manager."""
 
     name: Name = Field(description="Name of the agent, as in its certificate.")
-    url: str = Field(pattern=r"^https://[^\s@]+$", description="URL that it listens on, with mutual TLS.")
+    url: Annotated[str, AfterValidator(_without_user)] = Field(
+        pattern=r"^https://", description="URL that it listens on, with mutual TLS."
+    )
     node: Name | None = Field(
         default=None, description="Node (role `subnet-manager`) that the subnet manager runs on."
     )
