@@ -27,6 +27,12 @@ class Hca(Document):
     )
     mac: Mac | None = Field(default=None, description="MAC address (Ethernet or IPoIB).")
     rate_gbps: int = Field(default=200, ge=1, description="Line rate in Gb/s.")
+    locates: bool = Field(
+        default=True,
+        description="Whether the leaf that it is cabled to tells placement where the node is. False: it serves "
+        "something else, such as storage on leaves that many groups of nodes share; pods get it all the same. If no "
+        "cabled adapter of a node locates it, all do.",
+    )
     switch_port: str | None = Field(
         default=None,
         pattern=r"^[^\s/]+/\S+$",

@@ -1,8 +1,8 @@
 """Location of each node on one fabric: leaf, block (group of leaves), rack.
 
-The site's cables are the only source: a node is on the leaf that its HCAs connect to. On a rail-wired fabric, where
-HCA i of every node of a group connects to leaf i, the group's leaves are one domain, named after the
-first (`weft.planning.fabric.rails`).
+The site's cables are the only source: a node is on the leaf that its HCAs connect to, those that locate it
+(`Hca.locates`). On a rail-wired fabric, where HCA i of every node of a group connects to leaf i, the group's leaves are
+one domain, named after the first (`weft.planning.fabric.rails`).
 """
 
 from __future__ import annotations
@@ -103,21 +103,24 @@ class Topology:
     def _of_fabric(cls, site: Site, fabric: str) -> Self:
         leaf_of = _leaf_of_each_hca(site, fabric)
         rails: dict[str, tuple[str, ...]] = {}
+        locating: dict[str, tuple[str, ...]] = {}
         uncabled: dict[str, str] = {}
         for node in site.nodes:
             hcas = node.hcas_on(fabric)
             ends = (f"{node.name}/{h.name}" for h in hcas)
             rails[node.name] = tuple(leaf_of[end] for end in ends if end in leaf_of)
+            near = (f"{node.name}/{h.name}" for h in hcas if h.locates)
+            locating[node.name] = tuple(leaf_of[end] for end in near if end in leaf_of) or rails[node.name]
             if hcas and not rails[node.name]:
                 uncabled[node.name] = (
                     f"the site has no link from {_names(node.name, hcas)} to a leaf of {fabric}"
                 )
-        domains = Domains.of(rails.values())
+        domains = Domains.of(locating.values())
         switch = {s.name: s for s in site.switches if s.fabric == fabric}
         stands: list[Stand] = []
         for node in site.nodes:
             if mine := rails[node.name]:
-                leaf = switch[domains.of_rails[mine]]
+                leaf = switch[domains.of_rails[locating[node.name]]]
                 block, hall, building = (x or NO_BLOCK for x in (leaf.block, leaf.hall, leaf.building))
                 nvlink = node.nvlink_domain or ""
                 stands.append(
