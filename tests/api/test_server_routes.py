@@ -49,3 +49,13 @@ def test_who_may_not(api: Client, doors: DoorsHouse) -> None:
     assert api.post(f"/v1/pods/train/servers/{'x' * 300}/console").status_code in (400, 404)
     assert api.post("/v1/pods/train/servers/a%00b/console").status_code in (400, 404)
     assert not doors.cloud.acts
+
+
+def test_server_that_is_not_the_pods_is_named_with_the_nodes_that_are(api: Client, doors: DoorsHouse) -> None:
+    """A tenant read "not found"."""
+    api.post("/v1/pods", json=ORDER)
+    doors.finish("train")
+    nodes = sorted(server["node"] for server in api.get("/v1/pods/train").json()["servers"])
+    answer = api.post("/v1/pods/train/servers/nosuch/action", json={"action": "reboot"})
+    said = f"pod train has no server on a node 'nosuch', and none of that name; its servers are on {', '.join(nodes)}"
+    assert (answer.status_code, answer.json()["detail"]) == (404, said)

@@ -322,3 +322,35 @@ def test_times_of_others_are_rounded() -> None:
     )
     assert shown_to_tenants(others).expected_start == datetime(2026, 11, 21, 16, 15, tzinfo=UTC)
     assert shown_to_tenants(own).expected_start == at
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("BUILD spawning", "BUILD spawning"),
+        ("BUILD", "BUILD"),
+        ("DOWN on rack7-secret.example", "DOWN"),
+        ("creating", "creating"),
+        ("wait call-back", "wait call-back"),
+        ("being deleted", "being deleted"),
+        ("it is in maintenance: secret", sayings.OPERATORS),
+    ],
+)
+def test_step_on_its_way_shows_the_clouds_own_state(text: str, shown: str) -> None:
+    """Normal booting sounded like a fault: "operators see why". Hosts' names stay out."""
+    assert sayings.step(text, at_rest=False) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "as desired: 8 adapters of ib0 that hear each other, 4 host ports of ib0, 4 servers in main; but secret",
+            "as desired: 8 adapters of ib0 that hear each other, 4 host ports of ib0, 4 servers in main",
+        ),
+        ("as wanted: 3 secret things, 4 UFM's host ports of ib0", "as wanted: 4 UFM's host ports of ib0"),
+        ("as desired: 3 secret things", "as desired"),
+    ],
+)
+def test_success_is_shown_with_what_tenants_may_know_of_it(text: str, shown: str) -> None:
+    assert sayings.event(text) == shown

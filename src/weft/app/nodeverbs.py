@@ -69,7 +69,10 @@ class NodeVerbs(OrderDesk):
         servers = [r for r in rows if r.kind is Kind.SERVER and r.wanted]
         found = [r for r in servers if given in (r.resource.name, r.resource.node)]
         if not found:
-            raise NotFoundError(f"pod {pod.name} has no server on a node {given!r}, and none of that name")
+            nodes = ", ".join(sorted({r.resource.node for r in servers if r.resource.node})[:50]) or "none"
+            raise NotFoundError(
+                f"pod {pod.name} has no server on a node {given!r}, and none of that name; its servers are on {nodes}"
+            )
         if len(found) > 1:
             names = ", ".join(sorted(r.resource.name for r in found))
             raise ConflictError(f"pod {pod.name} has several servers on {given}: {names}")

@@ -108,7 +108,6 @@ _CONFLICTS = forms(
     "the cloud refuses to open a console of server {id} now: …",
     "pod {pod} is {state}: only servers of a READY or DEGRADED pod can be operated",
     "pod {pod} is being released: only servers of a READY or DEGRADED pod can be operated",
-    "pod {pod} has no server on a node '{node}', and none of that name",
     "pod {pod} has several servers on {node}: {list}",
     "pod {pod}: the server of {node} isn't there: …",
     "pod {pod} is being released: only a FAILED pod can be retried",
@@ -222,6 +221,7 @@ _ALLOWED = forms(
 _ABSENT = forms(
     "there is nothing of that name",
     "there is no pod {pod} in this project",
+    "pod {pod} has no server on a node '{node}', and none of that name; its servers are on {nodes}",
     "no site has been described yet: an operator runs `weft site activate FILE` first",
 )
 

@@ -96,6 +96,24 @@ _CLAUSES = forms(
         )
     ),
 )
+_NAME = r"[A-Za-z0-9._-]{1,63}"
+_COUNT = re.compile(
+    rf"\d{{1,9}} (?:[a-z_]{{1,30}}s in {_NAME}|(?:UFM's )?host ports of {_NAME}|ports' settings for RoCE of {_NAME}"
+    rf"|switch ports of (?:the site's networks on )?{_NAME}|pings on {_NAME} without an answer"
+    rf"|adapters of {_NAME} (?:that hear each other|that did before their servers had them|without an agent that answer"
+    rf"|that ping nobody, for want of an address)|others of {_NAME} that hear none of them"
+    rf"|other VLANs of {_NAME} whose tags get none of them in)"
+)
+"""Planes with the number of things that were read there."""
+_STEPS = (
+    re.compile(r"(?:[A-Z][A-Z_]{1,19}(?: [a-z][a-z_-]{1,39})?|being (?:deleted|revoked))"),
+    re.compile(r"([A-Z]{2,10}) on (?:no host yet|[A-Za-z0-9._-]{1,255})"),
+    re.compile(
+        r"(?:creating|extending|shrinking|in-use|attaching|detaching|queued_to_(?:apply|deny)|applying|denying|deploying"
+        r"|wait call-back|deploy(?: hold)?|cleaning|clean wait|clean hold|deleting|rebuild|adopting|inspecting)"
+    ),
+)
+"""States of a cloud's own that last a while: of servers (with what is done), ports (not where), data, machines."""
 _HEALTH = forms(
     "ok",
     "ok, but {n} of {n} managers don't respond",
@@ -134,7 +152,12 @@ def reason(text: str, state: PodState) -> str:
 
 def step(text: str, at_rest: bool) -> str:
     """Why a resource is in its state; empty if there is nothing to say, as for one at rest or proved gone."""
-    return text and (_reason(text) or ("" if at_rest else OPERATORS))
+    return text and (_reason(text) or _on_its_way(text) or ("" if at_rest else OPERATORS))
+
+
+def _on_its_way(text: str) -> str | None:
+    found = next((one for form in _STEPS if (one := form.fullmatch(text))), None)
+    return found and (found[1] if found.re.groups else found[0])
 
 
 def _reason(text: str) -> str | None:
@@ -193,8 +216,15 @@ def event(text: str) -> str:
 
 
 def _verified(text: str) -> str | None:
-    count = r"\d{1,9} (?:[a-z_]{1,30}s in|host ports of) [A-Za-z0-9._-]{1,63}"
-    return text if re.fullmatch(rf"as (?:desired|wanted): {count}(?:, {count})*", text) else None
+    """What was read back: the planes that a tenant may know of, and of notes those that match a form."""
+    found = re.fullmatch(r"(as (?:desired|wanted)): (.*?)(?:; but (.*))?", text, re.DOTALL)
+    if found is None:
+        return None
+    counts = [count for count in re.split(r", (?=\d)", found[2]) if _COUNT.fullmatch(count)]
+    if not counts:
+        return found[1]
+    notes = _reason(found[3]) if found[3] else None
+    return f"{found[1]}: {', '.join(counts)}" + (f"; but {notes}" if notes else "")
 
 
 def difference(field: str, wanted: str, observed: str) -> tuple[str, str, str]:
