@@ -97,6 +97,46 @@ def test_a_port_elsewhere_with_the_mac_is_named_and_left(house: House, tmp_path:
         assert inside(manager, victim, guid_of(mac))
 
 
+def named(house: House, thing: Thing) -> list[str]:
+    """Pods for which the audit names a port of others."""
+    found = house.service.audit(house.operator, repair=True).findings
+    return [f.pod or "" for f in found if f.id == thing.id and f.category == "foreign"]
+
+
+@pytest.mark.parametrize(
+    ("vnic", "project"), [("normal", "team-b"), ("baremetal", "team-b"), ("normal", "service")]
+)
+def test_port_without_a_function_that_has_the_mac_is_named_alone(
+    house: House, tmp_path: Path, vnic: str, project: str
+) -> None:
+    """Somebody's, or one that the site has adopted: its server is on no fabric with it. The pod keeps everything."""
+    manager = with_ufm(house, tmp_path)
+    victim = house.run(house.order(small("victim")), PodState.READY)
+    mac = port(victim).mac
+    assert mac is not None
+    theirs = house.cloud.add(Kind.PORT, "theirs", project, network="x", mac=mac.upper(), vnic_type=vnic)
+    victim = visits(house, victim)
+    assert victim.state is PodState.READY and inside(manager, victim, guid_of(mac))
+    assert named(house, theirs) == ["victim"] and theirs in house.cloud.things(Kind.PORT)
+
+
+def test_port_that_may_send_from_the_mac_is_named_alone(house: House, tmp_path: Path) -> None:
+    """By `allowed_address_pairs`, whatever its own address; what can't be listed is unknown."""
+    manager = with_ufm(house, tmp_path)
+    victim = house.run(house.order(small("victim")), PodState.READY)
+    mac = port(victim).mac
+    assert mac is not None
+    pairs = (f"10.0.0.1 {mac.upper()}",)
+    theirs = house.cloud.add(
+        Kind.PORT, "theirs", "team-b", network="x", mac="fa:16:3e:1:2:3", address_pairs=pairs
+    )
+    victim = visits(house, victim)
+    assert victim.state is PodState.READY and inside(manager, victim, guid_of(mac))
+    assert named(house, theirs) == ["victim"] and theirs in house.cloud.things(Kind.PORT)
+    house.cloud.plant(Fault.UNREACHABLE, verb="ports", times=None)
+    assert "unknown" in {f.category for f in house.service.audit(house.operator).findings}
+
+
 def test_what_can_not_be_listed_changes_no_membership(house: House, tmp_path: Path) -> None:
     """A member stays one, and one that was taken out stays out; neither is healthy."""
     manager = with_ufm(house, tmp_path)

@@ -1,17 +1,19 @@
-"""The audit's look for ports of others with MAC addresses that weft has chosen for pods."""
+"""The audit's look for ports of others with MAC addresses that weft has chosen for pods, or that may send from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from weft.engine.findings import Findings
 from weft.engine.membership import members_of
 from weft.engine.records import PodRecord, ResourceRecord
-from weft.engine.twins import same_address
+from weft.engine.twins import addresses, ports_by_mac, same_address, twin
 from weft.engine.world import World
 from weft.model.errors import WeftError
 
 _REPAIR = "nothing here: it is removed if it is on a network that is a pod's alone, as a finding of that pod"
+
+_PAIR = "nothing: its owner, or an operator, takes the pair off it"
 
 
 def audit_addresses(found: Findings, pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> None:
@@ -21,6 +23,38 @@ def audit_addresses(found: Findings, pod: PodRecord, records: Sequence[ResourceR
     if isinstance(seen, WeftError):
         found.add("unknown", "port", cloud, pod.name, str(seen), **mine)
         return
-    for twin in seen:
-        what, thing = twin.problem.text(), twin.problem.detail["thing"]
-        found.add("foreign", "port", cloud, thing, what, id=twin.port.id, repair=_REPAIR, **mine)
+    for one in seen:
+        what, thing = one.problem.text(), one.problem.detail["thing"]
+        found.add("foreign", "port", cloud, thing, what, id=one.port.id, repair=_REPAIR, **mine)
+
+
+def audit_pairs(
+    found: Findings, pods: Iterable[tuple[PodRecord, Sequence[ResourceRecord]]], world: World
+) -> None:
+    """Of all pods: a cloud's ports are listed once."""
+    by_cloud: dict[str, list[tuple[PodRecord, Mapping[str, ResourceRecord]]]] = {}
+    for pod, records in pods:
+        by_cloud.setdefault(pod.plan.cloud, []).append((pod, {r.key: r for r in records}))
+    for cloud, here in sorted(by_cloud.items()):
+        owned = {mac: (pod, rows) for pod, rows in here for mac in _addresses(pod, rows)}
+        if not owned or cloud not in world.clouds:
+            continue
+        try:
+            seen = world.clouds[cloud].pairs_with(here[0][0].project_id, owned.keys())
+        except WeftError as error:
+            found.add("unknown", "port", cloud, "address pairs", str(error))
+            continue
+        for mac, ports in sorted(seen.items()):
+            pod, rows = owned[mac]
+            own = {r.outside_id for r in rows.values()}
+            for port in (p for p in ports if p.id not in own):
+                one = twin(
+                    port, mac, ports_by_mac(rows), pod, " that may send from it (allowed_address_pairs)"
+                )
+                what, thing = one.problem.text(), one.problem.detail["thing"]
+                mine = {"pod": pod.name, "pod_id": str(pod.id)}
+                found.add("foreign", "port", cloud, thing, what, id=port.id, repair=_PAIR, **mine)
+
+
+def _addresses(pod: PodRecord, records: Mapping[str, ResourceRecord]) -> frozenset[str]:
+    return addresses(records, members_of(pod, records.values()))

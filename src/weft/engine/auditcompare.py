@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from uuid import UUID
 
-from weft.engine.auditaddresses import audit_addresses
+from weft.engine.auditaddresses import audit_addresses, audit_pairs
 from weft.engine.auditmachines import audit_machines
 from weft.engine.auditsite import audit_site
 from weft.engine.auditwire import WireAudit
@@ -146,6 +146,8 @@ class Comparison:
             if isinstance(owner, PodRecord):
                 self._check_networks(owner, records)
                 audit_addresses(self._found, owner, records, self._world)
+        pods = [(pod, rows) for pod, rows in self._live.values() if isinstance(pod, PodRecord)]
+        audit_pairs(self._found, pods, self._world)
 
     def _check_networks(self, pod: PodRecord, records: list[ResourceRecord]) -> None:
         """What others have on a pod's things, which may block its release."""

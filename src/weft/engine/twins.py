@@ -20,16 +20,23 @@ from weft.model.specs import PortSpec, SegmentSpec
 from weft.planning.fabric.functions import mac_behind, own_ports
 from weft.ports.tenantnetworks import TenantPort
 
-_NO_FUNCTION = ("normal", "baremetal", "direct-physical")
-"""Types of ports that have no function (Neutron's `binding:vnic_type`); Ironic has its own with a machine's address."""
+_MACHINES = "baremetal"
+"""Type of ports of machines (Neutron's `binding:vnic_type`): Ironic has its own with a machine's address."""
+_NO_FUNCTION = ("normal", _MACHINES, "direct-physical")
+"""Types of ports that have no function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """A port of somebody's with the MAC address of a pod's port."""
+    """A port of somebody's with the MAC address of a pod's port.
+
+    Attributes:
+        functional: it may have a function, and so the same id on the fabric; another one is only named.
+    """
 
     port: TenantPort
     problem: Problem
+    functional: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,7 @@ def twins(
         found.unknown |= set(by_mac.values())
         found.problems.append(unread(pod.plan.cloud, ports))
         ports = ()
+    ports = tuple(twin for twin in ports if twin.functional)
     for twin in ports:
         if port := by_mac.get(twin.port.mac.lower()):
             found.out.add(port)
@@ -91,15 +99,9 @@ def same_address(
 ) -> tuple[Twin, ...] | WeftError:
     """Ports of all projects that have the MAC address of a port of the pod's that weft chose; or why that is unknown.
 
-    One listing. Ports that never have a function are left out.
+    One listing.
     """
-    own: dict[str, ResourceRecord] = {}
-    for record in records.values():
-        if isinstance(record.resource.spec, PortSpec) and record.resource.spec.mac and record.wanted:
-            own[record.resource.spec.mac.lower()] = record
-    macs = own.keys() | {
-        mac for spec in members.values() for m in spec.members if (mac := mac_behind(m.port))
-    }
+    own, macs = ports_by_mac(records), addresses(records, members)
     if not macs:
         return ()
     ids = {r.outside_id for r in records.values() if r.outside_id}
@@ -111,8 +113,27 @@ def same_address(
     if there and not there.intersection(p.id for p in ports):
         asked, said = "list the ports with a pod's addresses", "none of the pod's own is listed"
         return UnknownError(asked, pod.plan.cloud, said)
-    others = (p for p in ports if p.id not in ids and p.vnic_type not in _NO_FUNCTION)
-    return tuple(_twin(p, own, pod) for p in others if not _is_its_own(p, own, ids))
+    others = (p for p in ports if p.id not in ids and not _is_ironics(p, own))
+    return tuple(twin(p, p.mac, own, pod) for p in others if not _is_its_own(p, own, ids))
+
+
+def addresses(records: Mapping[str, ResourceRecord], members: Mapping[str, SegmentSpec]) -> frozenset[str]:
+    """MAC addresses of a pod's ports that weft chose, in lower case."""
+    behind = {mac for spec in members.values() for m in spec.members if (mac := mac_behind(m.port))}
+    return frozenset(ports_by_mac(records).keys() | behind)
+
+
+def ports_by_mac(records: Mapping[str, ResourceRecord]) -> dict[str, ResourceRecord]:
+    """MAC address in lower case -> the pod's port that has it."""
+    ports = ((r, r.resource.spec) for r in records.values() if r.wanted)
+    return {spec.mac.lower(): r for r, spec in ports if isinstance(spec, PortSpec) and spec.mac}
+
+
+def _is_ironics(port: TenantPort, own: Mapping[str, ResourceRecord]) -> bool:
+    """Whether it may be Ironic's own port of the pod's machine: while it is cleaned or inspected."""
+    record = own.get(port.mac.lower())
+    spec = record.resource.spec if record is not None else None
+    return port.vnic_type == _MACHINES and isinstance(spec, PortSpec) and spec.vnic_type == _MACHINES
 
 
 def _is_its_own(port: TenantPort, own: Mapping[str, ResourceRecord], ids: Container[str]) -> bool:
@@ -121,11 +142,14 @@ def _is_its_own(port: TenantPort, own: Mapping[str, ResourceRecord], ids: Contai
     return record is not None and record.outside_id is None and port.network in ids
 
 
-def _twin(port: TenantPort, own: Mapping[str, ResourceRecord], pod: PodRecord) -> Twin:
-    record = own.get(port.mac.lower())
-    subject = f"port {record.resource.name}" if record else f"MAC address {port.mac.lower()}"
+def twin(
+    port: TenantPort, mac: str, own: Mapping[str, ResourceRecord], pod: PodRecord, how: str = ""
+) -> Twin:
+    """Args: mac: what it shares with a port of the pod's; how: if it isn't its own address."""
+    record = own.get(mac.lower())
+    subject = f"port {record.resource.name}" if record else f"MAC address {mac.lower()}"
     node = record.resource.node if record else None
-    thing = f"port {port.id} {port.name!r} of project {port.project_id} on network {port.network}"
+    thing = f"port {port.id} {port.name!r} of project {port.project_id} on network {port.network}{how}"
     problem = Problem(
         ProblemKind.ADDRESS_TAKEN,
         subject,
@@ -135,7 +159,7 @@ def _twin(port: TenantPort, own: Mapping[str, ResourceRecord], pod: PodRecord) -
         (node,) if node else (),
         detail={"thing": thing},
     )
-    return Twin(port, problem)
+    return Twin(port, problem, port.vnic_type not in _NO_FUNCTION and not how)
 
 
 def _on_fabric(

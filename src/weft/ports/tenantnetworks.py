@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -88,5 +88,14 @@ class TenantNetworks(Protocol):
 
         Args:
             project_id: by which it is checked that ports of other projects are shown at all.
+        """
+        ...
+
+    def pairs_with(self, project_id: str, macs: Collection[str]) -> Mapping[str, Sequence[TenantPort]]:
+        """MAC address in lower case -> ports of all projects and networks that may send from it besides their own
+        (`allowed_address_pairs`). Reads every port of the cloud.
+
+        Args:
+            project_id: as in `ports_at`.
         """
         ...

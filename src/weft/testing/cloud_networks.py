@@ -47,6 +47,19 @@ class FakeNetworks(FakeUses):
         mine = (p for p in shown if p.host in hosts or (p.mac and p.mac.lower() in macs))
         return sorted(mine, key=lambda p: p.id)
 
+    def pairs_with(self, project_id: str, macs: Collection[str]) -> Mapping[str, Sequence[TenantPort]]:
+        self._call("ports", None)
+        if project_id in self.unseen_projects:
+            raise UnknownError("list ports", self.name, f"nothing of project {project_id} is shown")
+        found: dict[str, list[TenantPort]] = {}
+        for port in self._shown(Kind.PORT):
+            pairs = port.fields.get("address_pairs") or ()
+            assert isinstance(pairs, tuple)
+            for mac in {m.lower() for m in macs}:
+                if any(mac in str(pair).lower() for pair in pairs):
+                    found.setdefault(mac, []).append(_tenant_port(port))
+        return found
+
     def _by_id(self, kind: Kind, thing_id: str, project_id: str) -> Thing | None:
         found = next((t for t in self._shown(kind) if t.id == thing_id), None)
         if found is None and project_id in self.unseen_projects:

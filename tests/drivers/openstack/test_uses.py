@@ -268,3 +268,23 @@ def test_refusal_stays_one_if_its_cause_cannot_be_read(cloud: Cloud) -> None:
     tiny.lies = [("GET /network/ports", Reply(503, {"error": {"message": "down"}}))]
     error = refusal(cloud, SecurityGroups(), "group")
     assert error.uses == () and "409" in str(error) and "what uses it is unknown" in str(error)
+
+
+def test_ports_that_may_send_from_an_address_are_found_among_all(cloud: Cloud) -> None:
+    """Neutron has no filter for address pairs; a port's own address isn't one, and hidden pairs are unknown."""
+    tiny, facts = cloud
+    mac = "02:00:00:00:00:07"
+    plain: Row = {"binding:host_id": "", "binding:vnic_type": "normal", "binding:vif_type": "unbound"}
+    plain |= {"binding:profile": {}, "extra_dhcp_opts": [], "mac_address": mac, "allowed_address_pairs": []}
+    for row in tiny.things["ports"]:
+        row.update(plain)
+    pair = {"ip_address": "10.0.0.1", "mac_address": mac.upper()}
+    other = {"mac_address": "02:00:00:00:00:08", "allowed_address_pairs": [pair]}
+    tiny.port("theirs", OTHER, "elsewhere", **{**plain, **other})
+    found = facts.pairs_with(PROJECT, [mac])
+    assert {m: [(p.id, p.project_id) for p in ports] for m, ports in found.items()} == {
+        mac: [("theirs", OTHER)]
+    }
+    del tiny.things["ports"][0]["allowed_address_pairs"]
+    with pytest.raises(UnknownError, match="doesn't show allowed_address_pairs"):
+        facts.pairs_with(PROJECT, [mac])

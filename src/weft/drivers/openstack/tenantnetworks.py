@@ -7,7 +7,7 @@ renames it `client-id`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import cast
 
 from weft.drivers.openstack.neutron import default_group
@@ -16,6 +16,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError
 from weft.model.mark import Mark
+from weft.ports.patience import waiting_at_most
 from weft.ports.tenantnetworks import TenantNetwork, TenantPort
 
 _NETWORK = ("id", "name", "project_id", "description", *SHOWN)
@@ -24,6 +25,7 @@ _PORT = (
     *("id", "name", "network_id", "mac_address", "device_id", "device_owner"),
     *(_HOST, _VNIC, _VIF, _PROFILE, "extra_dhcp_opts", "fixed_ips"),
 )
+_PAIRS = "allowed_address_pairs"
 _SERVERS = "compute:"
 _CLIENT_ID = ("client-id", "61")
 _POLICIES = (
@@ -80,6 +82,24 @@ class OpenStackTenantNetworks:
             found |= {r["id"]: _port(r) for r in rows}
         default_group(own, project_id)
         return [found[i] for i in sorted(found)]
+
+    def pairs_with(self, project_id: str, macs: Collection[str]) -> Mapping[str, Sequence[TenantPort]]:
+        asked, own, fields = (
+            "list the address pairs of all ports",
+            self._tenants_of.own(),
+            (*_PORT, "project_id"),
+        )
+        wanted, shown = {mac.lower() for mac in macs}, (*fields, _PAIRS)
+        with waiting_at_most(None):  # everything in the cloud
+            rows = own.network.listing(asked, "/ports", "ports", {"fields": shown}) if wanted else []
+        _check_shown(asked, rows, shown)
+        default_group(own, project_id)
+        found: dict[str, list[TenantPort]] = {}
+        for row in sorted(rows, key=lambda r: str(r["id"])):
+            pairs = {str(pair.get("mac_address") or "").lower() for pair in row[_PAIRS] or []}
+            for mac in sorted(pairs & wanted - {str(row["mac_address"] or "").lower()}):
+                found.setdefault(mac, []).append(_port(row))
+        return found
 
     def _by_id(self, item: str, thing_id: str, project_id: str) -> Json | None:
         """A thing on a network of a project; None only if it is proved to be gone.
