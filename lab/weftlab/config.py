@@ -143,7 +143,7 @@ def neutron(layout: Layout, env: Path) -> Sections:
     sections["DEFAULT"].update(
         {
             "core_plugin": "ml2",
-            "service_plugins": "router",
+            "service_plugins": "router,trunk",
             "dns_domain": "lab.example.",
             "global_physnet_mtu": 9216,
             "api_paste_config": env / "etc/neutron/api-paste.ini",

@@ -261,6 +261,17 @@ class Bench(ABC):
         """A group with that name and no mark; its id."""
 
     @abstractmethod
+    def stranger_port(self, network_id: str, group_id: str) -> str:
+        """A port of the tenant's own on a network, in a group; its id."""
+
+    @abstractmethod
+    def stranger_trunk(self, parent: str) -> str:
+        """A trunk of the tenant's own with this port as its parent; its id."""
+
+    @abstractmethod
+    def lose_port(self, port_id: str) -> None: ...
+
+    @abstractmethod
     def unmark_security_group(self, group_id: str) -> None: ...
 
     @abstractmethod
@@ -322,6 +333,18 @@ class FakeBench(Bench):
 
     def stranger_security_group(self, name: str) -> str:
         return self.cloud.add(Kind.SECURITY_GROUP, name, self.scope.project_id).id
+
+    def stranger_port(self, network_id: str, group_id: str) -> str:
+        groups = (group_id,)
+        project = self.scope.project_id
+        return self.cloud.add(Kind.PORT, "own", project, network=network_id, security_groups=groups).id
+
+    def stranger_trunk(self, parent: str) -> str:
+        port = next(t for t in self.cloud.things(Kind.PORT) if t.id == parent)
+        return self.cloud.make_trunk("own", self.scope.project_id, port).id
+
+    def lose_port(self, port_id: str) -> None:
+        self.cloud.lose(next(t for t in self.cloud.things(Kind.PORT) if t.id == port_id))
 
     def unmark_security_group(self, group_id: str) -> None:
         next(t for t in self.cloud.things() if t.id == group_id).mark = None

@@ -79,6 +79,18 @@ class RealBench(Bench):
         self._strangers.append(self._group(name, "somebody else's"))
         return self._strangers[-1]
 
+    def stranger_port(self, network_id: str, group_id: str) -> str:
+        neutron: Any = self.tenant.network
+        made = neutron.create_port(network_id=network_id, name="own", security_groups=[group_id])
+        return str(made.id)
+
+    def stranger_trunk(self, parent: str) -> str:
+        neutron: Any = self.tenant.network
+        return str(neutron.create_trunk(port_id=parent, name="own").id)
+
+    def lose_port(self, port_id: str) -> None:
+        self.tenant.network.delete_port(port_id)
+
     def unmark_security_group(self, group_id: str) -> None:
         self.tenant.network.update_security_group(group_id, description="")
         self._strangers.append(group_id)

@@ -13,6 +13,7 @@ from weft.model.mark import Mark
 from weft.model.order import NodesOrder, Order
 from weft.model.resources import Graph, Kind, Resource, Status
 from weft.model.specs import NetworkSpec, PortSpec, SecurityGroupSpec, SubnetSpec
+from weft.model.uses import InUseError
 from weft.ports.occupants import Ended
 
 REAL = [pytest.mark.cloud, pytest.mark.lab]
@@ -135,6 +136,38 @@ def test_delete_of_what_is_absent_is_fine(bench: Bench) -> None:
     """Deleting twice, or before anything was made, is no error."""
     for _ in range(2):
         assert [o.error for o in bench.delete(bench.graph.resources).values() if o.error] == []
+
+
+def test_port_of_others_in_a_group_is_named_and_taken_out_of_it(bench: Bench) -> None:
+    """It keeps the group from being deleted; on a pod's network it is named as well, and stays."""
+    wanted = bench.of(Kind.SECURITY_GROUP, Kind.NETWORK, Kind.SUBNET)
+    ids = {key: str(o.id) for key, o in bench.create(wanted).items()}
+    group, network, project = ids["security_group"], ids["network/management"], bench.scope.project_id
+    port = bench.stranger_port(network, group)
+    refused = bench.delete(bench.of(Kind.SECURITY_GROUP))["security_group"].error
+    assert isinstance(refused, InUseError) and [use.id for use in refused.uses] == [port]
+    assert [use.id for use in bench.facts.on_networks(project, [network]) if use.kind == "port"] == [port]
+    (use,) = bench.facts.uses(project, {Kind.SECURITY_GROUP: [group]})
+    assert (use.kind, use.id, use.name, use.project_id) == ("port", port, "own", project)
+    bench.facts.take_off(project, use)
+    assert bench.facts.uses(project, {Kind.SECURITY_GROUP: [group]}) == []
+    assert bench.delete(bench.of(Kind.SECURITY_GROUP))["security_group"].error is None
+    bench.lose_port(port)
+
+
+def test_trunk_of_a_port_is_named_and_deleted(bench: Bench) -> None:
+    """Neutron refuses to delete its parent."""
+    wanted = bench.of(Kind.SECURITY_GROUP, Kind.NETWORK, Kind.SUBNET, Kind.PORT)
+    ids = {key: str(o.id) for key, o in bench.create(wanted).items()}
+    key, project = f"port/{bench.hosts[0]}/management", bench.scope.project_id
+    trunk = bench.stranger_trunk(ids[key])
+    refused = bench.delete([r for r in wanted if r.key == key])[key].error
+    assert isinstance(refused, InUseError) and [use.id for use in refused.uses] == [trunk]
+    uses = bench.facts.uses(project, {Kind.PORT: [ids[key]]})
+    assert [(use.kind, use.id, use.on) for use in uses] == [("trunk", trunk, ids[key])]
+    bench.facts.take_off(project, uses[0])
+    assert bench.facts.uses(project, {Kind.PORT: [ids[key]]}) == []
+    assert bench.delete([r for r in wanted if r.key == key])[key].error is None
 
 
 def test_a_changed_security_group_is_seen_and_mended(bench: Bench) -> None:
