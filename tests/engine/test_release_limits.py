@@ -165,6 +165,28 @@ def test_node_that_a_change_leaves_is_kept_if_the_database_is_behind_by_then(hou
     assert len(house.store.capacity().holds) == 1
 
 
+@pytest.mark.parametrize("close", [unread, behind])
+def test_node_that_a_change_leaves_is_quarantined_only_after_its_limit_of_work(
+    house: House, clock: HandClock, close: Callable[[House], Opens]
+) -> None:
+    """The gate was closed over it for hours: it isn't kept back for that."""
+    pod = house.ready()
+    house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
+    apply(house, sized(1))
+    visit(house, pod)
+    opens = close(house)
+    for _ in range(3):
+        clock.sleep(QUICK.ends)
+        visit(house, pod)
+    opens()
+    house.gate.look()
+    visit(house, pod)
+    assert not house.store.capacity().quarantines and len(house.store.capacity().holds) == 2
+    clock.sleep(QUICK.limits[PodState.RELEASING])
+    visits(house, pod)
+    assert len(house.store.capacity().quarantines) == 1
+
+
 def test_operator_may_end_what_weft_has_begun_to_end(house: House) -> None:
     """A cloud that is gone for good closes the gate for weft, and not for what an operator asked for."""
     pod = releasing(house)

@@ -79,27 +79,29 @@ class Held(NotesHeld):
 
     @property
     def worked(self) -> float:
-        """For how many seconds its release has been worked on until now."""
+        """For how many seconds its release, or change, has been worked on until now."""
         at = self.owner.worked_at
         return self.owner.worked + (max(0.0, (self.at - at).total_seconds()) if at else 0.0)
 
     def count_work(self, by: str, on: bool) -> None:
-        """Write how long its release has been worked on, unless that was written a moment ago.
+        """Write how long that has been worked on, unless that was written a moment ago.
 
         Args:
             by: this process. on: whether anything may be done now (`weft.engine.gate`).
         """
         owner, by = self.owner, f"{by}/{self._database.losses}"  # without a connection nothing is worked on
-        known = owner.worked_by == by and owner.worked_at is not None
+        since = owner.changed_at
+        what = f"change/{since.timestamp()}" if self.wanted == "present" and since else "release"
+        known = owner.worked_by == f"{what} {by}" and owner.worked_at is not None
         recent = known and self.worked - owner.worked < COUNTED_EVERY
         if recent if on else owner.worked_at is None:
             return
-        values = {"by": by, "on": on, "now": self.at, "most": BETWEEN_PROCESSES}
+        values = {"what": what, "by": by, "on": on, "now": self.at, "most": BETWEEN_PROCESSES}
         with self._database.statement() as tx:
             row = tx.row("count_work", id=owner.id, token=owner.token, **values)
         if row is not None:  # otherwise it is another worker's by now, and the next write says so
             at = self.at if on else None
-            self.owner = replace(owner, worked=row["worked"], worked_at=at, worked_by=by)
+            self.owner = replace(owner, worked=row["worked"], worked_at=at, worked_by=f"{what} {by}")
 
     def note_epoch(self, facts: Witnesses, cloud: str) -> None:
         """Before anything is made outside for the owner, the cloud knows that it was claimed. Raises `ClosedError`."""

@@ -35,6 +35,7 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
         free = numbers - unfree(read, numbers)
         if not free:
             continue
+        database.gate.check()
         with database.transaction() as tx:
             for space, number in sorted(free):
                 tx.run("give_back_number", space=space, number=number, owner_id=owner.id)

@@ -99,5 +99,4 @@ def _is_fabrics(record: ResourceRecord) -> bool:
 
 
 def _overdue(held: HeldPod, settings: LoopSettings) -> bool:
-    since = held.pod.changed_at
-    return since is None or (held.at - since).total_seconds() > settings.limits[PodState.RELEASING]
+    return held.pod.changed_at is None or held.worked >= settings.limits[PodState.RELEASING]

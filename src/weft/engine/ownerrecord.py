@@ -51,8 +51,8 @@ class OwnerRecord:
         late_until: until when something may still come to be that was asked for: by a worker that lost the owner, or
             couldn't write down what came of it, or of a driver that doesn't know (`OutsideError.lands`); None: nothing.
         abandoned: who asked to end its release as it is, weft itself after its limit; None: nobody did.
-        worked: for how many seconds its release was worked on, until `worked_at` (None: it isn't, the gate is closed),
-            and by which process (`worked_by`).
+        worked: for how many seconds its release, or its change, was worked on, until `worked_at` (None: it isn't, the
+            gate is closed); which of them it was, and by which process (`worked_by`).
         swept_at: when the sweep last looked for each single thing of it.
         watched_at: of a pod: when it was last looked who is on its nodes.
         taken: a number of it is somebody else's: all that was made is taken away, and made again with another.

@@ -1347,11 +1347,12 @@ WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND (abandoned_a
 RETURNING id;
 
 -- name: count_work
--- What has passed since the last visit to a release counts as worked on, unless the gate was closed at one of the two. Of
--- the time between two processes only so much (`most`) counts: perhaps there was none.
-UPDATE owner SET worked = worked + CASE WHEN NOT %(on)s OR worked_at IS NULL THEN 0 ELSE greatest(0, least(
-        extract(epoch FROM %(now)s - worked_at), CASE worked_by WHEN %(by)s THEN 'infinity' ELSE %(most)s END::float8)) END,
-    worked_at = CASE WHEN %(on)s THEN %(now)s::timestamptz END, worked_by = %(by)s
+-- What has passed since the last visit to a release, or a change (`what`), counts as worked on, unless the gate was closed at
+-- one of the two. Of the time between two processes only so much (`most`) counts: perhaps there was none.
+UPDATE owner SET worked = CASE WHEN split_part(worked_by, ' ', 1) <> %(what)s THEN 0 ELSE worked +
+        CASE WHEN NOT %(on)s OR worked_at IS NULL THEN 0 ELSE greatest(0, least(extract(epoch FROM %(now)s - worked_at),
+            CASE worked_by WHEN concat(%(what)s::text, ' ', %(by)s::text) THEN 'infinity' ELSE %(most)s END::float8)) END END,
+    worked_at = CASE WHEN %(on)s THEN %(now)s::timestamptz END, worked_by = concat(%(what)s::text, ' ', %(by)s::text)
 WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING worked;
 
 -- name: quarantine_free

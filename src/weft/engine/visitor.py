@@ -82,7 +82,7 @@ class Visitor(ABC, Generic[H]):
             held.records()  # and what time it is
             held.world, held.site = current(held)
             closed = self._closed(held)
-            if held.wanted == "absent":
+            if held.wanted == "absent" or held.owner.changed_at is not None:
                 held.count_work(self._life, closed is None)
             if closed is not None:
                 look = self._only_look(held, closed)
