@@ -222,7 +222,7 @@ def nova(layout: Layout, env: Path) -> Sections:
         "filter_scheduler": {
             "enabled_filters": "ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,"
             "ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,PciPassthroughFilter,"
-            "AggregateInstanceExtraSpecsFilter,NUMATopologyFilter",
+            "AggregateInstanceExtraSpecsFilter,AggregateTypeAffinityFilter,NUMATopologyFilter",
             "track_instance_changes": False,
             # For servers without a requested host: without these a burst races for the same host's devices.
             "host_subset_size": 20,

@@ -43,7 +43,11 @@ def compare_aggregates(site: Site, cloud: str, aggregates: Sequence[Aggregate]) 
     problems = [*([_unnamed(free)] if free else [])]
     described = site.clouds[cloud].flavors
     for flavor, one in sorted(described.items()):
-        lacking = [n.name for n in nodes if _fits(one, n) and flavor not in (named[n.name] or {flavor})]
+        lacking = [
+            n.name
+            for n in nodes
+            if _fits(one, n) and (its := named[n.name]) is not None and flavor not in its
+        ]
         if lacking:
             problems.append(
                 f"no server of flavor {flavor} can be scheduled on {_listed(lacking)}: add it to {KEY}"
