@@ -128,3 +128,15 @@ def test_unknown_segments_are_not_free_ones(house: House) -> None:
     house.cloud.plant(Fault.UNREACHABLE, verb="segments")
     with pytest.raises(UnknownError):
         house.order(ORDER)
+
+
+def test_segment_of_a_routed_network_is_given_to_no_pod(house: House) -> None:
+    """An operator's network with several, of which Neutron shows `segments` and no VLAN of its own."""
+    first = house.ready()
+    place = house.cloud.thing("network/management").fields["physical_network"]
+    assert first.plan.vlan is not None
+    taken = first.plan.vlan + 1
+    segments = ((place, taken), ("elsewhere", 7))
+    house.cloud.add(Kind.NETWORK, "routed", "operators", segments=segments)
+    second = house.ready(ORDER.model_copy(update={"name": "second"}))
+    assert second.plan.vlan not in (None, first.plan.vlan, taken)

@@ -11,8 +11,10 @@ from tests.engine.house import House
 from tests.engine.timehouse import make
 from weft.app.sayings import reason
 from weft.engine.records import PodRecord
+from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
+from weft.testing.cloud import Fault
 from weft.testing.cloud_state import Thing
 
 GROUP, MANAGEMENT, ADAPTER = "security_group", "port/{node}/management", "port/{node}/rdma0"
@@ -34,6 +36,12 @@ def own(house: House, pod: PodRecord, key: str) -> Thing:
     return next(t for t in mine if t.mark and t.mark.key == key)
 
 
+def _groups(port: Thing) -> tuple[object, ...]:
+    groups = port.fields["security_groups"]
+    assert isinstance(groups, tuple)
+    return groups
+
+
 def in_group(project: str) -> Callable[[House, PodRecord], Obstacle]:
     """A port of a server elsewhere, as by `openstack server add security group`."""
 
@@ -42,11 +50,10 @@ def in_group(project: str) -> Callable[[House, PodRecord], Obstacle]:
         if project != "team-a":
             house.cloud.share(group, project)
         port = house.cloud.add(Kind.PORT, "login", project, security_groups=("theirs", group.id), network="x")
-        groups = port.fields
         return Obstacle(
             port.id,
-            lambda: group.id in groups["security_groups"],  # type: ignore[operator]
-            lambda: port in house.cloud.things() and "theirs" in groups["security_groups"],  # type: ignore[operator]
+            lambda: group.id in _groups(port),
+            lambda: port in house.cloud.things() and "theirs" in _groups(port),
             "security group",
         )
 
@@ -109,7 +116,7 @@ def visit(house: House, pod: PodRecord, visits: int = 3) -> PodRecord:
     return house.store.find_pod(str(pod.id), None)
 
 
-def routed(name: str) -> object:
+def routed(name: str) -> Order:
     order = make(name, 1)
     access = order.access.model_copy(update={"floating_ip": "first"})
     return order.model_copy(update={"access": access})
@@ -118,7 +125,7 @@ def routed(name: str) -> object:
 @pytest.mark.parametrize("kind", OBSTACLES)
 def test_use_that_blocks_a_release_is_named_and_ended_by_repair(house: House, kind: str) -> None:
     """While the pod lives it is listed and left alone; what the use is of stays, and the receipt is clean."""
-    pod = house.ready(routed("used"))  # type: ignore[arg-type]
+    pod = house.ready(routed("used"))
     obstacle = OBSTACLES[kind](house, pod)
     listed = {f.id: f for f in house.service.audit(house.operator, repair=True).findings}
     assert listed[obstacle.id].pod_id == str(pod.id) and obstacle.goes_on()
@@ -137,3 +144,48 @@ def test_use_that_blocks_a_release_is_named_and_ended_by_repair(house: House, ki
     house.run(pod, PodState.RELEASED)
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
+
+
+def test_share_of_a_pods_group_is_removed_by_repair_at_any_time(house: House) -> None:
+    """Once none of the other project's ports is in the group: those that are go first when the pod is released."""
+    pod = house.ready(make("used", 1))
+    group = own(house, pod, GROUP)
+    house.cloud.share(group, "team-b")
+    found = [f for f in house.service.audit(house.operator).findings if f.kind == "share"]
+    assert [f.pod for f in found] == ["used"] and "team-b" in found[0].what
+    house.service.audit(house.operator, repair=True)
+    assert group.facts["rbac"] == () and house.service.audit(house.operator).findings == ()
+
+
+def test_trunk_on_an_adapters_port_is_ended_while_the_pod_lives(house: House) -> None:
+    """Nothing but the pod's own may be on its RDMA network; Neutron refuses while the server is there."""
+    pod = house.ready(make("used", 1))
+    port = next(t for t in house.cloud.things(Kind.PORT) if t.fields.get("vnic_type") == "direct-physical")
+    trunk = house.cloud.make_trunk("mine", "team-a", port)
+    (found,) = [f for f in house.service.audit(house.operator, repair=True).findings if f.id == trunk.id]
+    assert found.pod == pod.name and found.repaired is False and "TrunkInUse" in found.repair
+    assert trunk.id in house.cloud.trunks
+
+
+def test_uses_of_what_nothing_owns_end_before_it_is_removed(house: House) -> None:
+    """A released pod's group that came back, with a port of somebody's in it: the port stays."""
+    pod = house.run(house.ready(make("used", 1)), PodState.READY)
+    group = own(house, pod, GROUP)
+    port = house.cloud.add(Kind.PORT, "login", "team-a", security_groups=(group.id,), network="x")
+    house.release(pod)
+    house.worker.run_once()
+    house.service.abandon_pod(house.operator, str(pod.id), "stuck")
+    house.run(pod, PodState.RELEASED)
+    assert group in house.cloud.things()
+    house.clock.sleep(60.0)
+    report = house.service.audit(house.operator, repair=True)
+    assert group not in house.cloud.things(), report.findings
+    assert port in house.cloud.things() and port.fields["security_groups"] == ()
+
+
+def test_uses_that_cannot_be_listed_are_unknown(house: House) -> None:
+    """They are a finding, not an absence."""
+    house.ready(make("used", 1))
+    house.cloud.plant(Fault.UNREACHABLE, verb="networks", times=None)
+    found = house.service.audit(house.operator).findings
+    assert [f.pod for f in found if f.category == "unknown" and f.kind == "network"] == ["used"]

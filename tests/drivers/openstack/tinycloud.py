@@ -30,6 +30,25 @@ FILTERS = frozenset(
 )
 
 
+ROUTED = {
+    "id": "routed-of-the-operator",
+    "name": "routed",
+    "description": "",
+    "project_id": "operators",
+    "created_at": "2026-01-01T00:00:00Z",
+    "subnets": [],
+    "segments": [
+        {
+            "provider:network_type": "vlan",
+            "provider:physical_network": "routednet",
+            "provider:segmentation_id": number,
+        }
+        for number in (4001, 4002)
+    ],
+}
+"""A routed provider network: as every real cloud may have one, it is in each listing, without any `provider:*`."""
+
+
 def _values(row: dict[str, Any], name: str) -> list[str]:
     value = row[name]
     return [str(one).lower() for one in (value if isinstance(value, list) else [value])]
@@ -179,6 +198,8 @@ class TinyCloud:
             return Reply(204)
         if not rest or rest == ["detail"]:
             filters = {k: v for k, v in query.items() if k in FILTERS}
+            if collection == "networks" and seer not in self.narrow:
+                rows = [*rows, ROUTED]
             shown = [_shown(r, filters) for r in rows if not r.get("hidden") and _is_meant(r, filters)]
             if query.get("is_public") != ["None"]:  # Nova's default, also to an administrator
                 shown = [r for r in shown if r.get("os-flavor-access:is_public", True)]
