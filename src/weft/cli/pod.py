@@ -184,11 +184,19 @@ def create(args: argparse.Namespace) -> int:
     order = read_order(args.file)
     client = client_of(args)
     pod = client.create_pod(to_json(order))
+    _warn_of_access(order)
     if args.wait:
         from weft.cli.follow import READY
 
         return _wait(client, args, pod, READY, 0)
     return _ordered(args, pod, "ordered")
+
+
+def _warn_of_access(order: Order) -> None:
+    from weft.planning.shapes.access import access_notes
+
+    for said in access_notes(order):
+        warn(f"weft: pod {order.name}: {said}")
 
 
 def apply(args: argparse.Namespace) -> int:
@@ -197,6 +205,8 @@ def apply(args: argparse.Namespace) -> int:
     before = _last_event(client, order.name) if args.wait else 0
     answer = client.apply_pod(to_json(order), args.remove, args.generation)
     pod, outcome = answer["pod"], answer["outcome"]
+    if outcome == "created":
+        _warn_of_access(order)
     if args.wait:
         from weft.cli.follow import READY
 

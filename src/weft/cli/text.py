@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from weft.cli.common import Json, cell, fields, table
@@ -96,7 +96,7 @@ def pod(value: Json) -> list[str]:
     servers = value.get("servers") or ()
     if servers:
         columns = ("name", "node", "management_address", "rdma_addresses", "floating_ip")
-        lines += ["", "Servers:", *table(columns, servers, "  ")]
+        lines += ["", "Servers:", *table(columns, servers, "  "), *_log_in(value, servers)]
     placed = value.get("placed") or ()
     if placed:
         lines += ["", "Placed on:", *table(("node", "rack", "leaf", "block"), placed, "  ")]
@@ -114,6 +114,23 @@ def pod(value: Json) -> list[str]:
     if differences:
         lines += ["", "Differences:", *table(("name", "field", "wanted", "observed"), differences, "  ")]
     return lines
+
+
+_USERS = ("ubuntu", "debian", "fedora", "rocky", "almalinux", "centos", "cirros")
+"""Distributions whose cloud images have a login user of that name."""
+
+
+def _log_in(value: Json, servers: Sequence[Json]) -> list[str]:
+    """The command for the first server that has an address; of the others it differs by that."""
+    addresses = ((s.get("floating_ip"), s.get("management_address")) for s in servers)
+    there = next(((public, own) for public, own in addresses if public or own), None)
+    if there is None:
+        return []
+    image = str(((value.get("order") or {}).get("nodes") or {}).get("image") or "").lower()
+    user = next((name for name in _USERS if image.startswith(name)), "USER")
+    where = "" if there[0] else "  (from inside: it has no floating IP)"
+    which = "" if user != "USER" else "  (USER: the image's login user, docs/tenants.md)"
+    return [f"  Log in: ssh {user}@{there[0] or there[1]}{where}{which}"]
 
 
 _POD_FIELDS = (

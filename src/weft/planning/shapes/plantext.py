@@ -11,6 +11,7 @@ from weft.model.placement import Candidate, Explanation, PlacedNode, Placement, 
 from weft.model.plan import Plan
 from weft.model.resources import Resource
 from weft.model.specs import NetworkSpec, ServerSpec
+from weft.planning.shapes.access import access_notes
 from weft.planning.shapes.graph import MANAGEMENT_NETWORK
 from weft.planning.shapes.resolve import shape_of
 from weft.planning.shapes.storage import storage_words
@@ -35,6 +36,7 @@ def plan_text(plan: Plan) -> str:
         list(_storage(plan)),
         list(_resources(plan)),
         list(shape_of(plan.order).limits(plan)),
+        [f"Note: {said}" for said in access_notes(plan.order)],
         [f"Would be created: {counts(plan.graph.resources)}."],
     ]
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
