@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.desk import Desk
+from tests.helpers.paths import EXAMPLES
 from weft.cli.main import PROVIDERS, build_parser, main
 from weft.cli.serve import listen
 from weft.model.errors import InputError
 
+SMALL = EXAMPLES / "sites" / "small" / "site.yaml"
 HEAVY = ("openstack", "keystoneauth1", "fastapi", "pydantic", "rich", "cryptography", "psycopg", "yaml")
 
 
@@ -255,3 +257,29 @@ def test_a_cloud_that_is_named_is_the_one(words: list[str], monkeypatch: pytest.
     """Before the command or after it, whatever the environment says."""
     monkeypatch.setenv("OS_CLOUD", "prod")
     assert build_parser(words).parse_args(words).os_cloud == "staging"
+
+
+def _run(command: str) -> subprocess.CompletedProcess[str]:
+    """By bash, with `weft` for the program and SMALL for a site file; fails if any part of a pipe does."""
+    words = command.replace("weft ", f"{sys.executable} -m weft.cli.main ").replace("SMALL", str(SMALL))
+    shell = ["bash", "-o", "pipefail", "-c", words]
+    return subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_output_that_cannot_be_written_is_one_sentence() -> None:
+    full = _run("weft site check SMALL > /dev/full")
+    assert (full.returncode, full.stderr) == (
+        1,
+        "weft: what is shown can't be written: No space left on device\n",
+    )
+    closed = _run("weft site check SMALL >&-")
+    assert (closed.returncode, closed.stderr) == (
+        1,
+        "weft: standard output is closed: nothing can be shown\n",
+    )
+
+
+def test_pod_file_may_be_a_pipe_that_the_shell_made() -> None:
+    order = "name: a\\nnodes: {count: 1, flavor: h100.8, image: x}\\n"
+    planned = _run(f"weft pod plan --offline --site SMALL -f <(printf '{order}')")
+    assert planned.returncode == 0 and "Plan of pod a" in planned.stdout, planned.stderr

@@ -109,12 +109,17 @@ def _with_parts(data: dict[str, Any], parted: Parted) -> SiteTables:
 def read_text(path: Path) -> str:
     """A UTF-8 file's text. Raises `InputErrors` if it can't be read."""
     try:
-        if not path.is_file():
+        if not path.is_file() and not _is_open_already(path):
             raise InputErrors([InputError("file", str(path), "an existing file")])
         with path.open("rb") as file:
             return text_of(file, str(path))
     except OSError as error:
         raise InputErrors([InputError("file", str(path), f"can't be read: {error.strerror}")]) from None
+
+
+def _is_open_already(path: Path) -> bool:
+    """Whether it is a pipe that the shell has opened, as for `-f <(…)`: another one might have no writer for ever."""
+    return path.parent in (Path("/dev/fd"), Path("/proc/self/fd")) and path.is_fifo()
 
 
 def text_of(file: IO[bytes], name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -40,6 +41,9 @@ PROVIDERS: dict[str, tuple[str, str]] = {
 ENTRY_POINTS = "weft.commands"
 """Entry points of further commands: the name is the command, the value a module with `add_commands`."""
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Of a device that has no room, such as /dev/full."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code: 0 success, 1 failed, refused or with findings, 2 invalid request."""
@@ -48,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args: argparse.Namespace | None = None
     try:
         args = build_parser(words).parse_args(words)
+        if sys.stdout is None:
+            warn("weft: standard output is closed: nothing can be shown")
+            return 1
         code = args.run(args)
         sys.stdout.flush()
         return code
@@ -58,18 +65,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         _leave_stdout()
-        return 0
+        return getattr(args, "found", 0)
     except WeftError as error:
         if debug:
             raise
         return report(error, bool(getattr(args, "json", False)))
-    except Exception as error:
-        if debug:
-            raise
-        warn(
-            f"weft: internal error: {type(error).__name__}: {error}; WEFT_DEBUG=1 shows the traceback; please report it"
-        )
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            return _internal(error, debug)
+        _leave_stdout()
+        warn(f"weft: what is shown can't be written: {error.strerror}")
         return 1
+    except Exception as error:
+        return _internal(error, debug)
+
+
+def _internal(error: Exception, debug: bool) -> int:
+    if debug:
+        raise error
+    warn(
+        f"weft: internal error: {type(error).__name__}: {error}; WEFT_DEBUG=1 shows the traceback; please report it"
+    )
+    return 1
 
 
 def report(error: WeftError, as_json: bool = False) -> int:

@@ -112,6 +112,8 @@ def _check(args: argparse.Namespace) -> int:
     differences += compare_lldp(site, args.lldp)
     settings, uncompared = compare_adapters(site, args.adapters)
     notes = (*notes, *uncompared)
+    wrong = differences or partial or settings or (live is not None and not live.good)
+    args.found = 1 if wrong else 0  # also for a reader who has enough of it
     if args.json:
         write_json(
             {
@@ -133,7 +135,7 @@ def _check(args: argparse.Namespace) -> int:
             say(f"  {line}")
         if live is not None:
             _tell_live(live)
-    return 1 if differences or partial or settings or (live is not None and not live.good) else 0
+    return args.found
 
 
 def _tell_live(live: LiveCheck) -> None:
