@@ -12,10 +12,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
+from keystoneauth1.exceptions import NotFound
 from openstack.config import OpenStackConfig
 
 from tests.helpers.desk import Desk
 from weft.client import SERVICE_TYPE
+from weft.client.transport import outside
+from weft.model.errors import UnauthenticatedError
 from weft.testing.serving import free_port, served
 
 
@@ -192,3 +195,19 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
     paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return paths
+
+
+def test_https_where_keystone_speaks_http_is_named(desk: Desk) -> None:
+    """It was called an untrusted certificate."""
+    auth = desk.clouds["a-member"]["auth"]
+    auth["auth_url"] = auth["auth_url"].replace("http://", "https://")
+    desk.write_clouds()
+    bad = desk.weft("pod", "list")
+    assert (bad.code, "speaks no TLS there; http:// in its address" in bad.err) == (1, True), bad.err
+
+
+def test_token_that_keystone_does_not_know_is_named() -> None:
+    """It sent users to their auth_url."""
+    said = outside(NotFound("Failed to validate token (HTTP 404)"), "list pods", "Keystone")
+    assert isinstance(said, UnauthenticatedError) and "get a new one" in str(said)
+    assert "check auth_url" in str(outside(NotFound("Not Found (HTTP 404)"), "list pods", "Keystone"))

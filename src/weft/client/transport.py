@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -115,11 +116,19 @@ def _refused(status: int, answer: Json | None, asked: str, weft: str) -> WeftErr
     return _strange(status, asked, weft)
 
 
+_ABOUT_A_TOKEN = re.compile(r"token", re.IGNORECASE)
+"""Keystone answers 404 for one that it doesn't know ("Could not find token", "Failed to validate token")."""
+
+
 def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
     """What keystoneauth raises, as one sentence with what to do."""
     if isinstance(error, ksa.Unauthorized):
         return UnauthenticatedError(
             f"Keystone refused to sign in ({error.message}): check user, password and project, or get a new token"
+        )
+    if isinstance(error, ksa.SSLError) and "wrong version number" in str(error).lower().replace("_", " "):
+        return PermanentError(
+            asked, whom, "it speaks no TLS there", "http:// in its address, or its port for https"
         )
     if isinstance(error, ksa.SSLError):
         return PermanentError(
@@ -140,6 +149,8 @@ def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
         return PermanentError(
             asked, whom, short(error), "sign in to a project, or give --endpoint or WEFT_ENDPOINT"
         )
+    if isinstance(error, ksa.NotFound) and _ABOUT_A_TOKEN.search(str(error)):
+        return UnauthenticatedError("Keystone doesn't know the token, or not any more: get a new one")
     if isinstance(error, ksa.NotFound):
         return NotFoundError(f"{asked} ({whom}): {short(error)}; check auth_url")
     if isinstance(error, ksa.AuthPluginException):

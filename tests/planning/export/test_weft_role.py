@@ -36,6 +36,7 @@ def test_what_follows_from_the_site() -> None:
     found = yaml.safe_load(plain[f"{ROLE}/defaults/main.yml"])
     assert (found["weft_url"], found["weft_listen"]) == ("http://127.0.0.1:8787", "127.0.0.1:8787")
     assert found["weft_auth_url"].startswith("http://") and found["weft_certificate"] == ""
+    assert "`weft fabric-agent certs`" in plain["README.md"]
     assert "Without `weft_url`" in plain["README.md"] and "Without `weft_url`" not in files["README.md"]
     assert not found["weft_told"] and f"{ROLE}/templates/neutron-token.j2" not in plain
 

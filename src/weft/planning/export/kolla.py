@@ -29,7 +29,7 @@ from weft.planning.export.openstack import (
 from weft.planning.export.policies import USER, WHAT, policy_files
 from weft.planning.export.text import head, identifier, ini_file, yaml_file
 from weft.planning.export.view import View
-from weft.planning.export.weftrole import FOLDER, GROUP, PASSWORD, weft_files
+from weft.planning.export.weftrole import FABRICS, FOLDER, GROUP, PASSWORD, weft_files
 
 TOKEN = "weft_sdn_token"
 OF_MACHINES = ("ironic_dnsmasq_interface", "ironic_http_interface", "ironic_tftp_interface")
@@ -341,7 +341,7 @@ def _readme(view: View) -> str:
         f"weft itself: `{PASSWORD}` in `passwords.yml`, its host in `[{GROUP}]` of the inventory, then "
         f"`ansible-playbook -i inventory/multinode -e @/etc/kolla/globals.yml -e @/etc/kolla/passwords.yml "
         f"{FOLDER}/weft.yml -e weft_package=…` with what pip is to install; `{FOLDER}/roles/weft/defaults/main.yml` "
-        "lists the other settings."
+        f"lists the other settings.{FABRICS}"
         + ("" if one.weft_url else " Without `weft_url` in the site it listens for its own host alone."),
         f"`openstack user show weft -f value -c id`: that is `{USER}` in `passwords.yml`; then "
         "`kolla-ansible reconfigure -i inventory/multinode -t nova`. Before, members can move the servers of pods.",

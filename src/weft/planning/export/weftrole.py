@@ -18,6 +18,11 @@ FOLDER = "weft"
 GROUP = "weft"
 PORT = 8787
 PASSWORD = "weft_keystone_password"
+FABRICS = (
+    " The role installs nothing on fabrics: certificates and credentials of their managers that the site file names go "
+    "to weft's host, and hosts of OpenSM get agents with certificates by `weft fabric-agent certs` "
+    "(docs/fabric-opensm.md)."
+)
 """Variable of passwords.yml."""
 
 _TASKS = """\
