@@ -254,6 +254,20 @@ def test_refused_removal_of_a_router_names_the_floating_ip(cloud: Cloud) -> None
     assert (use.kind, use.id, use.name) == ("floating_ip", ID, "203.0.113.9")
 
 
+def test_interface_kept_by_a_floating_ip_names_it(cloud: Cloud) -> None:
+    """An interface goes before its router, and is what Neutron refuses."""
+    tiny, _ = cloud
+    tiny.port("interface", device_owner="network:router_interface", device_id="router")
+    tiny.things["ports"][-1]["fixed_ips"] = [{"subnet_id": "theirs", "ip_address": "10.0.0.1"}]
+    tiny.make("floatingips", ID, floating_ip_address="203.0.113.9", port_id="far", router_id="router")
+    said = {"type": "RouterInterfaceInUseByFloatingIP", "message": "in use", "detail": ""}
+    tiny.refused = {"remove_router_interface": Reply(409, {"NeutronError": said})}
+    error = refusal(cloud, Routers(), "router")
+    assert [use.id for use in error.uses] == [ID]
+    shown = reason(str(error), PodState.RELEASING)
+    assert f"floating ip {ID}" in shown and "uses the pod's router: remove it" in shown
+
+
 def test_refused_removal_of_a_network_names_the_port_of_another_project(cloud: Cloud) -> None:
     """The pod's own are left out: they go before."""
     tiny, _ = cloud

@@ -6,7 +6,7 @@ policies are the default ones with weft's: a project changes its own things, the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud
@@ -17,7 +17,13 @@ _SHARED = "access_as_shared"
 
 @dataclass(slots=True)
 class Neutron(TinyCloud):
-    """What is in it is made by its methods, which return ids."""
+    """What is in it is made by its methods, which return rows.
+
+    Attributes:
+        refused: action on a row -> its answer.
+    """
+
+    refused: dict[str, Reply] = field(default_factory=dict[str, Reply])
 
     def make(self, collection: str, id_: str, project: str = PROJECT, **more: object) -> Row:
         row: Row = {"id": id_, "name": id_, "description": "", "project_id": project, **more}
@@ -50,6 +56,8 @@ class Neutron(TinyCloud):
             return self.absent("network", id_)
         if why := self._why_not(method, collection, row):
             return Reply(409, {"NeutronError": {"type": why, "message": f"{id_} is in use", "detail": ""}})
+        if action and action[0] in self.refused:
+            return self.refused[action[0]]
         if method == "DELETE":
             self.things[collection].remove(row)
             return Reply(204)

@@ -10,6 +10,7 @@ from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.uses import OWNERS
+from weft.model.errors import TemporaryError
 from weft.model.resources import Kind, Observed, Resource, Status
 from weft.model.specs import RouterSpec
 
@@ -35,7 +36,7 @@ class Routers(NeutronKind):
         spec = resource.spec
         assert isinstance(spec, RouterSpec)
         for subnet in spec.subnets:
-            self._interface(call.project, "add", raw["id"], resource.name, call.id_of(subnet))
+            self._attach(call.project, raw["id"], resource.name, call.id_of(subnet))
 
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         body = self.body(call, resource) if fields & {"external_network", "nat"} else {}
@@ -53,9 +54,9 @@ class Routers(NeutronKind):
         assert isinstance(spec, RouterSpec)
         should = frozenset(call.id_of(key) for key in spec.subnets)
         for subnet in sorted(should - there):
-            self._interface(call.project, "add", row.id, row.name, subnet)
+            self._attach(call.project, row.id, row.name, subnet)
         for subnet in sorted(there - should):
-            self._interface(call.project, "remove", row.id, row.name, subnet)
+            self._detach(call.project, row, subnet)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
         return [
@@ -100,7 +101,7 @@ class Routers(NeutronKind):
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         for subnet in self._interfaces(project, row.id):
-            self._interface(project, "remove", row.id, row.name, subnet)
+            self._detach(project, row, subnet)
         super().remove(project, row, fence)
 
     def _interfaces(self, project: Project, router_id: str) -> list[str]:
@@ -114,14 +115,18 @@ class Routers(NeutronKind):
         owned = [p for p in ports if p["device_owner"] in OWNERS]
         return sorted({f["subnet_id"] for p in owned for f in p["fixed_ips"]})
 
-    def _interface(self, project: Project, verb: str, router_id: str, name: str, subnet: str) -> None:
-        project.network.ask(
-            f"{verb} interface of router {name} on subnet {subnet}",
-            "PUT",
-            f"/routers/{router_id}/{verb}_router_interface",
-            json={"subnet_id": subnet},
-            ok=(404,) if verb == "remove" else (),
-        )
+    def _attach(self, project: Project, router_id: str, name: str, subnet: str) -> None:
+        asked, path = f"add interface of router {name} on subnet {subnet}", f"/routers/{router_id}"
+        project.network.ask(asked, "PUT", f"{path}/add_router_interface", json={"subnet_id": subnet})
+
+    def _detach(self, project: Project, row: Row, subnet: str) -> None:
+        """Refused as long as floating IPs go through it, also those of others."""
+        asked = f"remove interface of router {row.name} on subnet {subnet}"
+        path, body = f"/routers/{row.id}/remove_router_interface", {"subnet_id": subnet}
+        answer = project.network.ask(asked, "PUT", path, json=body, ok=(404, 409))
+        if answer.status == 409:
+            error = project.network.error(f"delete router {row.name}", answer)
+            raise self._in_use(project, row, error) if isinstance(error, TemporaryError) else error
 
     @staticmethod
     def _own_external(call: Call, resource: Resource) -> str | None:

@@ -116,7 +116,10 @@ USES: Mapping[Kind, Callable[[Project, Collection[str]], list[Use]]] = {
 def in_the_way(project: Project, kind: Kind, thing_id: str) -> list[Use]:
     """What uses one thing, the first of the project's own with names of their servers. Raises `UnknownError`."""
     found = USES[kind](project, [thing_id]) if kind in USES else []
-    found = [use for use in found if use.kind != "share"]
+    # A share keeps nothing, and a router's interfaces weft removes itself, on whatever network they are.
+    found = [
+        use for use in found if use.kind != "share" and not (kind is Kind.ROUTER and use.owner in OWNERS)
+    ]
     return [*(_with_server(project, use) for use in found[:MOST_SHOWN]), *found[MOST_SHOWN:]]
 
 
