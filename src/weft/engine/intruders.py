@@ -16,16 +16,8 @@ from weft.model.errors import WeftError
 from weft.model.kinds import Kind
 from weft.model.problem import Problem, ProblemKind
 from weft.model.specs import PortSpec
-from weft.model.uses import SUBPORT, Use
+from weft.model.uses import Use
 from weft.ports.networks import USED
-
-_ENDS: Mapping[tuple[str, Kind], str] = {
-    ("port", Kind.SECURITY_GROUP): "it will be taken out of the group",
-    ("port", Kind.ROUTER): "it will be taken off the router",
-    ("floating_ip", Kind.PORT): "it will be taken off the port",
-    ("floating_ip", Kind.ROUTER): "it will be taken off its port",
-}
-_REMOVED = "it will be removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +40,7 @@ class Intruder:
 
     def removable(self, pod: PodRecord) -> str:
         """Why an operator's repair removes it; empty: it doesn't."""
-        ends = _ENDS.get((self.thing.kind, self.thing.of), _REMOVED)
-        if self.thing.owner == SUBPORT:
-            ends = "the port will be taken out of the trunk"
+        ends = self.thing.end
         if pod.wanted == "absent":
             return (
                 f"{ends}: the pod is being released, and its {self.thing.of.row.one} can't be deleted before"
@@ -62,7 +52,7 @@ class Intruder:
         return ""
 
     def problem(self) -> Problem:
-        resource, on_network = self.record.resource, self.thing.of is Kind.NETWORK
+        resource, on_network = self.record.resource, self.thing.of.row.network
         return Problem(
             ProblemKind.FOREIGN_ON_NETWORK if on_network else ProblemKind.FOREIGN_USE,
             resource.name if on_network else f"{self.thing.of.row.one} {resource.name}",
@@ -128,7 +118,7 @@ def _by_kind(things: Iterable[tuple[object, str]]) -> dict[Kind, list[str]]:
 
 def _is_its_own(use: Use, own: Collection[str]) -> bool:
     """Its own port or floating IP, or the interface of its router on its network."""
-    return use.id in own or (use.of is Kind.ROUTER and use.network in own)
+    return use.id in own or (use.of.row.joins_networks and use.network in own)
 
 
 def _is_on_closed(record: ResourceRecord, records: Mapping[str, ResourceRecord]) -> bool:
@@ -141,7 +131,7 @@ def clear(world: World, cloud: str, project_id: str, things: Iterable[Use]) -> d
     """End uses, of those that stand on others first; id -> why one could not be."""
     order = ("floating_ip", "trunk", "port", "subnet", "share")
     why: dict[str, str] = {}
-    for thing in sorted(things, key=lambda t: (order.index(t.kind), t.of is not Kind.ROUTER, t.id)):
+    for thing in sorted(things, key=lambda t: (order.index(t.kind), not t.of.row.joins_networks, t.id)):
         try:
             world.clouds[cloud].take_off(project_id, thing)
         except WeftError as error:
@@ -171,7 +161,7 @@ def clear_strays(world: World, strays: Sequence[Stray]) -> dict[str, str]:
     why: dict[str, str] = {}
     for (where, project_id), here in things.items():
         facts = world.clouds[where]
-        networks = [i for kind, i in here if kind is Kind.NETWORK]
+        networks = [i for kind, i in here if isinstance(kind, Kind) and kind.row.network]
         used = _by_kind((kind, i) for kind, i in here if kind in USED)
         # Router interfaces of weft's own routers go with these, and subnets with their networks.
         on_it = [

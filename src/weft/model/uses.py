@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,12 @@ MOST_SHOWN = 3
 """Uses that a sentence names."""
 NAME_SHOWN = r"[\w .@/-]{1,40}"
 """Pattern of names that a sentence shows: others could end it, or begin one of weft's."""
+_ENDS: Mapping[tuple[str, Kind], str] = {
+    ("port", Kind.SECURITY_GROUP): "it will be taken out of the group",
+    ("port", Kind.ROUTER): "it will be taken off the router",
+    ("floating_ip", Kind.PORT): "it will be taken off the port",
+    ("floating_ip", Kind.ROUTER): "it will be taken off its port",
+}
 _NAME = re.compile(NAME_SHOWN)
 _USER = re.compile(r"[\w:.-]{1,80}")
 
@@ -60,6 +66,13 @@ class Use:
         name = self.name if _NAME.fullmatch(self.name) else self.id
         user = " ".join(one for one in (self.owner, self.device) if _USER.fullmatch(one))
         return f"{self.kind.replace('_', ' ')} {name}{f' of {user}' if user else ''}"
+
+    @property
+    def end(self) -> str:
+        """How weft ends it: the use alone where the user is good for something else, too."""
+        if self.owner == SUBPORT:
+            return "the port will be taken out of the trunk"
+        return _ENDS.get((self.kind, self.of), "it will be removed")
 
     def is_of(self, project_id: str) -> bool:
         """Whether members of the project can end it: who shares a thing is the project that has it."""

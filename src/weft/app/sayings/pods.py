@@ -98,8 +98,9 @@ _CLAUSES = forms(
 )
 _NAME = r"[A-Za-z0-9._-]{1,63}"
 _COUNT = re.compile(
-    rf"\d{{1,9}} (?:[a-z_]{{1,30}}s in {_NAME}|(?:UFM's )?host ports of {_NAME}|ports' settings for RoCE of {_NAME}"
-    rf"|switch ports of (?:the site's networks on )?{_NAME}|pings on {_NAME} without an answer"
+    rf"\d{{1,9}} (?:[a-z_]{{1,30}}s in {_NAME}|(?:[A-Z]{{2,8}}'s )?host ports of {_NAME}"
+    rf"|ports' settings for RoCE of {_NAME}|switch ports of (?:the site's networks on )?{_NAME}"
+    rf"|pings on {_NAME} without an answer"
     rf"|adapters of {_NAME} (?:that hear each other|that did before their servers had them|without an agent that answer"
     rf"|that ping nobody, for want of an address)|others of {_NAME} that hear none of them"
     rf"|other VLANs of {_NAME} whose tags get none of them in)"
