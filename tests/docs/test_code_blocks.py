@@ -13,6 +13,7 @@ from oslo_config import cfg
 from tests.docs.blocks import Block, blocks, commands, here_documents
 from tests.docs.commandreaders import is_known
 from tests.docs.yamlreaders import read_yaml_block
+from tests.helpers.smallsite import SSH_KEY
 from weft.app.orderfile import load_order
 from weft.generate.partitions_conf import parse
 
@@ -36,8 +37,13 @@ def test_shell_block_has_commands_that_exist(block: Block, tmp_path: Path) -> No
     """The shell reads the script, and each program of weft's or of OpenStack's client the words of its commands."""
     read = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True, check=False)
     assert (read.returncode, read.stderr) == (0, "")
+    (tmp_path / "pod.key.pub").write_text(SSH_KEY)
     for name, text in here_documents(block.text).items():
-        load_order(text, name)
+        script = f"cat <<END\n{text}END\n"  # with what the shell puts in
+        written = subprocess.run(
+            ["bash"], input=script, text=True, capture_output=True, cwd=tmp_path, check=True
+        )
+        load_order(written.stdout, name)
     for other in BLOCKS:  # files that a command reads
         if other.language == "json" and '"agents"' in other.text:
             (tmp_path / "order.json").write_text(other.text)

@@ -71,6 +71,7 @@ def test_a_network_that_shows_no_segments_is_unknown_alone(
     assert [n.id for n in facts.networks_on("gpunet")] == ["n1"]
     assert facts.segments(["gpunet"])["gpunet"] == {7, 8, 9}
     assert "segments of hidden: " in caplog.text and "get_network:segments" in caplog.text
+    tiny.shows_segments = False
     tiny.things["networks"] = [ONE, network("hidden", "somebody")]
     assert facts.segments(["gpunet", "third"])["gpunet"] == {7}
     with pytest.raises(UnknownError, match="segments"):

@@ -118,7 +118,7 @@ def test_networks_without_segments_shown_are_unknown(cloud: tuple[TinyCloud, Ope
     tiny, facts = cloud
     row = network()
     del row["provider:segmentation_id"]
-    tiny.things["networks"] = [row]
+    tiny.things["networks"], tiny.shows_segments = [row], False
     with pytest.raises(UnknownError, match="get_network:provider"):
         facts.networks_on("ibnet")
 

@@ -95,6 +95,7 @@ class TinyCloud:
         children: resource provider -> those of its devices.
         missing_for: tokens of these projects are told 404 of anything they ask for by its id.
         actions: server -> Nova's record of its actions, the oldest first; see `act`.
+        shows_segments: Neutron shows segments of routed networks, as to those whom `get_network:segments` lets.
         shows_hosts: Nova shows the names of events' hosts, as to its administrators, and not only their hashes.
         page: Nova lists at most so many actions at once.
         asked: method and path of each request.
@@ -110,6 +111,7 @@ class TinyCloud:
     missing_for: set[str] = field(default_factory=set[str])
     children: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     actions: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    shows_segments: bool = True
     shows_hosts: bool = False
     page: int = 1000
 
@@ -159,7 +161,7 @@ class TinyCloud:
         self.lies, self.asked, self.scopes = [], [], []
         self.served, self.narrow, self.missing_for = set(), set(), set()
         self.children, self.actions = {}, {}
-        self.shows_hosts, self.page = False, 1000
+        self.shows_segments, self.shows_hosts, self.page = True, False, 1000
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
         service = {"host": "gpu01", "binary": "nova-compute", "state": "up"}
         extensions = [{"alias": "router"}, {"alias": "security-group"}, {"alias": "trunk"}]
@@ -199,7 +201,8 @@ class TinyCloud:
         if not rest or rest == ["detail"]:
             filters = {k: v for k, v in query.items() if k in FILTERS}
             if collection == "networks" and seer not in self.narrow:
-                rows = [*rows, ROUTED]
+                hides = () if self.shows_segments else ("segments",)
+                rows = [*rows, {name: value for name, value in ROUTED.items() if name not in hides}]
             shown = [_shown(r, filters) for r in rows if not r.get("hidden") and _is_meant(r, filters)]
             if query.get("is_public") != ["None"]:  # Nova's default, also to an administrator
                 shown = [r for r in shown if r.get("os-flavor-access:is_public", True)]

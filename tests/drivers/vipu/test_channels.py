@@ -24,6 +24,7 @@ from openvipu.model.errors import Unavailable
 from openvipu.model.site import Agent
 from openvipu.model.state import Settings
 from openvipu.proto import admin_pb2, agent_pb2
+from openvipu.renewal import server_credentials
 from openvipu.rpc import Tls
 from weft.drivers.vipu.channels import At, Channels, NoAnswerError, SlowError, _meaning
 from weft.generate import podtls
@@ -51,7 +52,7 @@ class Listener:
         self.shown: list[tuple[str, Any]] = []
         self._slow = slow
         self._server = grpc.server(ThreadPoolExecutor(4), handlers=[self._handler()])
-        credentials = tls.server() if tls else None
+        credentials = server_credentials(tls) if tls else None
         self.port = (
             self._server.add_secure_port(at, credentials)
             if credentials
