@@ -1,7 +1,8 @@
 """Compares the site's fabric with the discovered one, and adopts the discovered cabling. Pure.
 
 Nodes are matched by node GUID, switches without a GUID in the site by their node description. Cables are compared
-port by port.
+port by port. A node that a partial discovery has only as the end of a cable is matched by that end's GUID; of one that
+isn't known by it, such as a switch without a GUID in the site, nothing can be said.
 """
 
 from __future__ import annotations
@@ -24,11 +25,17 @@ Cable = tuple[Port, Port]
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Names of discovered nodes, and which of the site's nodes were found."""
+    """Names by GUID, which of the site's nodes were found, which nodes aren't the site's, and the GUIDs of cables' ends
+    that have neither a name nor a record."""
 
     name_of: dict[int, str]
     found: frozenset[str]
     unknown: tuple[ObservedNode, ...]
+    unclear: frozenset[int]
+
+    def cables(self, observed: ObservedFabric) -> set[Cable]:
+        """Those of which both ends are known for what they are."""
+        return {self.cable(ends) for ends in observed.links if not any(e.guid in self.unclear for e in ends)}
 
     def cable(self, ends: tuple[End, End]) -> Cable:
         a, b = ((self.name_of.get(e.guid, format_guid(e.guid)), e.port) for e in ends)
@@ -42,7 +49,7 @@ def fabric_differences(site: Site, fabric: str, observed: ObservedFabric) -> tup
     """
     match = _match(site, fabric, observed)
     described = {_cable((k.a, k.a_port), (k.b, k.b_port)) for k in links_of(site, fabric)}
-    seen = {match.cable(ends) for ends in observed.links}
+    seen = match.cables(observed)
     here = {c for c in described if all(end in match.found for end, _ in c)}
     unknown = {format_guid(n.guid) for n in match.unknown}
     new = {c for c in seen - described if not any(end in unknown for end, _ in c)}
@@ -65,8 +72,9 @@ def adopt_links(site: Site, fabric: str, observed: ObservedFabric) -> tuple[Link
     """
     match = _match(site, fabric, observed)
     known = set(match.name_of.values())
-    cables = {c for c in map(match.cable, observed.links) if all(end in known for end, _ in c)}
-    used = {port for c in map(match.cable, observed.links) for port in c}
+    seen = match.cables(observed)
+    cables = {c for c in seen if all(end in known for end, _ in c)}
+    used = {port for c in seen for port in c}
     mine = links_of(site, fabric)
     rates: dict[Cable, int | None] = {}
     for link in mine:
@@ -96,7 +104,8 @@ def _match(site: Site, fabric: str, observed: ObservedFabric) -> _Match:
     described = _described(site, fabric)
     by_guid = {guid: name for name, guid in described.items() if guid is not None}
     by_name = {name for name, guid in described.items() if guid is None}
-    name_of: dict[int, str] = {}
+    name_of = dict(by_guid)
+    found: set[str] = set()
     unknown: list[ObservedNode] = []
     for node in sorted(observed.nodes, key=lambda n: n.guid):
         name = by_guid.get(node.guid)
@@ -107,7 +116,9 @@ def _match(site: Site, fabric: str, observed: ObservedFabric) -> _Match:
             unknown.append(node)
         else:
             name_of[node.guid] = name
-    return _Match(name_of, frozenset(name_of.values()), tuple(unknown))
+            found.add(name)
+    unclear = {e.guid for link in observed.links for e in link} - name_of.keys() - {n.guid for n in unknown}
+    return _Match(name_of, frozenset(found), tuple(unknown), frozenset(unclear))
 
 
 def _missing_nodes(

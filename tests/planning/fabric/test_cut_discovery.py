@@ -1,0 +1,65 @@
+"""A discovery that has nodes only as ends of cables: what the site describes of them is neither unknown nor lost."""
+
+from __future__ import annotations
+
+from tests.helpers.paths import SMALL
+from weft.app.sitefile import load_site
+from weft.model.observedfabric import End, ObservedFabric, ObservedNode
+from weft.model.site import Link, Site
+from weft.planning.fabric.diff import adopt_links, fabric_differences, links_of
+from weft.planning.site.check import canonical_links
+
+SITE = load_site(SMALL / "site.yaml")
+LEAF = next(s for s in SITE.switches if s.name == "leaf01")
+GUIDS = {s.name: s.guid for s in SITE.switches} | {
+    f"{n.name}/{h.name}": h.guid for n in SITE.nodes for h in n.hcas
+}
+MINE = tuple(k for k in links_of(SITE, "ib") if LEAF.name in (k.a, k.b))
+STRANGER = 0x00ABCDEF00000001
+
+
+def end(name: str, port: int) -> End:
+    guid = GUIDS[name]
+    assert guid is not None
+    return End(guid=guid, port=port, name=name if name == LEAF.name else "")
+
+
+def cut(*more: tuple[End, End], lost: Link | None = None) -> ObservedFabric:
+    """The leaf's record alone, as of an output that was cut off behind it."""
+    assert LEAF.guid is not None
+    own = ObservedNode(guid=LEAF.guid, kind="switch", name=LEAF.name, ports=LEAF.ports)
+    links = tuple((end(k.a, k.a_port), end(k.b, k.b_port)) for k in MINE if k != lost)
+    return ObservedFabric(partial=("cut off",), nodes=(own,), links=(*links, *more))
+
+
+def unnamed(site: Site, link: Link) -> Site:
+    """The site with a switch at the other end of a cable that has no GUID there."""
+    spine = link.a if link.b == LEAF.name else link.b
+    switches = tuple(s.model_copy(update={"guid": None}) if s.name == spine else s for s in site.switches)
+    return site.model_copy(update={"switches": switches})
+
+
+def uplink() -> Link:
+    return next(k for k in MINE if "/" not in k.a and "/" not in k.b)
+
+
+def test_cables_to_nodes_without_a_record_are_as_described() -> None:
+    """They are known by the GUIDs of their ends."""
+    assert fabric_differences(SITE, "ib", cut()) == ()
+    assert adopt_links(SITE, "ib", cut()) == canonical_links(SITE.links)
+
+
+def test_cable_to_a_switch_without_guid_and_record_says_nothing() -> None:
+    """Whether it is the one that the site has there isn't known, so the description stays."""
+    site = unnamed(SITE, uplink())
+    assert fabric_differences(site, "ib", cut()) == ()
+    assert adopt_links(site, "ib", cut()) == canonical_links(site.links)
+
+
+def test_cable_to_a_stranger_without_record_is_not_adopted() -> None:
+    """A GUID that nothing describes, at the port of a cable: no link of it, and the described one stays."""
+    link = uplink()
+    mine = link.a_port if link.a == LEAF.name else link.b_port
+    seen = cut((end(LEAF.name, mine), End(guid=STRANGER, port=1, name="")), lost=link)
+    assert fabric_differences(SITE, "ib", seen) == ()
+    assert adopt_links(SITE, "ib", seen) == canonical_links(SITE.links)
