@@ -169,6 +169,7 @@ def _cloud(gpus: set[str], settings: Settings) -> Cloud:
         ),
         external_network="public",
         rdma_addresses=IPv4Network("10.128.0.0/12"),
+        hosts_kept_free="otherwise",  # tests have many flavors
         storage=OFFER if settings.storage else Storage(),
         flavors={n: f for n, f in flavors.items() if f.accelerators is None or f.accelerators.type in gpus},
     )

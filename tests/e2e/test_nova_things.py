@@ -1,5 +1,5 @@
-"""Flavors and images of a site in a real Nova and a real Glance, through weft's driver: made, adopted, changed, given
-back."""
+"""Flavors, host aggregates and images of a site in a real Nova and a real Glance, through weft's driver: made, adopted,
+changed, given back."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from tests.e2e.people import connection
 from weft.drivers.openstack import OpenStackDriver, Sessions
 from weft.drivers.openstack.existing import OpenStackExisting
-from weft.model.errors import PermanentError
+from weft.model.errors import PermanentError, TemporaryError
 from weft.model.owner import Owner
 from weft.model.resources import Observed, Outcome, Resource, Status
-from weft.model.specs import FlavorSpec, ImagePropertiesSpec, Spec
+from weft.model.specs import AggregateSpec, FlavorSpec, ImagePropertiesSpec, Spec
 from weft.ports.resources import Scope
 from weftlab.lab import Lab
 
@@ -38,6 +38,12 @@ def flavor(specs: dict[str, str], former: Sequence[str] = (), vcpus: int = 4) ->
 def image(properties: dict[str, str], former: Sequence[str] = ()) -> Resource:
     spec = ImagePropertiesSpec(properties=properties, former=tuple(former))
     return thing("image_properties/lab/gpu-image", "gpu-image", spec)
+
+
+def aggregate(*hosts: str, flavors: tuple[str, ...] = ("gpu1", "gpu8")) -> Resource:
+    return thing(
+        "aggregate/lab/h100x8", "lab-h100x8", AggregateSpec(flavors=flavors, hosts=tuple(sorted(hosts)))
+    )
 
 
 @dataclass
@@ -73,6 +79,19 @@ class Rig:
 
     uploaded: str = ""
 
+    def aggregates(self) -> dict[str, tuple[dict[str, str], list[str]]]:
+        """Name -> metadata and hosts."""
+        found = self.admin.compute.get("/os-aggregates").json()["aggregates"]
+        return {a["name"]: (a["metadata"], sorted(a["hosts"])) for a in found}
+
+    def hosts(self) -> list[str]:
+        services = self.admin.compute.get("/os-services?binary=nova-compute").json()["services"]
+        return sorted(s["host"] for s in services)
+
+    def act(self, number: int, **action: object) -> None:
+        answer = self.admin.compute.post(f"/os-aggregates/{number}/action", json=action)
+        assert answer.status_code == 200, answer.text
+
 
 @pytest.fixture
 def rig(lab: Lab) -> Iterator[Rig]:
@@ -85,6 +104,10 @@ def rig(lab: Lab) -> Iterator[Rig]:
     for one in list(admin.compute.flavors()):
         if one.name == "numa4":
             admin.compute.delete_flavor(one)
+    for row in admin.compute.get("/os-aggregates").json()["aggregates"]:
+        for host in row["hosts"]:
+            made.act(row["id"], remove_host={"host": host})
+        admin.compute.delete(f"/os-aggregates/{row['id']}")
     for one in list(admin.image.images(name="gpu-image")):
         admin.image.delete_image(one)
 
@@ -181,3 +204,48 @@ def test_an_image_that_is_nobodys_or_anothers_is_in_the_way(rig: Rig) -> None:
     assert f"is of project {other}" in found.like
     assert rig.driver.create(SITE, [wanted], {})[wanted.key].error is not None
     assert rig.properties() == {}
+
+
+def test_aggregate_is_made_changed_and_deleted(rig: Rig) -> None:
+    """A host that Nova doesn't know is waited for; hosts of others stay, and the aggregate with them."""
+    first, second, *_ = rig.hosts()
+    wanted = aggregate(first)
+    assert not rig.find(wanted).there
+    rig.done("create", wanted)
+    metadata, hosts = rig.aggregates()["lab-h100x8"]
+    assert hosts == [first] and metadata["instance_type"] == "gpu1,gpu8"
+    assert rig.fields(wanted) == set() and rig.find(wanted).status is Status.SETTLED
+    more = aggregate(first, "no-such-host", flavors=("gpu8",))
+    error = rig.driver.update(SITE, [more], rig.ids)[more.key].error
+    assert isinstance(error, TemporaryError) and "doesn't know a compute host of that name yet" in str(error)
+    assert rig.aggregates()["lab-h100x8"][0]["instance_type"] == "gpu8"
+    rig.done("update", wanted)
+    number = int(rig.ids[wanted.key].partition(":")[0])
+    rig.act(number, add_host={"host": second})
+    assert rig.fields(wanted) == set() and rig.find(wanted).facts["others_hosts"] == [second]
+    rig.done("delete", wanted, LEAVING)
+    assert rig.aggregates() == {"lab-h100x8": ({}, [second])}
+    assert rig.find(wanted, LEAVING).status is Status.KEPT
+    rig.act(number, remove_host={"host": second})
+    assert rig.admin.compute.delete(f"/os-aggregates/{number}").status_code == 200
+    rig.ids.clear()
+    rig.done("create", wanted)
+    rig.done("delete", wanted, LEAVING)
+    assert rig.aggregates() == {} and rig.find(wanted, LEAVING).status is Status.ABSENT
+
+
+def test_aggregate_that_is_there_is_adopted_and_given_back(rig: Rig) -> None:
+    first, second, *_ = rig.hosts()
+    body = {"aggregate": {"name": "weft-pods", "availability_zone": "pods"}}
+    number = rig.admin.compute.post("/os-aggregates", json=body).json()["aggregate"]["id"]
+    rig.act(number, add_host={"host": first})
+    rig.act(number, set_metadata={"metadata": {"instance_type": "gpu8", "theirs": "1"}})
+    before, wanted = rig.aggregates(), aggregate(first, second)
+    [found] = rig.existing.alike([wanted], {})[wanted.key]
+    assert (found.own, found.same, found.mark) == (True, True, None)
+    rig.ids[wanted.key] = found.id
+    assert rig.fields(wanted) == {"mark", "flavors", "hosts"}
+    rig.done("update", wanted)
+    assert rig.fields(wanted) == set() and rig.aggregates()["weft-pods"][1] == sorted([first, second])
+    rig.done("delete", wanted, LEAVING)
+    assert rig.aggregates() == before and rig.find(wanted, LEAVING).status is Status.KEPT

@@ -83,6 +83,7 @@ def build_world(
             machines=bool(bare[name]),
             storage=site.clouds[name].storage,
             closed=closed_networks(site, name),
+            aggregates=site.clouds[name].hosts_kept_free == "aggregate",
         )
         for name, own in sessions.items()
     }

@@ -23,7 +23,15 @@ from weft.model.resources import Graph, Kind, Observed, Resource
 from weft.model.siteplan import SiteConflict, SitePlan, SiteStep
 from weft.model.specs import NetworkSpec, SubnetSpec
 from weft.planning.owners.follow import follow
-from weft.planning.site.changes import adoptable, conflicts, notes, site_steps, with_former, with_new_ports
+from weft.planning.site.changes import (
+    adoptable,
+    conflicts,
+    notes,
+    others_hosts,
+    site_steps,
+    with_former,
+    with_new_ports,
+)
 from weft.planning.site.graph import site_graph
 from weft.planning.site.networks import reached_from_outside
 from weft.ports.existing import Existing, HasExisting
@@ -86,7 +94,7 @@ class SitePlanner:
             resources=len(graph.resources),
             steps=steps,
             conflicts=found,
-            notes=self._notes(graph),
+            notes=(*self._notes(graph), *others_hosts(graph, seen)),
         )
         former = {e.mark.owner for key in adopted for e in existing[key] if e.mark is not None}
         return PlannedSite(plan, graph, adopted, frozenset(former))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from weft.model.kindrow import AnyKind, Home, Row
 from weft.model.specs import (
+    AggregateSpec,
     FlavorSpec,
     FloatingIPSpec,
     ImagePropertiesSpec,
@@ -235,6 +236,15 @@ class Kind(AnyKind):
             many="images' properties",
             in_place=_fields("properties former"),
             lent=True,
+        ),
+    )
+    AGGREGATE = (
+        "aggregate",
+        Row(
+            spec=AggregateSpec,
+            one="host aggregate",
+            many="host aggregates",
+            in_place=_fields("flavors hosts"),
         ),
     )
     VIPU_AGENT = (

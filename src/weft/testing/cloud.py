@@ -29,6 +29,7 @@ from weft.ports.cloud import QuotaRow
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost, SeenMachine
 from weft.ports.resources import Scope
 from weft.ports.witness import Witness
+from weft.testing.cloud_aggregates import given_back, seen_aggregate, write_aggregate
 from weft.testing.cloud_existing import SERVICE_PROJECT, known_by_name
 from weft.testing.cloud_flavors import MADE, say_made, unsaid
 from weft.testing.cloud_people import FakePeople
@@ -74,6 +75,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
             told = f"it stays in project {thing.project_id}"
             return Observed(thing.id, Status.KEPT, told, name=thing.name)
         found = unsaid(thing, thing.observed(scope.mark(resource.key), wanted_fields(resource, ids), now))
+        found = seen_aggregate(thing, resource, found)
         if (
             found.status is Status.PENDING
             or not known_by_name(scope, resource)
@@ -103,7 +105,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
                 return Outcome(same[0].id) if same else self._refused("create", resource, refusal)
             thing = self._put(resource.kind, resource.name, project, scope.mark(resource.key), fields)
             self._spoil(thing, resource)
-            return Outcome(thing.id, self._forget_name(thing))
+            return Outcome(thing.id, self._forget_name(thing) or self._hosted(thing, resource, made=True))
 
         outcomes = dict[str, Outcome]()
         try:
@@ -132,14 +134,23 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
             if in_use := self._shares_in_use(thing, fields.get("shared_with", ())):
                 asked = f"update {resource.kind} {resource.name}"
                 return Outcome(error=TemporaryError(asked, f"fake cloud {self.name}", in_use))
-            thing.fields.update(fields)
+            unknown = self._hosted(thing, resource)
+            if thing.kind is not Kind.AGGREGATE:
+                thing.fields.update(fields)
             say_made(thing)
             thing.mark = scope.mark(resource.key)
             if known_by_name(scope, resource):
                 thing.name = resource.name
-            return Outcome(thing.id, self._forget_name(thing))
+            return Outcome(thing.id, self._forget_name(thing) or unknown)
 
         return self._each("update", wanted, one)
+
+    def _hosted(self, thing: Thing, resource: Resource, made: bool = False) -> TemporaryError | None:
+        """What aggregates need besides their fields."""
+        if thing.kind is not Kind.AGGREGATE:
+            return None
+        fields = wanted_fields(resource, {})
+        return write_aggregate(thing, resource.name, fields, self.offers.hosts, made)
 
     def _forget_name(self, thing: Thing) -> PermanentError | None:
         """As a Neutron without a domain of its own for names."""
@@ -156,8 +167,10 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
             scope.fence()
             outcome = Outcome()
             for thing in self._mine(scope, ids).get(resource.key, []):
-                made = resource.kind is Kind.FLAVOR and bool(thing.facts.get(MADE))
-                if scope.leaving and resource.spec.stays and resource.key in ids and not made:
+                made = bool(thing.facts.get(MADE))
+                if thing.kind is Kind.AGGREGATE and given_back(thing):
+                    outcome = Outcome(thing.id)
+                elif scope.leaving and resource.spec.stays and resource.key in ids and not made:
                     thing.mark, thing.name = None, str(thing.fields.get("kept_as", thing.name))
                     outcome = Outcome(thing.id)
                 else:
@@ -198,6 +211,8 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
                     asked = f"remove {marked.kind} {marked.name}"
                     error = PermanentError(asked, self.name, "it doesn't carry our mark", "check it by hand")
                     outcomes[marked.id] = Outcome(error=error)
+                elif thing.kind is Kind.AGGREGATE and given_back(thing):
+                    outcomes[marked.id] = Outcome(thing.id)
                 else:
                     outcomes[marked.id] = self._remove(thing, thing.mark.key)
         return outcomes

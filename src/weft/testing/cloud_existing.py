@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
 
 from weft.model.resources import Kind, Resource
-from weft.model.specs import NetworkSpec, PortSpec, SubnetSpec
+from weft.model.specs import AggregateSpec, NetworkSpec, PortSpec, SubnetSpec
 from weft.ports.existing import Existing, NamedPort, NamedSubnet
 from weft.ports.resources import Scope
+from weft.testing.cloud_aggregates import aggregates_like
 from weft.testing.cloud_networks import FakeNetworks
 from weft.testing.cloud_rules import segments_of
 from weft.testing.cloud_state import Fault, Thing
@@ -115,6 +116,8 @@ class FakeExisting(FakeNetworks):
                     yield f"the address {spec.address}", spec.mac is None
                 elif spec.dns_name and fields.get("dns_name") == spec.dns_name:
                     yield f"the host name {spec.dns_name}", False
+            case AggregateSpec():
+                yield from aggregates_like(thing, resource)
             case _ if mine and thing.name == resource.name and resource.kind in _BY_NAME:
                 yield f"the name {thing.name}", True
             case _:

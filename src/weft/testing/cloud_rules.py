@@ -7,6 +7,7 @@ from ipaddress import IPv4Network
 
 from weft.model.resources import AnyKind, Kind
 from weft.model.specs import RULES_OF_A_GROUP
+from weft.testing.cloud_aggregates import kept_off
 from weft.testing.cloud_state import Offers, Thing, Trunk
 
 _Rule = Callable[[str, Mapping[str, object], Sequence[Thing], Sequence[Thing], Offers], str | None]
@@ -87,6 +88,8 @@ def failed_boot(server: Thing, things: Sequence[Thing], offers: Offers) -> str:
         return f"No valid host was found. {host} is {offers.hosts.get(host, 'unknown')}"
     image, flavor = str(server.fields.get("image")), str(server.fields.get("flavor"))
     if flavor in offers.flavors and (why := offers.unfit(host, image, flavor)):
+        return f"No valid host was found. {why}"
+    if why := kept_off(host, flavor, things):
         return f"No valid host was found. {why}"
     whole = {t.id for t in things if t.fields.get("vnic_type") == "direct-physical"}
     for other in things:
@@ -184,6 +187,12 @@ def _server(
     return None
 
 
+def _aggregate(
+    name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
+) -> str | None:
+    return next((f"HTTP 409: Aggregate {t.name} already exists." for t in same if t.name == name), None)
+
+
 def _key_pair(
     name: str, fields: Mapping[str, object], same: Sequence[Thing], things: Sequence[Thing], offers: Offers
 ) -> str | None:
@@ -224,6 +233,7 @@ _RULES: Mapping[AnyKind, _Rule] = {
     Kind.PORT: _port,
     Kind.SUBNET: _subnet,
     Kind.SERVER: _server,
+    Kind.AGGREGATE: _aggregate,
     Kind.KEY_PAIR: _key_pair,
     Kind.ROUTER: _external,
     Kind.FLOATING_IP: _external,

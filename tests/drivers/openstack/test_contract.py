@@ -465,10 +465,10 @@ def test_hosts_are_up(bench: Bench) -> None:
 
 def test_the_graph_is_a_pod(bench: Bench) -> None:
     """The bench's graph has every kind that the driver serves, so that no kind goes untested; machines and storage
-    aren't Nova's or Neutron's (`test_machines`, `test_storage_contract`), flavors and images are the site's alone
-    (`tests/e2e/test_nova_things.py`)."""
+    aren't Nova's or Neutron's (`test_machines`, `test_storage_contract`), flavors, images and aggregates are the site's
+    alone (`tests/e2e/test_nova_things.py`)."""
     others = {Kind.MACHINE, Kind.SHARE, Kind.SHARE_ACCESS, Kind.VOLUME, Kind.VOLUME_ATTACHMENT}
-    others |= {Kind.FLAVOR, Kind.IMAGE_PROPERTIES}
+    others |= {Kind.FLAVOR, Kind.IMAGE_PROPERTIES, Kind.AGGREGATE}
     assert {r.kind for r in bench.graph.resources} == bench.driver.kinds - others
     assert isinstance(bench.graph, Graph)
     assert Mark.parse(bench.scope.mark("server/x").text()) == bench.scope.mark("server/x")

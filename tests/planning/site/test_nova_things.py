@@ -1,4 +1,4 @@
-"""Flavors that weft makes and images whose properties it sets: the graph, and every mistake by one sentence."""
+"""Flavors and aggregates that weft makes, images whose properties it sets: the graph, each mistake by one sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.ownports import ethernet_lab
 from weft.model.site import Flavor, ImageProperties, Site
-from weft.model.specs import FlavorSpec, ImagePropertiesSpec
+from weft.model.specs import AggregateSpec, FlavorSpec, ImagePropertiesSpec
 from weft.planning.site.graph import site_graph
 from weft.planning.site.novathings import check_nova_things
 
@@ -80,3 +80,39 @@ def test_each_mistake_of_a_flavor_is_told(change: dict[str, Any], path: str, sai
 def test_a_property_that_nova_does_not_read_is_told() -> None:
     [(path, value, allowed)] = check_nova_things(site(GPU, {"colour": "red"}))
     assert path[-1] == "colour" and value == "red" and "a property that Nova reads" in allowed
+
+
+def keeping(how: str, **flavors: dict[str, Any]) -> Site:
+    whole = ethernet_lab()
+    described = {n: Flavor.model_validate(f) for n, f in flavors.items()}
+    cloud = whole.clouds["lab"].model_copy(update={"hosts_kept_free": how, "flavors": described})
+    return whole.model_copy(update={"clouds": {"lab": cloud}})
+
+
+def test_aggregate_has_the_hosts_and_flavors_of_a_machine_type() -> None:
+    """No flavor of bare metal, and none that asks for more or other accelerators than the machines have."""
+    more = {"accelerators": {"type": "a100", "count": 64}}
+    whole = keeping("aggregate", gpu2=GPU, cpu={}, metal={"bare_metal": True}, more=more)
+    graph = site_graph(whole).by_key()
+    aggregates = {k: r for k, r in graph.items() if k.startswith("aggregate/")}
+    nodes = [n for n in whole.nodes if n.role == "compute" and n.machine is None]
+    [(key, made)] = aggregates.items()
+    assert isinstance(made.spec, AggregateSpec)
+    assert key == f"aggregate/lab/a100x{len(nodes[0].accelerators)}" and made.name == key.replace(
+        "aggregate/lab/", "lab-"
+    )
+    assert made.spec.instance_type == "cpu,gpu2"
+    assert made.spec.hosts == tuple(sorted(n.nova_host for n in nodes))
+
+
+def test_no_aggregate_where_hosts_are_kept_free_otherwise_or_no_flavor_fits() -> None:
+    for whole in (keeping("otherwise", gpu2=GPU), keeping("aggregate", metal={"bare_metal": True})):
+        assert not [k for k in site_graph(whole).by_key() if k.startswith("aggregate/")]
+
+
+def test_flavors_whose_names_are_too_long_for_nova_are_named() -> None:
+    names = {f"{'x' * 60}{n}": GPU for n in range(5)}
+    [(path, value, said)] = check_nova_things(keeping("aggregate", **names))
+    assert path == ("clouds", "lab", "flavors") and str(value).startswith("309 characters")
+    assert said == "at most 255 characters with commas, or hosts_kept_free: otherwise"
+    assert list(check_nova_things(keeping("otherwise", **names))) == []

@@ -1,30 +1,325 @@
-"""Nova's host aggregates, read only.
+"""Nova's host aggregates that keep servers of other flavors off pods' hosts: read, made, adopted, given back.
 
-Source: Nova's api-ref "List Aggregates": all of them in one answer, without pages.
+An aggregate has no description: weft's mark is metadata. Nova takes metadata only after an aggregate was made, so one
+is made under its mark as its name, and gets its own name last. What an adopted one had, and which hosts weft has put
+into it, is noted in its metadata before anything is changed. `availability_zone` is metadata, too, and never touched.
+
+Source: Nova's api-ref "Host aggregates (os-aggregates)": all of them in one answer; Nova 34 `compute.api.AggregateAPI`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
-from weft.drivers.openstack.session import Sessions
-from weft.model.errors import UnknownError
-from weft.planning.site.aggregates import KEY, Aggregate
+from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, outcomes_of
+from weft.drivers.openstack.nova import compute_control
+from weft.drivers.openstack.properties import check_given_back, note_lost
+from weft.drivers.openstack.service import Json
+from weft.drivers.openstack.session import Project, Sessions
+from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
+from weft.model.mark import Mark
+from weft.model.resources import Difference, Kind, Observed, Outcome, Resource, Status
+from weft.model.specs import AggregateSpec
+from weft.planning.site.aggregates import KEY, MOST, Aggregate
+from weft.ports.existing import Existing
+
+MARK, MADE = "weft_mark", "weft_made"
+"""weft's mark, and that weft has made the aggregate."""
+BEFORE, NONE_BEFORE = "weft_before", "weft_before_none"
+"""The `instance_type` that an adopted one had, or that it had none: each value is as long as Nova takes."""
+HOSTS = "weft_hosts"
+"""Hosts that weft has put into it, with commas, continued in `weft_hosts:2` and so on."""
+SPLIT = "leave hosts of one machine type in it"
+Metadata = Mapping[str, str]
+
+
+class Aggregates(KindDriver):
+    kind = Kind.AGGREGATE
+    threads = "compute"
+    updatable = frozenset({"mark", "name", "flavors", "hosts"})
+    by_policy = True
+
+    def project(self, call: Call) -> Project:
+        return call.own
+
+    def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
+        return listed(call.own)
+
+    def all_rows(self, own: Project) -> list[Row]:
+        return [row for row in listed(own) if row.mark is not None]
+
+    def one_row(self, project: Project, thing_id: str) -> Row | None:
+        """By number and UUID: Nova's database may give a number again."""
+        number, _, uuid = thing_id.partition(":")
+        asked = f"read host aggregate {number}"
+        raw = project.compute.item_or_absent(asked, f"/os-aggregates/{number}", "aggregate", number)
+        return None if raw is None or raw["uuid"] != uuid else _row(raw)
+
+    def control(self, call: Call) -> str:
+        return compute_control(call.own)
+
+    def wanted(self, call: Call, resource: Resource) -> Fields:
+        return {"name": resource.name, "flavors": frozenset(_spec(resource).flavors)}
+
+    def seen(self, call: Call, row: Row) -> Fields:
+        """An adopted one keeps its name."""
+        flavors = flavors_of(_metadata(row)) or frozenset()
+        return {"flavors": flavors, **({"name": row.name} if _is_made(row) else {})}
+
+    def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
+        spec, seen = _spec(resource), super().observe(call, resource, row)
+        there, put = _hosts(row), _put_there(_metadata(row))
+        shown = there & {*spec.hosts, *put}
+        differences = list(seen.differences)
+        if shown != set(spec.hosts):
+            differences.append(
+                Difference(
+                    field="hosts", wanted=", ".join(spec.hosts), observed=", ".join(sorted(shown)) or "none"
+                )
+            )
+        others = sorted(there - {*spec.hosts, *put})
+        return replace(seen, differences=tuple(differences), facts={"others_hosts": others})
+
+    def status(self, row: Row) -> tuple[Status, str]:
+        return Status.SETTLED, ""
+
+    def facts(self, row: Row) -> dict[str, object]:
+        return {}
+
+    def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
+        def one(resource: Resource) -> str:
+            asked, body = (
+                f"create host aggregate {resource.name}",
+                {"aggregate": {"name": call.text(resource.key)}},
+            )
+            answer = call.own.compute.ask(asked, "POST", "/os-aggregates", json=body)
+            made = call.own.compute.part(asked, answer, "aggregate", reading=False)
+            # Nova leaves both out of this answer: there is nothing yet.
+            row = _row({"hosts": [], "metadata": {}, **made})
+            self.repair(call, resource, row, self.updatable)
+            return row.id
+
+        return outcomes_of(call, wanted, one)
+
+    def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
+        """Hosts come last, one request each: what Nova says of one holds up no other."""
+        spec, there, own = _spec(resource), _metadata(row), call.own
+        asked = f"set metadata of host aggregate {resource.name}"
+        made = _is_made(row)
+        if not made and MARK in there and not there.keys() & {BEFORE, NONE_BEFORE}:
+            raise note_lost(asked, "Nova", BEFORE)
+        put = _put_there(there)
+        goes = (put & _hosts(row)) - set(spec.hosts)
+        comes = set(spec.hosts) - _hosts(row)
+        note = _noted(there, put | comes)
+        if made:
+            note |= {MADE: "yes"}
+        elif not there.keys() & {BEFORE, NONE_BEFORE}:
+            note |= {BEFORE: there[KEY]} if KEY in there else {NONE_BEFORE: "yes"}
+        self._set(own, row, there, note)
+        self._set(own, row, there, {MARK: call.text(resource.key), KEY: spec.instance_type})
+        if made and row.name != resource.name:
+            body = {"aggregate": {"name": resource.name}}
+            own.compute.ask(f"name host aggregate {resource.name}", "PUT", _path(row), json=body)
+        named = replace(row, name=resource.name)
+        self._each_host(own, named, "add_host", comes)
+        self._each_host(own, named, "remove_host", goes)
+        # Of what is neither wanted nor there, nothing is left to note.
+        now = {k: v for k, v in {**there, **note}.items() if v is not None}
+        self._set(own, row, now, _noted(now, (put | comes) & set(spec.hosts)))
+
+    def let_go(self, call: Call, resource: Resource, row: Row) -> None:
+        self._end(call.own, row)
+
+    def remove(self, project: Project, row: Row, fence: Fence) -> None:
+        self._end(project, row)
+
+    def is_given_back(self, row: Row) -> bool:
+        return not any(_is_wefts(key) for key in _metadata(row))
+
+    def kept(self, call: Call, row: Row) -> str:
+        return f"it was there before, or has hosts of others, and has the {KEY} that it had"
+
+    def _end(self, own: Project, row: Row) -> None:
+        """Hosts that weft has put there are out of it. One that weft made is deleted if no other is in it; another has
+        its `instance_type` again, and only then nothing of weft's."""
+        asked, made, there = f"give back host aggregate {row.name}", _is_made(row), _metadata(row)
+        if not made and not there.keys() & {BEFORE, NONE_BEFORE}:
+            raise note_lost(asked, "Nova", BEFORE)
+        put = _put_there(there)
+        self._each_host(own, row, "remove_host", put & _hosts(row))
+        seen = self.one_row(own, row.id)
+        if seen is None:
+            return
+        if left := put & _hosts(seen):
+            raise TemporaryError(
+                asked, "Nova", f"hosts that weft has put into it are still there: {_some(left)}"
+            )
+        if made and not _hosts(seen):
+            own.compute.ask(f"delete host aggregate {row.name}", "DELETE", _path(row), ok=(404,))
+            return
+        had = None if made else there.get(BEFORE)
+        self._set(own, row, _metadata(seen), {KEY: had})
+        seen = self.one_row(own, row.id)
+        if seen is None:
+            return
+        now = _metadata(seen)
+        check_given_back(asked, "Nova", {KEY: had}, now)
+        notes = [key for key in now if _is_wefts(key)]
+        # What says how it was goes last: while it is there, this begins again.
+        last = {MADE, BEFORE, NONE_BEFORE}
+        self._set(own, row, now, {key: None for key in notes if key not in last})
+        self._set(own, row, now, {key: None for key in notes if key in last})
+
+    def _set(self, own: Project, row: Row, there: Metadata, news: Mapping[str, str | None]) -> None:
+        """Only what differs; None: the key goes."""
+        changed = {k: v for k, v in news.items() if there.get(k) != v}
+        if changed:
+            asked = f"set metadata of host aggregate {row.name}"
+            for key, value in changed.items():
+                if value is not None and len(value) > MOST:
+                    what = f"{key} would have {len(value)} characters, and Nova takes {MOST}"
+                    raise PermanentError(asked, "Nova", what, "shorten names in the site file")
+            body = {"set_metadata": {"metadata": changed}}
+            own.compute.ask(asked, "POST", f"{_path(row)}/action", json=body)
+
+    def _each_host(self, own: Project, row: Row, action: str, hosts: Collection[str]) -> None:
+        """Raises the first error when all were tried."""
+        errors: list[WeftError] = []
+        for host in sorted(hosts):
+            try:
+                self._one_host(own, row, action, host)
+            except WeftError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _one_host(self, own: Project, row: Row, action: str, host: str) -> None:
+        adding = action == "add_host"
+        asked = f"{'add' if adding else 'remove'} host {host} {'to' if adding else 'from'} host aggregate {row.name}"
+        path, body = f"{_path(row)}/action", {action: {"host": host}}
+        answer = own.compute.ask(asked, "POST", path, json=body, ok=(404, 409))
+        if answer.status == 404 and adding and host in answer.message:
+            seen = f"Nova doesn't know a compute host of that name yet: {answer.sentence()}"
+            raise TemporaryError(
+                asked, "Nova", seen, "will be retried; deploy nova-compute there, or correct the site"
+            )
+        if answer.status == 404 and not adding and answer.request_id:
+            return  # Nova removes a host whose compute service is deleted; what is left is read afterwards
+        if answer.status == 409 and "zone" in answer.message:
+            then = "move the servers away, or take the host out of the other aggregate; will be retried"
+            raise TemporaryError(asked, "Nova", answer.sentence(), then, alarming=True)
+        if not answer.fine:
+            raise own.compute.error(asked, answer, reading=False)
 
 
 def read_aggregates(sessions: Sessions) -> list[Aggregate]:
     """With the service user's own token. Raises `OutsideError`."""
     asked = "list host aggregates"
     compute = sessions.own().compute
-    rows = compute.rows(asked, compute.ask(asked, "GET", "/os-aggregates"), "aggregates")
+    rows = compute.listing(asked, "/os-aggregates", "aggregates")
     try:
         return [_aggregate(row) for row in rows]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnknownError(asked, "Nova", f"a malformed answer ({type(error).__name__}: {error})") from error
 
 
+def listed(own: Project) -> list[Row]:
+    return [_row(raw) for raw in own.compute.listing("list host aggregates", "/os-aggregates", "aggregates")]
+
+
+def alike(
+    own: Project, wanted: Sequence[Resource], known: Collection[str]
+) -> Iterator[tuple[Resource, Existing]]:
+    """Aggregates of these names, or that name flavors for some of these hosts. One that is like two can't be both.
+
+    Args:
+        known: ids of what is weft's already.
+    """
+    for row in listed(own) if wanted else ():
+        if row.id in known:
+            continue
+        like = {r.key: why for r in wanted if (why := _like(row, r))}
+        then = "" if len(like) == 1 else f"{SPLIT}, or set hosts_kept_free: otherwise"
+        name = f"host aggregate {row.name} ({row.raw['id']})"
+        for resource in (r for r in wanted if r.key in like):
+            yield (
+                resource,
+                Existing(row.id, name, "", like[resource.key], True, len(like) == 1, row.mark, then),
+            )
+
+
+def _like(row: Row, resource: Resource) -> str:
+    """In what it is like it; empty: in nothing."""
+    if row.name == resource.name:
+        return f"the name {resource.name}"
+    shared = _hosts(row) & set(_spec(resource).hosts)
+    return f"{KEY} for {_some(shared)}" if shared and KEY in _metadata(row) else ""
+
+
+def flavors_of(metadata: Metadata) -> frozenset[str] | None:
+    """That `instance_type` names; None: it has no such key."""
+    return frozenset(f.strip() for f in metadata[KEY].split(",") if f.strip()) if KEY in metadata else None
+
+
 def _aggregate(row: Mapping[str, Any]) -> Aggregate:
-    metadata, hosts = cast(Mapping[str, str], row["metadata"]), cast(list[str], row["hosts"])
-    flavors = frozenset(f.strip() for f in metadata[KEY].split(",") if f.strip()) if KEY in metadata else None
-    return Aggregate(str(row["name"]), frozenset(map(str, hosts)), flavors)
+    metadata, hosts = cast(Metadata, row["metadata"]), cast(list[str], row["hosts"])
+    return Aggregate(str(row["name"]), frozenset(map(str, hosts)), flavors_of(metadata))
+
+
+def _row(raw: Json) -> Row:
+    name, metadata = str(raw["name"]), cast(Metadata, raw["metadata"])
+    mark = Mark.parse(str(metadata.get(MARK) or "")) or Mark.parse(name)
+    return Row(f"{int(raw['id'])}:{raw['uuid']}", name, mark, None, str(raw.get("created_at") or ""), raw)
+
+
+def _spec(resource: Resource) -> AggregateSpec:
+    assert isinstance(resource.spec, AggregateSpec)
+    return resource.spec
+
+
+def _metadata(row: Row) -> dict[str, str]:
+    return {str(k): str(v) for k, v in row.raw["metadata"].items()}
+
+
+def _hosts(row: Row) -> set[str]:
+    return {str(host) for host in row.raw["hosts"]}
+
+
+def _path(row: Row) -> str:
+    return f"/os-aggregates/{row.id.partition(':')[0]}"
+
+
+def _is_made(row: Row) -> bool:
+    return MADE in _metadata(row) or Mark.parse(row.name) is not None
+
+
+def _is_wefts(key: str) -> bool:
+    return key in (MARK, MADE, BEFORE, NONE_BEFORE) or _is_part(key)
+
+
+def _is_part(key: str) -> bool:
+    return key.partition(":")[0] == HOSTS
+
+
+def _put_there(metadata: Metadata) -> set[str]:
+    return {h for key, value in metadata.items() if _is_part(key) for h in value.split(",") if h}
+
+
+def _noted(there: Metadata, hosts: Collection[str]) -> dict[str, str | None]:
+    """Metadata in which these hosts are noted; parts that aren't needed any more go."""
+    parts: list[str] = []
+    for host in sorted(hosts):
+        if parts and len(parts[-1]) + 1 + len(host) <= MOST:
+            parts[-1] += f",{host}"
+        else:
+            parts.append(host)
+    news: dict[str, str | None] = {key: None for key in there if _is_part(key)}
+    return news | {f"{HOSTS}:{n}" if n > 1 else HOSTS: part for n, part in enumerate(parts, 1)}
+
+
+def _some(hosts: Collection[str]) -> str:
+    some = sorted(hosts)
+    return ", ".join(some[:3]) + (f" and {len(some) - 3} more" if len(some) > 3 else "")

@@ -91,6 +91,8 @@ class KindDriver(ABC):
     by_project: ClassVar[bool] = False
     """Whether the audit lists it with each project's token (`project_rows`): listing all at once takes an
     administrator."""
+    by_policy: ClassVar[bool] = False
+    """Whether listing it takes a policy that only sites with such things have given."""
 
     def serves(self, resource: Resource) -> bool:
         """Whether this driver makes the resource: servers have two."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from weft.drivers.openstack.aggregates import Aggregates
 from weft.drivers.openstack.base import Call, KindDriver, Row, look, outcomes_of
 from weft.drivers.openstack.cinder import VolumeAttachments, Volumes
 from weft.drivers.openstack.flavors import Flavors
@@ -47,6 +48,7 @@ DRIVERS: tuple[KindDriver, ...] = (
     Networks(),
     SecurityGroups(),
     KeyPairs(),
+    Aggregates(),
     Flavors(),
     Images(),
 )
@@ -68,6 +70,7 @@ class OpenStackDriver:
         machines: the cloud has bare metal, and so an Ironic to look for it.
         storage: what the cloud has of it; None: neither Manila nor Cinder.
         closed: names of networks that no tenant may have a port on.
+        aggregates: the site has weft make host aggregates there, and so lists them for the audit.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class OpenStackDriver:
         machines: bool = False,
         storage: Storage | None = None,
         closed: Collection[str] = (),
+        aggregates: bool = True,
     ) -> None:
         self.name = name
         self._sessions = sessions
@@ -86,6 +90,7 @@ class OpenStackDriver:
         self._lookups = Lookups(closed)
         missing = {
             Kind.MACHINE: not machines,
+            Kind.AGGREGATE: not aggregates,
             Kind.SHARE: storage is None or not storage.shares,
             Kind.VOLUME: storage is None or not storage.volumes,
         }
@@ -294,15 +299,16 @@ def _kept(call: Call, kind: KindDriver, resource: Resource, row: Row) -> Observe
 
 
 def _all(kind: KindDriver, project: Project | None, own: Project, unread: dict[str, WeftError]) -> list[Row]:
-    """Rows with any mark. A project that can't be read (disabled, without the service) is noted in `unread`."""
-    if project is None:
-        rows = kind.all_rows(own)
-    else:
-        try:
-            rows = kind.project_rows(project)
-        except WeftError as error:
-            unread[f"{kind.kind.row.many} of project {project.project_id}"] = error
-            rows = []
+    """Rows with any mark. A project that can't be read (disabled, without the service) is noted in `unread`, and a
+    kind that a policy of its own shows."""
+    try:
+        rows = kind.all_rows(own) if project is None else kind.project_rows(project)
+    except WeftError as error:
+        if project is None and not kind.by_policy:
+            raise
+        whose = "" if project is None else f" of project {project.project_id}"
+        unread[f"{kind.kind.row.many}{whose}"] = error
+        rows = []
     return [row for row in rows if row.mark is not None]
 
 

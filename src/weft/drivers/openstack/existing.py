@@ -10,6 +10,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from ipaddress import IPv4Network
 
+from weft.drivers.openstack import aggregates
 from weft.drivers.openstack.images import images_named
 from weft.drivers.openstack.networks import EVERYBODY, shared_projects
 from weft.drivers.openstack.neutron import default_group
@@ -47,6 +48,7 @@ class OpenStackExisting:
             look.named([r for r in left if r.kind is Kind.SECURITY_GROUP], "security_groups")
             look.flavors([r for r in left if r.kind is Kind.FLAVOR])
             look.images([r for r in left if r.kind is Kind.IMAGE_PROPERTIES])
+            look.aggregates([r for r in left if r.kind is Kind.AGGREGATE])
         return {key: found for key, found in look.found.items() if found}
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
@@ -229,6 +231,10 @@ class _Look:
                 has += f" ({rows[0]['id']} is of project {rows[0].get('owner')})"
             where = f"project {self._project} of weft's service user, for {resource.name},"
             one = Existing("", where, "", has, own=False, same=False, then=then)
+            self.found.setdefault(resource.key, []).append(one)
+
+    def aggregates(self, wanted: Sequence[Resource]) -> None:
+        for resource, one in aggregates.alike(self._own, wanted, self._known):
             self.found.setdefault(resource.key, []).append(one)
 
     def _others(self, rows: Sequence[Json]) -> list[Json]:

@@ -35,7 +35,7 @@ Params = Mapping[str, str | int | Sequence[str]]
 ROUND = 1000
 """Rows at which services cut listings: `osapi_max_limit`, `max_limit`. A whole multiple of it without a link to more
 isn't known to be all there is."""
-_UNPAGED = frozenset({"/os-services", "/auth/projects"})
+_UNPAGED = frozenset({"/os-services", "/os-aggregates", "/auth/projects"})
 """Listings that Nova and Keystone always give whole; Keystone says `truncated` where it has a limit."""
 _BY_OFFSET = frozenset({"shared-file-system"})
 

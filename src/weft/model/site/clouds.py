@@ -197,8 +197,9 @@ class Cloud(Document):
     hosts_kept_free: Literal["aggregate", "otherwise"] = Field(
         default="aggregate",
         description="What keeps servers of other flavors off pods' hosts. aggregate: host aggregates whose "
-        "`instance_type` names the flavors for them; `weft site check --live --cloud-profile` compares these with the "
-        "site. otherwise: means of the operator's own, which weft doesn't check.",
+        "`instance_type` names the flavors for them, made by `weft site apply`; `weft site check --live "
+        "--cloud-profile` compares them with the site. otherwise: means of the operator's own, which weft neither "
+        "makes nor checks.",
     )
     external_network: str | None = Field(
         default=None, description="External network in Neutron that floating IPs are allocated from."

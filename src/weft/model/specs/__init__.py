@@ -1,5 +1,6 @@
 """What is wanted of each kind of resource, and how that is told to people; the rest is in `weft.model.kinds`."""
 
+from weft.model.specs.aggregates import AggregateSpec
 from weft.model.specs.base import Spec
 from weft.model.specs.networks import (
     RULES_OF_A_GROUP,
@@ -27,6 +28,7 @@ from weft.model.specs.vipu import (
 
 __all__ = [
     "RULES_OF_A_GROUP",
+    "AggregateSpec",
     "Egress",
     "FlavorSpec",
     "FloatingIPSpec",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from weft.model.errors import InputError
 from weft.model.resources import Graph, Observed
 from weft.model.site import Site
-from weft.model.specs import PropertiesSpec
+from weft.model.specs import AggregateSpec, PropertiesSpec
 from weft.planning.export.terraformblocks import (
     EXTERNAL,
     GROUP,
@@ -75,9 +75,9 @@ def cloud_with_networks(site: Site, cloud: str | None) -> str:
 
 
 def graph_of(site: Site, cloud: str) -> Graph:
-    """What the site needs of networks in one of its clouds; flavors and images are weft's alone."""
+    """What the site needs of networks in one of its clouds; what is in Nova and Glance is weft's alone."""
     mine = (r for r in site_graph(site).resources if r.where == cloud)
-    return Graph(resources=tuple(r for r in mine if not isinstance(r.spec, PropertiesSpec)))
+    return Graph(resources=tuple(r for r in mine if not isinstance(r.spec, PropertiesSpec | AggregateSpec)))
 
 
 def profile_of(site: Site, cloud: str) -> str:

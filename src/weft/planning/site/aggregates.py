@@ -6,17 +6,21 @@ aggregates name, separated by commas, and any flavor if none of its aggregates h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from weft.model.livecheck import LiveCheck
 from weft.model.site import Flavor, Node, Site
+from weft.model.specs import AggregateSpec
 
 KEY = "instance_type"
 FILTER_UNREAD = (
     "whether Nova's scheduler enforces the aggregates can't be read: AggregateTypeAffinityFilter must be among its "
     "enabled_filters (docs/decisions/other-flavors-stay-off-pods-hosts.md)"
 )
+MOST = 255
+"""Characters of a value of an aggregate's metadata, in Nova's schema."""
 _SOME = 3
 """Names in one sentence."""
 
@@ -61,6 +65,30 @@ def compare_aggregates(site: Site, cloud: str, aggregates: Sequence[Aggregate]) 
     return LiveCheck(problems=tuple(problems), notes=tuple(notes))
 
 
+def wanted_aggregates(site: Site, cloud: str) -> dict[str, AggregateSpec]:
+    """Machine type -> its aggregate; none where the site keeps hosts free otherwise, or has no flavor for them.
+
+    A machine type is named by its accelerators, such as `h100x8`; `cpu` has none.
+    """
+    found: dict[str, AggregateSpec] = {}
+    if site.clouds[cloud].hosts_kept_free != "aggregate":
+        return found
+    by_type: dict[str, list[Node]] = {}
+    for node in virtual_hosts(site, cloud):
+        by_type.setdefault(_machine_type(node), []).append(node)
+    for name, nodes in sorted(by_type.items()):
+        flavors = sorted(f for f, one in site.clouds[cloud].flavors.items() if _fits(one, nodes[0]))
+        if flavors:
+            hosts = tuple(sorted({n.nova_host for n in nodes}))
+            found[name] = AggregateSpec(flavors=tuple(flavors), hosts=hosts)
+    return found
+
+
+def _machine_type(node: Node) -> str:
+    counted = Counter(a.type for a in node.accelerators)
+    return "-".join(f"{type_}x{count}" for type_, count in sorted(counted.items())) or "cpu"
+
+
 def virtual_hosts(site: Site, cloud: str) -> list[Node]:
     """Nodes of a cloud on which Nova schedules servers: bare metal is taken whole."""
     return [n for n in site.nodes if n.role == "compute" and n.cloud == cloud and n.machine is None]
@@ -74,6 +102,8 @@ def _named(aggregates: Iterable[Aggregate], host: str) -> frozenset[str] | None:
 
 def _fits(flavor: Flavor, node: Node) -> bool:
     wanted = flavor.accelerators
+    if flavor.bare_metal:
+        return False
     return wanted is None or sum(a.type == wanted.type for a in node.accelerators) >= wanted.count
 
 

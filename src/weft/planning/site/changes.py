@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import cast
 
 from weft.model.change import SpecChange
 from weft.model.mark import Mark
@@ -14,6 +15,8 @@ from weft.planning.owners.follow import Known, follow
 from weft.ports.existing import Existing
 
 NO_MEMBER = "no member"
+SOME = 5
+"""Hosts that a sentence names."""
 FIXED = frozenset(
     {
         "type",
@@ -139,6 +142,18 @@ def notes(graph: Graph, projects: Mapping[str, Mapping[str, str]]) -> Iterator[s
                     f"{resource.key} is shared with project {project}, which weft doesn't serve in cloud "
                     f"{resource.where}: check that it is an id, and the right one"
                 )
+
+
+def others_hosts(graph: Graph, seen: Mapping[str, Observed]) -> Iterator[str]:
+    """weft leaves them in its aggregates; servers of other flavors can't be scheduled on them either."""
+    for resource in graph.resources:
+        found = seen.get(resource.key)
+        hosts = found.facts.get("others_hosts") if found is not None else None
+        if isinstance(hosts, list) and hosts:
+            names = [str(host) for host in cast(list[object], hosts)]
+            more = f" and {len(names) - SOME} more" if len(names) > SOME else ""
+            listed = f"{', '.join(names[:SOME])}{more}"
+            yield f"{resource.key} also has hosts of others, which weft leaves in it: {listed}"
 
 
 def _then(one: Existing, could: bool, lost: Collection[Mark]) -> str:

@@ -31,6 +31,7 @@ from weft.model.specs import (
     SubnetSpec,
 )
 from weft.planning.shapes.graph import in_order
+from weft.planning.site.aggregates import wanted_aggregates
 from weft.planning.site.hardware import network_at
 
 SSH, DNS, HTTPS, SNMP, TRAPS, SYSLOG, RPC, NFS, EXPORTER = 22, 53, 443, 161, 162, 514, 111, 2049, 9100
@@ -210,11 +211,11 @@ def switch_of(plug: str) -> str:
     return plug.partition("/")[0]
 
 
-# -- flavors and images --------------------------------------------------------------------------------------------
+# -- flavors, images and aggregates ---------------------------------------------------------------------------------
 
 
 def _of_nova(site: Site) -> Iterator[Resource]:
-    """Flavors that are made by weft, and properties of images."""
+    """Flavors that are made by weft, properties of images, and aggregates that keep pods' hosts free."""
     for cloud, one in site.clouds.items():
         for name, flavor in one.flavors.items():
             if flavor.nova is not None:
@@ -228,6 +229,8 @@ def _of_nova(site: Site) -> Iterator[Resource]:
         for name, image in one.images.items():
             properties = ImagePropertiesSpec(properties=dict(sorted(image.properties.items())))
             yield _made(f"image_properties/{cloud}/{name}", name, cloud, properties)
+        for name, aggregate in wanted_aggregates(site, cloud).items():
+            yield _made(f"aggregate/{cloud}/{name}", f"{site.name}-{name}", cloud, aggregate)
 
 
 def specs_of(flavor: Flavor) -> dict[str, str]:

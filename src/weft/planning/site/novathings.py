@@ -1,4 +1,4 @@
-"""Checks of flavors that weft makes, and of images whose properties it sets. Pure."""
+"""Checks of flavors that weft makes, of images whose properties it sets, and of aggregates. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from weft.model.novaflavor import NovaFlavor, extra_specs, miscounted
 from weft.model.site import Flavor, ImageProperties, Site
+from weft.planning.site.aggregates import MOST, wanted_aggregates
 from weft.planning.site.seen import WrongValue
 
 Path = tuple[str | int, ...]
@@ -21,6 +22,10 @@ def check_nova_things(site: Site) -> Iterator[WrongValue]:
                 yield from _flavor(one, ("clouds", name, "flavors", flavor, "nova"))
         for image, properties in cloud.images.items():
             yield from _image(properties, ("clouds", name, "images", image, "properties"))
+        for machines, aggregate in wanted_aggregates(site, name).items():
+            if (long := len(aggregate.instance_type)) > MOST:
+                allowed = f"at most {MOST} characters with commas, or hosts_kept_free: otherwise"
+                yield ("clouds", name, "flavors"), f"{long} characters of names for {machines}", allowed
 
 
 def _flavor(flavor: Flavor, path: Path) -> Iterator[WrongValue]:
