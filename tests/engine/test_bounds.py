@@ -164,6 +164,8 @@ def overdue(house: House, name: str, project: str = "team-a") -> PodRecord:
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SECURITY_GROUP, times=1)
     house.run(pod, PodState.RELEASING)
     house.clock.sleep(16 * 60)
+    house.store.wake(pod.id)
+    house.worker.run_once()
     return pod
 
 
@@ -182,6 +184,17 @@ def test_project_whose_releases_do_not_end_orders_nothing_more(house: House) -> 
     for thing in house.cloud.things(Kind.SECURITY_GROUP):
         thing.undeletable = False
     house.run(stuck[0], PodState.RELEASED)
+    house.order(make("next", 1))
+
+
+def test_release_that_nobody_worked_on_is_not_overdue(house: House) -> None:
+    """No worker ran meanwhile: that isn't the project's."""
+    site = house.store.site().site
+    few = site.queue.model_copy(update={"overdue_releases": 1})
+    house.store.activate_site(site.model_copy(update={"queue": few}), "test")
+    pod = house.ready(make("a", 1))
+    house.release(pod)
+    house.clock.sleep(60 * 60)
     house.order(make("next", 1))
 
 

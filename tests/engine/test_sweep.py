@@ -240,3 +240,21 @@ def test_a_pod_that_is_released_while_the_round_looks_is_no_stranger(house: Hous
         Members(house.store, house.world, house.site, Traces(house.database)).check([before], outside) == []
     )
     assert not house.store.capacity().quarantines and alarms(house, before) == []
+
+
+def test_row_that_cannot_be_read_keeps_one_owner_from_the_sweep(house: House) -> None:
+    """Others are looked for, and what is proved free of them is free again."""
+    broken, pod = released(house), house.ready(make("b", 1))
+    network = house.cloud.thing("network/management")
+    port = house.cloud.add(Kind.PORT, "login", "team-b", network=network.id)
+    house.release(pod)
+    house.worker.run_once()
+    house.service.abandon_pod(house.operator, str(pod.id), "stuck")
+    house.run(pod, PodState.RELEASED)
+    house.cloud.lose(port)
+    with house.database.transaction() as tx:
+        later = "UPDATE resource SET document = document || '{\"version\": 7000}' WHERE owner_id = %s"
+        tx._connection.execute(later, [broken.id])  # pyright: ignore[reportPrivateUsage]
+    assert any("version" in said for said in sweep(house))
+    with house.database.statement() as tx:
+        assert tx.rows("numbers_of", owner_id=pod.id) == []

@@ -16,7 +16,7 @@ from weft.model.errors import WeftError
 from weft.model.kinds import Kind
 from weft.model.problem import Problem, ProblemKind
 from weft.model.specs import PortSpec
-from weft.model.uses import Use
+from weft.model.uses import ROUTER_PORTS, Use
 from weft.ports.networks import USED
 
 
@@ -77,7 +77,7 @@ def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -
     found: list[Intruder] = []
     for thing in facts.on_networks(pod.project_id, list(networks)):
         network = networks.get(thing.on)
-        of_the_pod = thing.device in joined and thing.owner.startswith("network:")
+        of_the_pod = thing.device in joined and thing.owner in ROUTER_PORTS
         if network is not None and thing.id not in own and not of_the_pod:
             found.append(Intruder(thing, network, network.resource.spec.is_closed))
     return found

@@ -8,6 +8,7 @@ from weft.engine.readback import unfree
 from weft.engine.release import Reader
 from weft.engine.released import released_owners_with_numbers, released_pods_with_numbers
 from weft.engine.store import Store
+from weft.engine.unreadable import UnreadableError
 from weft.engine.world import World
 from weft.model.site import Site
 from weft.ports.clock import Clock
@@ -28,7 +29,11 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
         with database.transaction() as tx:
             rows = tx.rows("numbers_of", owner_id=owner.id)
             numbers = {(r["space"], r["number"]) for r in rows}
-        resources = store.resources(owner.id)
+        try:
+            resources = store.resources(owner.id)
+        except UnreadableError as error:  # its numbers stay held, those of others don't
+            unread.append(str(error))
+            continue
         now = clock.now()
         read = Reader(owner, resources, world, site, clock, now, numbers=numbers).read()
         unread += [f"{i.plane} {i.subject}: {i.seen}" for i in read.items if i.result == "unknown"]

@@ -12,14 +12,15 @@ from weft.model.pod import PodState
 from weft.model.site import Site
 
 LIMIT = LoopSettings().limits[PodState.RELEASING]
-"""Seconds after which a release is overdue."""
+"""Seconds of work on a release after which it is overdue: a time in which weft couldn't work on it isn't the
+project's."""
 _NAMED = 3
 
 
 def check_overdue(tx: Tx, project: str, site: Site) -> None:
     """Raise `ConflictError` if as many of the project's releases as may be are overdue, or have ended and left numbers
     in use; in the caller's transaction."""
-    rows = tx.rows("overdue_of_project", project_id=project, at=tx.now(), seconds=LIMIT)
+    rows = tx.rows("overdue_of_project", project_id=project, seconds=LIMIT)
     most = site.queue.overdue_releases
     if len(rows) < most:
         return
@@ -27,5 +28,5 @@ def check_overdue(tx: Tx, project: str, site: Site) -> None:
     more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     raise ConflictError(
         f"{len(rows)} of at most {most} releases of the project don't end ({names}{more}): "
-        "remove what `weft pod show` names for each, then order again"
+        "remove what `weft pod show` names for each, then order again; where it names nothing, operators see the reason"
     )

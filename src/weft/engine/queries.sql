@@ -328,10 +328,10 @@ SELECT id, ordered FROM pod WHERE id = ANY(%(ids)s);
 SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND project_id = %(project_id)s;
 
 -- name: overdue_of_project
--- Releases that last too long, and those that ended with numbers in use.
+-- Releases that were worked on for too long, and those that ended with numbers in use.
 SELECT name FROM pod
 WHERE project_id = %(project_id)s AND (
-    (state = 'RELEASING' AND extract(epoch FROM %(at)s - since) > %(seconds)s)
+    (state = 'RELEASING' AND split_part(worked_by, ' ', 1) = 'release' AND worked > %(seconds)s)
     OR (state = 'RELEASED' AND EXISTS (SELECT FROM number_hold WHERE owner_id = pod.id)))
 ORDER BY since, name;
 

@@ -169,7 +169,10 @@ class Sweeper(Periodic):
             return
         if owner.site is None or (owner.released_at or outside.began_at) >= outside.began_at:
             return
-        errors = self._look_for(owner, mine, world, kept)
+        try:
+            errors = self._look_for(owner, mine, world, kept)
+        except UnreadableError as error:  # one owner's rows: the others' turn comes all the same
+            errors = [str(error)]
         unread += errors
         if not errors:
             with self._store.database.transaction() as tx:

@@ -13,6 +13,16 @@ from weft.model.kinds import Kind
 UseKind = Literal["port", "subnet", "share", "trunk", "floating_ip"]
 SUBPORT = "trunk:subport"
 """`owner` of a trunk that has the port as one of its subports; else it is the trunk's parent."""
+ROUTER_INTERFACES = frozenset(
+    {
+        "network:router_interface",
+        "network:router_interface_distributed",
+        "network:ha_router_replicated_interface",
+    }
+)
+"""`owner` of ports that are routers' interfaces."""
+ROUTER_PORTS = ROUTER_INTERFACES | {"network:router_centralized_snat"}
+"""`owner` of all ports that a router has on networks that it joins."""
 EVERYBODY = "*"
 MOST_SHOWN = 3
 """Uses that a sentence names."""

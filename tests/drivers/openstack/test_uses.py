@@ -199,7 +199,7 @@ def test_refused_removal_has_its_uses_as_values(cloud: Cloud) -> None:
     tiny, _ = cloud
     tiny.port(ID, network="elsewhere", name="eth 0", security_groups=["group"], device_owner="compute:nova")
     tiny.things["ports"][-1]["device_id"] = SERVER
-    tiny.make("servers", SERVER, name="login")
+    tiny.make("servers", SERVER, name="login", tenant_id=PROJECT)
     error = refusal(cloud, SecurityGroups(), "group")
     (use,) = error.uses
     assert (use.kind, use.id, use.name, use.server, use.project_id) == ("port", ID, "eth 0", "login", PROJECT)
@@ -302,3 +302,69 @@ def test_ports_that_may_send_from_an_address_are_found_among_all(cloud: Cloud) -
     del tiny.things["ports"][0]["allowed_address_pairs"]
     with pytest.raises(UnknownError, match="doesn't show allowed_address_pairs"):
         facts.pairs_with(PROJECT, [mac])
+
+
+@pytest.mark.parametrize(
+    ("owner", "device"),
+    [
+        ("network:mine", ""),
+        ("network:dhcp", "dhcp-x"),
+        ("network:dhcp", SERVER),
+        ("network:distributed", "ovnmeta-elsewhere"),
+        ("network:floatingip", "x"),
+        ("network:router_centralized_snat", "router"),
+    ],
+)
+def test_port_that_only_claims_to_be_the_clouds_is_a_use(cloud: Cloud, owner: str, device: str) -> None:
+    """A network's owner may write any owner; Neutron refuses to delete a network for most of them."""
+    tiny, facts = cloud
+    tiny.port(ID, PROJECT, device_owner=owner, device_id=device)
+    assert [use.owner for use in facts.on_networks(PROJECT, ["net"]) if use.id == ID] == [owner]
+
+
+@pytest.mark.parametrize(
+    ("owner", "device"),
+    [
+        ("network:dhcp", f"dhcp{SERVER}-net"),
+        ("network:dhcp", "reserved_dhcp_port"),
+        ("network:dhcp", "ovnmeta-net"),
+        ("network:distributed", "ovnmeta-net"),
+    ],
+)
+def test_port_of_an_agent_goes_with_its_network(cloud: Cloud, owner: str, device: str) -> None:
+    """Neutron deletes it with its network."""
+    tiny, facts = cloud
+    tiny.port(ID, PROJECT, device_owner=owner, device_id=device)
+    assert [use for use in facts.on_networks(PROJECT, ["net"]) if use.id == ID] == []
+
+
+def test_port_beside_an_interface_of_a_distributed_router_goes_with_it(cloud: Cloud) -> None:
+    tiny, facts = cloud
+    tiny.port("i", PROJECT, device_owner="network:router_interface_distributed", device_id="theirs")
+    tiny.port("snat", PROJECT, device_owner="network:router_centralized_snat", device_id="theirs")
+    assert [use.id for use in facts.on_networks(PROJECT, ["net"]) if use.of is Kind.NETWORK][-1] == "i"
+
+
+@pytest.mark.parametrize("owner", ["network:router_interface", SUBPORT, "compute:nova"])
+def test_device_that_is_no_id_leads_to_no_request(cloud: Cloud, owner: str) -> None:
+    """Whoever has a port may write anything as its device; weft's requests have weft's rights."""
+    tiny, facts = cloud
+    tiny.port("port", PROJECT, device_owner=owner, device_id="../networks/victim?x=")
+    uses = [*facts.on_networks(PROJECT, ["net"]), *facts.uses(PROJECT, {Kind.PORT: ["port"]})]
+    for use in uses:
+        if use.owner != "compute:nova" and use.owner == owner:
+            with pytest.raises(UnknownError, match="isn't an id"):
+                facts.take_off(PROJECT, use)
+    refusal(cloud, Networks(), "net")
+    assert uses and not [path for path in tiny.asked if "victim" in path]
+
+
+def test_name_of_anothers_server_is_not_shown(cloud: Cloud) -> None:
+    """A port's owner may write any server's id there."""
+    tiny, _ = cloud
+    tiny.make("servers", SERVER, OTHER, name="theirs-in-secret", tenant_id=OTHER)
+    tiny.port(
+        ID, network="elsewhere", security_groups=["group"], device_owner="compute:nova", device_id=SERVER
+    )
+    error = refusal(cloud, SecurityGroups(), "group")
+    assert ID in str(error) and "theirs-in-secret" not in str(error)

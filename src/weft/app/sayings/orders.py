@@ -128,7 +128,7 @@ _CONFLICTS = forms(
     "its cloud no longer has the export {node} that pod {pod} mounts: it can be released, but not changed",
     *(
         f"{{n}} of at most {{n}} releases of the project don't end ({names}): "
-        "remove what `weft pod show` names for each, then order again"
+        "remove what `weft pod show` names for each, then order again; where it names nothing, operators see the reason"
         for names in ("{pod}", "{pod}, {pod}", "{pod}, {pod}, {pod}", "{pod}, {pod}, {pod} and {n} more")
     ),
     "the project has {n} of at most {n} waiting orders: release one, or order again when one has started",

@@ -9,10 +9,10 @@ from weft.drivers.openstack.base import Call, Fence, Fields, Row
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.drivers.openstack.uses import OWNERS
 from weft.model.errors import TemporaryError
 from weft.model.resources import Kind, Observed, Resource, Status
 from weft.model.specs import RouterSpec
+from weft.model.uses import ROUTER_INTERFACES
 
 EXTERNAL = "weft:external"
 """Field that `observe` adds to a router's row: its external network by the name in the spec, if that network has it."""
@@ -112,7 +112,7 @@ class Routers(NeutronKind):
             {"fields": ("device_owner", "fixed_ips")},
             only={"device_id": router_id},
         )
-        owned = [p for p in ports if p["device_owner"] in OWNERS]
+        owned = [p for p in ports if p["device_owner"] in ROUTER_INTERFACES]
         return sorted({f["subnet_id"] for p in owned for f in p["fixed_ips"]})
 
     def _attach(self, project: Project, router_id: str, name: str, subnet: str) -> None:

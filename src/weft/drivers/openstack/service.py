@@ -220,6 +220,8 @@ class Service:
             ok: statuses of 400 and above that the caller handles.
             microversion: instead of the one that all requests to the service have.
         """
+        if ".." in path.partition("?")[0].split("/"):  # an id that leads to something else
+            raise UnknownError(asked, self._of(), "not asked: an id in its path isn't one")
         reading, version = method == "GET", microversion or _MICROVERSIONS.get(self._type)
         extra: dict[str, Any] = {"microversion": version} if version else {}
         try:

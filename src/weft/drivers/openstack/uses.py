@@ -8,6 +8,7 @@ policies show. Who sees a port can make a trunk of it, or a subport of one (neut
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,16 +17,17 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError, WeftError
 from weft.model.kinds import Kind
-from weft.model.uses import MOST_SHOWN, SUBPORT, Use
+from weft.model.uses import MOST_SHOWN, ROUTER_INTERFACES, ROUTER_PORTS, SUBPORT, Use
 
-OWNERS = (
-    "network:router_interface",
-    "network:router_interface_distributed",
-    "network:ha_router_replicated_interface",
-)
-"""Owners of ports that are routers' interfaces."""
-_THE_CLOUDS = "network:"
-"""Ports of the cloud's own agents (DHCP, metadata) come and go with the network."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_THE_CLOUDS: Mapping[str, str] = {
+    "network:dhcp": rf"dhcp{_UUID}-{{network}}|ovnmeta-{{network}}|reserved_dhcp_port",
+    "network:distributed": r"ovnmeta-{network}",
+}
+"""Owner of ports of the cloud's own agents (DHCP, metadata) -> pattern of their `device_id`. These Neutron deletes with
+their network and subnet. Every other owner that begins with `network:` may have been written by the network's owner
+(`create_port:device_owner`), and such a port keeps both from being deleted."""
 _PORT = ("id", "name", "network_id", "project_id", "device_owner", "device_id")
 _TRUNKS = "trunk"
 
@@ -36,7 +38,7 @@ def on_networks(project: Project, networks: Collection[str]) -> list[Use]:
         return []
     ids = sorted(networks)
     ports = _ports(project, {"network_id": ids}, "list ports on networks")
-    found = [_port(row, Kind.NETWORK, row["network_id"]) for row in ports if not _is_the_clouds(row)]
+    found = [_port(row, Kind.NETWORK, row["network_id"]) for row in _not_the_clouds(ports)]
     rows = project.network.listing(
         "list subnets on networks",
         "/subnets",
@@ -91,7 +93,9 @@ def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
         return []
     own, ids = project.own(), sorted(routers)
     rows = _ports(own, {"device_id": ids}, "list interfaces of routers")
-    found = [_port(row, Kind.ROUTER, row["device_id"]) for row in rows if row["device_owner"] in OWNERS]
+    found = [
+        _port(row, Kind.ROUTER, row["device_id"]) for row in rows if row["device_owner"] in ROUTER_INTERFACES
+    ]
     return [*found, *_floating_ips(own, Kind.ROUTER, "router_id", ids)]
 
 
@@ -100,7 +104,7 @@ def on_subnets(project: Project, subnets: Collection[str]) -> list[Use]:
     found: list[Use] = []
     for subnet in sorted(subnets):
         rows = _ports(project, {"fixed_ips": f"subnet_id={subnet}"}, "list ports of a subnet")
-        found += [_port(row, Kind.SUBNET, subnet) for row in rows if not _is_the_clouds(row)]
+        found += [_port(row, Kind.SUBNET, subnet) for row in _not_the_clouds(rows)]
     return found
 
 
@@ -118,21 +122,25 @@ def in_the_way(project: Project, kind: Kind, thing_id: str) -> list[Use]:
     found = USES[kind](project, [thing_id]) if kind in USES else []
     # A share keeps nothing, and a router's interfaces weft removes itself, on whatever network they are.
     found = [
-        use for use in found if use.kind != "share" and not (kind is Kind.ROUTER and use.owner in OWNERS)
+        use
+        for use in found
+        if use.kind != "share" and not (kind is Kind.ROUTER and use.owner in ROUTER_INTERFACES)
     ]
     return [*(_with_server(project, use) for use in found[:MOST_SHOWN]), *found[MOST_SHOWN:]]
 
 
 def _with_server(project: Project, use: Use) -> Use:
     mine = project.project_id is not None and use.is_of(project.project_id)
-    if not (mine and use.device and use.owner.startswith("compute:")):
+    if not (mine and _ID.fullmatch(use.device) and use.owner.startswith("compute:")):
         return use
     asked = f"read the name of server {use.device}"
     try:
         row = project.compute.item_or_absent(asked, f"/servers/{use.device}", "server", use.device)
     except WeftError:
         return use  # only its name is missing
-    return use if row is None else replace(use, server=str(row.get("name") or ""))
+    if row is None or row.get("tenant_id") != project.project_id:
+        return use  # whoever has a port may write any server's id there
+    return replace(use, server=str(row.get("name") or ""))
 
 
 def end_use(project: Project, theirs: Project | None, use: Use) -> None:
@@ -143,8 +151,12 @@ def end_use(project: Project, theirs: Project | None, use: Use) -> None:
         theirs: whose thing uses it; None: weft has no role there.
     """
     asked = f"take {use.kind.replace('_', ' ')} {use.id} off {use.of.row.one} {use.on}"
+    subport = use.kind == "port" and use.owner == SUBPORT
+    for one in (use.id, use.device) if subport or use.owner in ROUTER_INTERFACES else (use.id,):
+        if not _ID.fullmatch(one):  # whoever has a port may write anything as its device
+            raise UnknownError(asked, "network", f"{one[:80]!r} isn't an id", "look at the port")
     eyes = theirs or project
-    if use.owner in OWNERS:
+    if use.owner in ROUTER_INTERFACES:
         # A router is changed with its owner's rights: one of the interfaces of weft's own, or somebody's router.
         router = project if use.of is Kind.ROUTER else eyes
         _change(router, asked, f"/routers/{use.device}/remove_router_interface", {"port_id": use.id}, use)
@@ -152,11 +164,14 @@ def end_use(project: Project, theirs: Project | None, use: Use) -> None:
         _leave_group(eyes, asked, use)
     elif use.kind == "floating_ip":
         _change(eyes, asked, f"/floatingips/{use.id}", {"floatingip": {"port_id": None}}, use)
-    elif use.owner == SUBPORT:
+    elif use.kind == "trunk" and use.owner == SUBPORT:
         _change(eyes, asked, f"/trunks/{use.id}/remove_subports", {"sub_ports": [{"port_id": use.on}]}, use)
     elif use.kind == "trunk":
         _change(eyes, asked, f"/trunks/{use.id}", None, use)
     else:  # the owner of a network, or of what is shared, deletes what is on it
+        if subport:
+            body = {"sub_ports": [{"port_id": use.id}]}
+            _change(eyes, asked, f"/trunks/{use.device}/remove_subports", body, use)
         path = {"port": "/ports", "subnet": "/subnets", "share": "/rbac-policies"}[use.kind]
         project.network.ask(asked, "DELETE", f"{path}/{use.id}", ok=(404,))
 
@@ -173,7 +188,7 @@ def _change(
     end of a use, unless the thing is a router of the project's own."""
     method = "DELETE" if body is None else "PUT"
     answer = eyes.network.ask(asked, method, path, json=body, headers=headers, ok=(404,))
-    own_router = use.of is Kind.ROUTER and use.owner in OWNERS
+    own_router = use.of is Kind.ROUTER and use.owner in ROUTER_INTERFACES
     if answer.status == 404 and not own_router and eyes.project_id != use.project_id:
         raise _powerless(asked, use)
 
@@ -214,8 +229,27 @@ def _port(row: Json, of: Kind, on: str) -> Use:
     )
 
 
+def _not_the_clouds(rows: Sequence[Json]) -> list[Json]:
+    """Without ports of the cloud's agents, and without those that a router has beside its interface."""
+    joined = {
+        (row["network_id"], row["device_id"]) for row in rows if row["device_owner"] in ROUTER_INTERFACES
+    }
+    beside = ROUTER_PORTS - ROUTER_INTERFACES
+    return [
+        row
+        for row in rows
+        if not _is_the_clouds(row)
+        and not (row["device_owner"] in beside and (row["network_id"], row["device_id"]) in joined)
+    ]
+
+
 def _is_the_clouds(row: Json) -> bool:
-    return row["device_owner"] not in OWNERS and row["device_owner"].startswith(_THE_CLOUDS)
+    pattern = _THE_CLOUDS.get(row["device_owner"])
+    if pattern is None:
+        return False
+    return (
+        re.fullmatch(pattern.replace("{network}", re.escape(row["network_id"])), row["device_id"]) is not None
+    )
 
 
 def _floating_ips(own: Project, of: Kind, by: str, ids: Sequence[str]) -> list[Use]:
