@@ -176,6 +176,14 @@ def test_a_row_may_be_older_or_younger_by_option(neutron: Neutron, weft: Weft) -
         ("[database]\nconnection = mysql+pymysql://u:secret@127.0.0.1:1/n\n", "check the URL"),
         ("[database]\nconnection = mysql+pymysql://u@127.0.0.1:1/n?password=secret\n", "check the URL"),
         ("[database]\nconnection = sqlite:////nowhere/at/all.db\n", "check the URL"),
+        (
+            "[database]\nconnection = mysql+pymysql://u:secret@127.0.0.1:1/n?foo=secret\n",
+            "parameters: 'foo' is not",
+        ),
+        (
+            "[database]\nconnection = mysql+pymysql://u@127.0.0.1:1/n?charset=secret\n",
+            "parameters: 'charset' is not",
+        ),
     ],
 )
 def test_a_configuration_that_leads_nowhere_is_told_in_a_sentence_without_the_password(

@@ -11,7 +11,8 @@ SQLAlchemy, because Neutron's database is named by one of its URLs, whatever ser
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -91,11 +92,12 @@ class SdnJournal:
     def stuck(self, older: int) -> Sequence[StuckRow]:
         """Rows that are `processing` for more than `older` seconds, oldest first.
 
-        Raises `UnknownError` if the database can't be asked; `PermanentError` if it has no such table.
+        Raises `UnknownError` if the database can't be asked; `PermanentError` if it has no such table; `InputError` if
+        its driver doesn't take the URL's parameters.
         """
         asked = "read sdn_journal"
         try:
-            with self._engine.connect() as connection:
+            with self._connected() as connection:
                 now = _now(connection)
                 rows = connection.execute(
                     select(_JOURNAL)
@@ -114,7 +116,7 @@ class SdnJournal:
     def free(self, rows: Collection[StuckRow], older: int) -> int:
         """Have the driver send these rows again; the number of those that were still stuck. Raises as `stuck`."""
         try:
-            with self._engine.begin() as connection:
+            with self._connected() as connection, connection.begin():
                 now = _now(connection)
                 changed = connection.execute(
                     update(_JOURNAL)
@@ -128,12 +130,24 @@ class SdnJournal:
     def prune(self, older: int) -> int:
         """Remove rows that are `completed` for more than `older` seconds; how many. Raises as `stuck`."""
         try:
-            with self._engine.begin() as connection:
+            with self._connected() as connection, connection.begin():
                 before = _now(connection) - timedelta(seconds=older)
                 done = and_(_JOURNAL.c.state == _COMPLETED, _JOURNAL.c.last_retried < before)
                 return connection.execute(delete(_JOURNAL).where(done)).rowcount
         except SQLAlchemyError as error:
             raise self._error("remove completed rows of sdn_journal", error) from None
+
+    @contextmanager
+    def _connected(self) -> Generator[Connection]:
+        """Drivers are given the URL's parameters when they connect, and raise anything for one that they don't take."""
+        try:
+            connection = self._engine.connect()
+        except (TypeError, ValueError, LookupError, AttributeError, OSError) as error:
+            names = ", ".join(sorted(self._engine.url.query)) or "none"
+            allowed = f"parameters with values that its driver takes ({type(error).__name__})"
+            raise InputError("[database] connection, parameters", names, allowed) from None
+        with connection:
+            yield connection
 
     def _error(self, asked: str, error: SQLAlchemyError) -> UnknownError | PermanentError:
         seen = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())[:300]
