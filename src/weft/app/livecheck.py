@@ -62,6 +62,17 @@ def check_live(site: Site, drivers: FabricDrivers = FABRIC_DRIVERS) -> LiveCheck
     return found
 
 
+def unread_notes(site: Site) -> tuple[str, ...]:
+    """What a live check without a profile of the service user leaves out."""
+    those = [
+        c
+        for c, one in sorted(site.clouds.items())
+        if one.hosts_kept_free == "aggregate" and virtual_hosts(site, c)
+    ]
+    left = f"host aggregates of cloud {', '.join(those)} and the roles" if those else "the roles"
+    return (f"{left} of weft's user aren't read without --cloud-profile",) if site.clouds else ()
+
+
 def check_aggregates(site: Site, profile: str) -> LiveCheck:
     """Whether each cloud's host aggregates keep other flavors off pods' hosts; changes nothing.
 

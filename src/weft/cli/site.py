@@ -81,7 +81,13 @@ def _check_options(check: argparse.ArgumentParser) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
-    from weft.app.livecheck import certificate_notes, check_accounts, check_aggregates, check_live
+    from weft.app.livecheck import (
+        certificate_notes,
+        check_accounts,
+        check_aggregates,
+        check_live,
+        unread_notes,
+    )
     from weft.app.portclash import clash_notes
     from weft.app.sitecompare import compare, compare_adapters, compare_lldp, write_links
     from weft.app.sitefile import load_site
@@ -98,6 +104,8 @@ def _check(args: argparse.Namespace) -> int:
     written: int | None = None
     notes = (*hints(site), *certificate_notes(site), *clash_notes(site))
     live = check_live(site) if args.live else None
+    if args.live and args.cloud_profile is None:
+        notes = (*notes, *unread_notes(site))
     if live is not None and args.cloud_profile is not None:
         live += check_accounts(site, args.cloud_profile) + check_aggregates(site, args.cloud_profile)
     if args.fabric is not None:

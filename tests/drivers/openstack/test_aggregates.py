@@ -10,7 +10,7 @@ import pytest
 
 from tests.drivers.openstack.tinycloud import Reply, tiny_cloud
 from tests.helpers.smallsite import small_site
-from weft.app.livecheck import check_aggregates
+from weft.app.livecheck import check_aggregates, unread_notes
 from weft.model.livecheck import LiveCheck
 from weft.model.site import Site
 from weft.planning.site.aggregates import FILTER_UNREAD
@@ -95,3 +95,14 @@ def test_site_that_keeps_hosts_free_otherwise_is_not_asked(checked: Any) -> None
         n: c.model_copy(update={"hosts_kept_free": "otherwise"}) for n, c in small_site().clouds.items()
     }
     assert checked(small_site().model_copy(update={"clouds": clouds})) == LiveCheck()
+
+
+def test_what_a_live_check_without_a_profile_leaves_out_is_said() -> None:
+    """Host aggregates only where the site has weft make them."""
+    site = small_site()
+    assert unread_notes(site) == (
+        "host aggregates of cloud main and the roles of weft's user aren't read without --cloud-profile",
+    )
+    clouds = {n: c.model_copy(update={"hosts_kept_free": "otherwise"}) for n, c in site.clouds.items()}
+    [note] = unread_notes(site.model_copy(update={"clouds": clouds}))
+    assert note == "the roles of weft's user aren't read without --cloud-profile"
