@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from weft.app.drivers import open_fabrics, open_machines, open_probers
 from weft.app.policy import Policy
@@ -41,7 +42,7 @@ from weft.engine.tenantkeeper import TenantKeeper, hint_networks_changed, tenant
 from weft.engine.wants import Wants
 from weft.engine.worker import Worker
 from weft.engine.world import World
-from weft.model.errors import NotFoundError
+from weft.model.errors import ConflictError, NotFoundError
 from weft.model.fabrictypes import FabricType
 from weft.model.site import Site
 from weft.planning.site.networks import closed_networks
@@ -186,7 +187,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[Parts]:
                 partial(CleaningsOf, database),
             ),
         )
-        _first_site(settings, store)
+        first_site(settings.site, store)
         gate = GateKeeper(Gate(database, lambda: (keeper.site().name, keeper.world().clouds)), pulse)
         gate.start()
         fabrics = FabricKeeper(database, keeper.world, pulse)
@@ -221,14 +222,22 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[Parts]:
         database.close()
 
 
-def _first_site(settings: ServeSettings, store: Store) -> None:
-    """Apply `--site`, if the database has none yet."""
-    if settings.site is None:
+def first_site(path: Path | None, store: Store) -> None:
+    """Activate the file of `--site`, if the database has no site yet.
+
+    Of several processes that start at once with it, one activates it, and the others use that generation.
+    """
+    if path is None:
         return
     try:
         store.site()
     except NotFoundError:
-        record = store.activate_site(load_site(settings.site), "weft serve --site")
+        site = load_site(path)
+        try:
+            record = store.activate_site(site, "weft serve --site", base=0)
+        except ConflictError:
+            log.info("another process has activated a site meanwhile: --site %s isn't used", path)
+            return
         log.info("activated site %s: %d nodes", record.site.name, len(record.site.nodes))
 
 
