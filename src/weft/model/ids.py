@@ -40,6 +40,18 @@ def parse_guid(value: Any) -> int:
     return number
 
 
+def _whole_guid(value: Any) -> int:
+    """A GUID that somebody has written down: a text with all of its digits, since with one less it is another's."""
+    guid = parse_guid(value)
+    if isinstance(value, str):
+        digits = value.strip().lower().removeprefix("0x").replace(":", "")
+        if len(digits) != 16:
+            raise ValueError(
+                f"a GUID is 16 hex digits, leading zeros included, such as 0x0002c90300300001; this has {len(digits)}"
+            )
+    return guid
+
+
 def format_guid(guid: int) -> str:
     """`0x` and 16 hex digits, as InfiniBand tools print it."""
     return f"0x{guid:016x}"
@@ -76,12 +88,12 @@ def _pci(value: Any) -> str:
     return text
 
 
-_GUID_TEXT = r"^(0[xX])?[0-9a-fA-F:]{1,19}$"
-SAID = {_GUID_TEXT: "a GUID: up to 16 hexadecimal digits, such as 0x0002c903000e0b72"}
+_GUID_TEXT = r"^(0[xX])?[0-9a-fA-F:]{16,23}$"
+SAID = {_GUID_TEXT: "a GUID: 16 hexadecimal digits, such as 0x0002c903000e0b72"}
 """Pattern -> what it allows, in words."""
 Guid = Annotated[
     int,
-    BeforeValidator(parse_guid),
+    BeforeValidator(_whole_guid),
     PlainSerializer(format_guid, return_type=str),
     WithJsonSchema({"type": "string", "pattern": "^0x[0-9a-f]{16}$", "description": "InfiniBand GUID"}),
     # An unquoted 0x0002c90300300001 in YAML is a number to every reader but ours.

@@ -276,3 +276,12 @@ def test_each_link_of_a_bond_is_a_cable(hardware: HardwareList) -> None:
     assert cable_differences(made, {"gpu1": heard}) == ()
     (missing,) = cable_differences(made, {"gpu1": heard[:1]})
     assert missing.what == "gpu1/eth0 isn't seen on port swp20 of tor1"
+
+
+@pytest.mark.parametrize(
+    "interface", ['"x"', '{"e0": null}', '[{"e0": {"via": "LLDP", "chassis": {}, "port": {}}}]']
+)
+def test_interface_of_another_form_is_reported(interface: str) -> None:
+    """In a sentence, and not in Python's words."""
+    with pytest.raises(ValueError, match="an interface, chassis or port in it is of another form$"):
+        neighbours_of(json.loads(f'{{"lldp": {{"interface": {interface}}}}}'))

@@ -282,8 +282,10 @@ def test_names_that_would_be_one_outside_are_refused(folder: Folder) -> None:
     """`a-b` with adapter `c` and `a` with adapter `b-c` would both have the port `…-a-b-c`."""
     folder.append("nodes.csv", "gpu01-mlx5_0,rack1,compute")
     folder.append("nodes.csv", "gpu01-mlx5,rack1,compute")
-    folder.append("hcas.csv", "gpu01-mlx5_0,x,ib,0xa0,0xa1,0000:01:00.0,0,200")
-    line = folder.append("hcas.csv", "gpu01,mlx5_0-x,ib,0xb0,0xb1,0000:02:00.0,0,200")
+    folder.append("hcas.csv", "gpu01-mlx5_0,x,ib,0x00000000000000a0,0x00000000000000a1,0000:01:00.0,0,200")
+    line = folder.append(
+        "hcas.csv", "gpu01,mlx5_0-x,ib,0x00000000000000b0,0x00000000000000b1,0000:02:00.0,0,200"
+    )
     folder.append("links.csv", "gpu01-mlx5_0/x,1,leaf01,18")
     folder.append("links.csv", "gpu01/mlx5_0-x,1,leaf01,19")
     (error,) = folder.errors()

@@ -22,8 +22,10 @@ def neighbours_of(document: Any) -> tuple[Neighbour, ...]:
             return tuple(_of_lldpcli(document["lldp"]))
         if "inventory" in document or "plugin_data" in document:
             return tuple(_of_ironic(document.get("plugin_data") or {}))
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
+    except KeyError as error:
         raise ValueError(f"no {error.args[0]}") from None
+    except (AttributeError, IndexError, TypeError, ValueError):
+        raise ValueError("an interface, chassis or port in it is of another form") from None
     raise ValueError("neither lldp nor inventory is in it")
 
 
@@ -54,7 +56,7 @@ def _first(found: Any) -> Mapping[str, Any]:
 
 
 def _listed(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else [found]
+    return [found] if isinstance(found, Mapping) else list(found)
 
 
 def _heard(
