@@ -89,6 +89,13 @@ def write_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def exit_code(args: argparse.Namespace, wrong: object) -> int:
+    """Exit code of a command that found something wrong or didn't, to be taken before anything is shown: it stays if
+    the reader closes the pipe first."""
+    args.exit_code = 1 if wrong else 0
+    return args.exit_code
+
+
 def say(text: str = "") -> None:
     """Print a line on stdout, without terminal control characters."""
     print(clean(text), flush=True)

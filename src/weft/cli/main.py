@@ -55,9 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is None:
             warn("weft: standard output is closed: nothing can be shown")
             return 1
-        code = args.run(args)
+        args.exit_code = args.run(args)
         sys.stdout.flush()
-        return code
+        return args.exit_code
     except SystemExit as error:  # argparse: 0 after --help, 2 after bad arguments
         return error.code if isinstance(error.code, int) else 2
     except KeyboardInterrupt:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         _leave_stdout()
-        return getattr(args, "found", 0)
+        return getattr(args, "exit_code", 0)
     except WeftError as error:
         if debug:
             raise

@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from weft.cli.common import Subparsers, cell, clean, client_of, fields, group, leaf, say, table, write_json
+from weft.cli.common import (
+    Subparsers,
+    cell,
+    clean,
+    client_of,
+    exit_code,
+    fields,
+    group,
+    leaf,
+    say,
+    table,
+    write_json,
+)
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -58,10 +70,10 @@ def list_(args: argparse.Namespace) -> int:
 
 def show(args: argparse.Namespace) -> int:
     network = client_of(args).show_network(args.network)
-    bad = network["state"] != "READY" or network["waiting"] > 0
+    bad = exit_code(args, network["state"] != "READY" or network["waiting"] > 0)
     if args.json:
         write_json(network)
-        return int(bad)
+        return bad
     names = ("id", "name", "project_id", "cloud", "fabric", "segment", "state", "reason", "read_at")
     say("\n".join(fields((n, clean(cell(network[n]))) for n in names)))
     shown = [c for c in ("host", "member") if any(p.get(c) for p in network["ports"])]
@@ -69,7 +81,7 @@ def show(args: argparse.Namespace) -> int:
     say(
         "\n".join(["", *table(columns, network["ports"])]) if network["ports"] else "\nno ports with adapters"
     )
-    return int(bad)
+    return bad
 
 
 def events(args: argparse.Namespace) -> int:
@@ -85,10 +97,10 @@ def journal(args: argparse.Namespace) -> int:
     from weft.app.neutronjournal import stuck_rows
 
     found = stuck_rows(args.neutron_config, args.older, args.repair, args.prune)
-    bad = bool(found.rows) and found.freed is None
+    bad = exit_code(args, found.rows and found.freed is None)
     if args.json:
         write_json({"rows": found.rows, "freed": found.freed, "pruned": found.pruned})
-        return int(bad)
+        return bad
     if found.pruned is not None:
         say(f"{found.pruned} notices that were completed more than {args.prune} s ago are removed")
     if not found.rows:
@@ -99,4 +111,4 @@ def journal(args: argparse.Namespace) -> int:
         say("\nthe driver never sends these: --repair has it send them again")
     else:
         say(f"\nthe driver sends {found.freed} of {len(found.rows)} again")
-    return int(bad)
+    return bad

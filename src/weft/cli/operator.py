@@ -5,7 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from weft.cli.common import Subparsers, client_of, fields, group, leaf, say, table, warn, write_json
+from weft.cli.common import (
+    Subparsers,
+    client_of,
+    exit_code,
+    fields,
+    group,
+    leaf,
+    say,
+    table,
+    warn,
+    write_json,
+)
 from weft.model.errors import InputError
 
 
@@ -124,10 +135,11 @@ def fabric_status(args: argparse.Namespace) -> int:
     problems = [
         p for f in fabrics for p in (*f["problems"], *(q for m in f["managers"] for q in m["problems"]))
     ]
-    bad = bool(problems) or any(all(m["state"] != "master" for m in f["managers"]) for f in fabrics)
+    masterless = any(all(m["state"] != "master" for m in f["managers"]) for f in fabrics)
+    bad = exit_code(args, problems or masterless)
     if args.json:
         write_json(fabrics)
-        return int(bad)
+        return bad
     rows = [
         {"fabric": f["fabric"], **m, "digest": m["configuration_digest"][:12]}
         for f in fabrics
@@ -148,7 +160,7 @@ def fabric_status(args: argparse.Namespace) -> int:
         say("\n".join(["", *table(("port", "to", "errors", "last_hour"), errors)]))
     for problem in problems:
         say(f"problem: {problem}")
-    return int(bad)
+    return bad
 
 
 def _counts(counters: Mapping[str, int]) -> str:
@@ -166,9 +178,10 @@ def compare(args: argparse.Namespace) -> int:
             say(f"cabling adopted: site {site['name']} is now at generation {site['generation']}")
         differences = found["differences"]
     partial = found.get("partial", ())
+    bad = exit_code(args, differences or partial)
     if args.json:
         write_json(found)
-        return int(bool(differences or partial))
+        return bad
     seen = f"{found['discovered_nodes']} nodes and {found['discovered_cables']} cables discovered"
     say(
         f"fabric {found['fabric']}: {seen}, {len(differences)} differences from generation {found['generation']}"
@@ -177,7 +190,7 @@ def compare(args: argparse.Namespace) -> int:
         say("\n".join(table(("kind", "subject", "described", "observed", "what"), differences)))
     for why in partial:
         say(f"partial: {why}; nodes and cables that aren't shown may be there")
-    return int(bool(differences or partial))
+    return bad
 
 
 def audit(args: argparse.Namespace) -> int:
@@ -189,9 +202,10 @@ def audit(args: argparse.Namespace) -> int:
     report = client_of(args).accept_database() if args.accept else client_of(args).audit(args.repair, unknown)
     findings = report["findings"]
     left = [f for f in findings if not f.get("repaired")]
+    bad = exit_code(args, left)
     if args.json:
         write_json(report)
-        return int(bool(left))
+        return bad
     counted = ", ".join(f"{count} {kind}" for kind, count in sorted(report["checked"].items()))
     say("\n".join(fields([("site", report["site"]), ("at", report["at"]), ("looked at", counted)])))
     for said in report["limits"]:
@@ -206,7 +220,7 @@ def audit(args: argparse.Namespace) -> int:
     if left:
         how = "remain after the repair" if args.repair else "`weft audit --repair` repairs what is weft's"
         warn(f"weft: {len(left)} of {len(findings)} findings: {how}")
-    return int(bool(left))
+    return bad
 
 
 def audit_log(args: argparse.Namespace) -> int:

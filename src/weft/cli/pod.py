@@ -169,7 +169,7 @@ def plan(args: argparse.Namespace) -> int:
     if args.offline:
         from weft.cli.plan_offline import plan_offline
 
-        return plan_offline(args.file, args.site, args.json)
+        return plan_offline(args.file, args.site, args.json, args)
     answer = client_of(args).plan_pod(to_json(read_order(args.file)), args.remove)
     if args.json:
         write_json(answer)

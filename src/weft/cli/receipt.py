@@ -10,6 +10,7 @@ from weft.cli.common import (
     Json,
     Subparsers,
     client_of,
+    exit_code,
     fields,
     group,
     leaf,
@@ -67,6 +68,7 @@ def verify(args: argparse.Namespace) -> int:
     verdict = receipts.verify(document, _key(args.key) if args.key is not None else None)
     contents = receipts.contents(document)
     good = verdict.valid and contents.clean and (verdict.trusted or args.self_signed)
+    code = exit_code(args, not good)
     if args.json:
         write_json(
             {
@@ -80,7 +82,7 @@ def verify(args: argparse.Namespace) -> int:
         )
     else:
         _say(document["receipt"], verdict, contents, args.self_signed)
-    return 0 if good else 1
+    return code
 
 
 def _say(receipt: Json, verdict: Verdict, contents: Contents, self_signed: bool) -> None:

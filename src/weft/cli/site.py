@@ -6,7 +6,18 @@ import argparse
 from typing import TYPE_CHECKING
 
 from weft.cli import place, siteenroll, siteexport, siteimport, siteresources
-from weft.cli.common import Subparsers, client_of, fields, group, leaf, read_stdin, say, table, write_json
+from weft.cli.common import (
+    Subparsers,
+    client_of,
+    exit_code,
+    fields,
+    group,
+    leaf,
+    read_stdin,
+    say,
+    table,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from weft.model.livecheck import LiveCheck
@@ -121,7 +132,7 @@ def _check(args: argparse.Namespace) -> int:
     settings, uncompared = compare_adapters(site, args.adapters)
     notes = (*notes, *uncompared)
     wrong = differences or partial or settings or (live is not None and not live.good)
-    args.found = 1 if wrong else 0  # also for a reader who has enough of it
+    code = exit_code(args, wrong)
     if args.json:
         write_json(
             {
@@ -143,7 +154,7 @@ def _check(args: argparse.Namespace) -> int:
             say(f"  {line}")
         if live is not None:
             _tell_live(live)
-    return args.found
+    return code
 
 
 def _tell_live(live: LiveCheck) -> None:

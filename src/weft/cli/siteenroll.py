@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from weft.cli.common import Subparsers, leaf, say, seconds, table, write_json
+from weft.cli.common import Subparsers, exit_code, leaf, say, seconds, table, write_json
 
 
 def add_site_commands(commands: Subparsers) -> None:
@@ -54,9 +54,10 @@ def _enroll(args: argparse.Namespace) -> int:
         raise InputError("--os-cloud", None, "a name in clouds.yaml, or OS_CLOUD")
     told = (lambda line: None) if args.json else say
     enrolled = enroll(given, cloud, args.inspect_again, args.check, args.timeout, told)
+    code = exit_code(args, not enrolled.good)
     if args.json:
         write_json(enrolled.model_dump(mode="json"))
-        return 0 if enrolled.good else 1
+        return code
     rows = [
         {"machine": m.machine, "state": m.state or "-", "differences": len(m.differences)}
         for m in enrolled.machines
@@ -68,4 +69,4 @@ def _enroll(args: argparse.Namespace) -> int:
             say(f"{one.machine}: {difference}")
         for note in one.notes:
             say(f"{one.machine}: note: {note}")
-    return 0 if enrolled.good else 1
+    return code

@@ -7,7 +7,18 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.common import Subparsers, client_of, fields, leaf, say, seconds, table, warn, write_json
+from weft.cli.common import (
+    Subparsers,
+    client_of,
+    exit_code,
+    fields,
+    leaf,
+    say,
+    seconds,
+    table,
+    warn,
+    write_json,
+)
 from weft.model.errors import NotFoundError, TemporaryError
 
 if TYPE_CHECKING:
@@ -75,8 +86,9 @@ def _waiting(parser: argparse.ArgumentParser, until: str) -> None:
 def _plan(args: argparse.Namespace) -> int:
     """1: something is in the way."""
     answer = client_of(args).plan_site(args.adopt)
+    code = exit_code(args, answer["conflicts"])
     _tell_plan(args, answer)
-    return int(bool(answer["conflicts"]))
+    return code
 
 
 def _apply(args: argparse.Namespace) -> int:
@@ -109,14 +121,15 @@ def _abandon(args: argparse.Namespace) -> int:
 
 def _resources(args: argparse.Namespace) -> int:
     view = client_of(args).site_resources()
+    code = exit_code(args, not view["done"])
     if args.json:
         write_json(view)
-        return int(not view["done"])
+        return code
     _summary(view)
     rows = [r for r in view["resources"] if r["state"] != "absent"]
     if rows:
         say("\n".join(["", *table(("key", "name", "where", "state", "id", "reason"), rows)]))
-    return int(not view["done"])
+    return code
 
 
 def _events(args: argparse.Namespace) -> int:

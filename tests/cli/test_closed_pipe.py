@@ -1,0 +1,59 @@
+"""A reader that has enough, such as `head -1`, changes no exit code of a command that found something wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Desk
+from tests.cli.test_receipt_command import signed as signed
+from tests.helpers.paths import SMALL
+
+STRANGER = """switchguid=0x2c90300100001(2c90300100001)
+Switch\t64 "S-0002c90300100001"\t\t# "stranger" enhanced port 0 lid 1 lmc 0
+"""
+
+
+def _piped(*words: str) -> tuple[int, str]:
+    """Exit code and messages of a command whose reader has closed the pipe already."""
+    command = " ".join([sys.executable, "-m", "weft.cli.main", *words])
+    script = f"set -o pipefail; {{ sleep 0.1; {command}; }} | true"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_differences_are_exit_code_1_into_a_closed_pipe(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """Of a site and its fabric."""
+    (tmp_path / "fabric.txt").write_text(STRANGER)
+    site = str(SMALL / "site.yaml")
+    assert _piped("site", "check", site, "--fabric", str(tmp_path / "fabric.txt"), *more) == (1, "")
+    assert _piped("site", "check", site, *more) == (0, "")
+
+
+def test_receipt_of_an_unknown_signer_is_exit_code_1_into_a_closed_pipe(
+    desk: Desk, signed: dict[str, Any]
+) -> None:
+    """A script that reads the first line only doesn't take it for verified."""
+    assert _piped("receipt", "verify", "r.json") == (1, "")
+    assert _piped("receipt", "verify", "r.json", "--key", "weft.pub") == (0, "")
+
+
+def test_refused_plan_is_exit_code_1_into_a_closed_pipe(tmp_path: Path) -> None:
+    """What would fit may be read no further than its first line."""
+    order = {"name": "train", "nodes": {"count": 900, "flavor": "h100.8", "image": "tiny"}}
+    (tmp_path / "pod.yaml").write_text(json.dumps(order))
+    words = ("pod", "plan", "-f", str(tmp_path / "pod.yaml"), "--offline", "--site", str(SMALL / "site.yaml"))
+    assert _piped(*words) == (1, "")
+
+
+def test_findings_of_an_audit_are_exit_code_1_into_a_closed_pipe(desk: Desk) -> None:
+    """Beside the sentence on stderr, where the output goes that far."""
+    desk.weft("pod", "create", "-f", desk.pod_file())
+    desk.house.orphan(desk.house.finish("train"))
+    assert _piped("--os-cloud", "operator", "audit")[0] == 1
