@@ -283,5 +283,5 @@ def test_each_link_of_a_bond_is_a_cable(hardware: HardwareList) -> None:
 )
 def test_interface_of_another_form_is_reported(interface: str) -> None:
     """In a sentence, and not in Python's words."""
-    with pytest.raises(ValueError, match="an interface, chassis or port in it is of another form$"):
+    with pytest.raises(ValueError, match=r"an interface, chassis or port in it is of another form$"):
         neighbours_of(json.loads(f'{{"lldp": {{"interface": {interface}}}}}'))
