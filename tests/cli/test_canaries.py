@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -16,6 +17,8 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 import weft.model.site
+from tests.helpers.desk import Desk
+from tests.helpers.doors import ORDER
 from tests.helpers.paths import ROOT
 from tests.helpers.rdg import changed, deployment, with_everything
 from weft.planning.export.formats import FORMATS
@@ -128,3 +131,34 @@ def test_exports_have_no_secret(tmp_path: Path) -> None:
         written = [p.read_text() for p in (tmp_path / tool).rglob("*") if p.is_file()]
         assert CANARY not in said and written, said
         assert not [text for text in written if CANARY in text]
+
+
+def test_orders_plans_and_refusals_say_no_secret(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """On the fake cloud, at weft's most talkative level: no password anywhere, user data in no log and no error. What
+    libraries log is in `tests/drivers/openstack/test_log_secrets.py`."""
+    caplog.set_level(logging.DEBUG, logger="weft")
+    for name, (_, caller) in list(desk.keystone.users.items()):
+        desk.keystone.users[name] = (f"{CANARY}-{name}", caller)
+        desk.clouds[name]["auth"]["password"] = f"{CANARY}-{name}"
+    wrong = {**desk.clouds["a-member"]["auth"], "password": f"{CANARY}-wrong"}
+    desk.clouds["wrong"] = {**desk.clouds["a-member"], "auth": wrong}
+    desk.write_clouds()
+    data = f"#cloud-config\npassword: {CANARY}-data\n"
+    file = desk.pod_file(access={**ORDER.get("access", {}), "user_data": data})
+    large = desk.pod_file("large", nodes={**ORDER["nodes"], "count": 500}, access={"user_data": data})
+    odd = desk.pod_file("odd", nodes={**ORDER["nodes"], "flavor": "none"}, access={"user_data": data})
+    runs = [desk.weft("pod", "plan", "-f", file)]
+    with desk.house.working():
+        runs += [desk.weft("pod", "create", "-f", file, "--wait"), desk.weft("pod", "show", "train")]
+    assert [run.code for run in runs] == [0, 0, 0]
+    refused = [desk.weft("pod", "create", "-f", f) for f in (file, large, odd)]
+    refused += [desk.weft("pod", "list", cloud="wrong"), desk.weft("pod", "show", "train", cloud="b-member")]
+    refused += [desk.weft("site", verb) for verb in ("plan", "apply", "destroy")]
+    assert all(run.code for run in refused)
+    operators = [
+        desk.weft(*words, cloud="operator") for words in (("audit",), ("site", "plan"), ("site", "apply"))
+    ]
+    for run in (*runs, *refused, *operators):
+        assert f"{CANARY}-" not in run.out.replace(f"{CANARY}-data", "") + run.err
+    assert all(CANARY not in run.out for run in (*refused, *operators))
+    assert caplog.records and CANARY not in caplog.text
