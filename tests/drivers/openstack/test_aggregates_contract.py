@@ -179,7 +179,8 @@ def test_number_that_nova_gives_again_is_another_aggregate(nova: NovaStand) -> N
     nova.nova.things["aggregates"] = []
     nova.make("theirs", None, "gpu01")
     nova.nova.things["aggregates"][0]["id"] = 1
-    assert not nova.driver.find(SITE, [TWO], nova.ids)[KEY].there
+    found = nova.driver.find(SITE, [TWO], nova.ids)[KEY]
+    assert not found.there and "no aggregate with its number and UUID" in found.reason
     assert nova.done("delete", TWO, LEAVING).error is None and nova.shown() == {"theirs": (None, ("gpu01",))}
 
 

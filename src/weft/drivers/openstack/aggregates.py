@@ -57,6 +57,9 @@ class Aggregates(KindDriver):
         raw = project.compute.item_or_absent(asked, f"/os-aggregates/{number}", "aggregate", number)
         return None if raw is None or raw["uuid"] != uuid else _row(raw)
 
+    def proof(self, call: Call, resource: Resource, told: str) -> str:
+        return told.replace("404 by its id", "no aggregate with its number and UUID")
+
     def control(self, call: Call) -> str:
         return compute_control(call.own)
 
