@@ -5,14 +5,17 @@ export PYTHONUNBUFFERED := 1
 # Processes without bytecode compile everything that they import, which costs more than most commands and tests.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup check format test test-fast test-database test-fabric test-cloud nightly bench demo docs lock clean
+# Each distribution's own: docs/decisions/distributions.md.
+PROJECTS := pyproject.toml packages/agents/pyproject.toml packages/openvipu/pyproject.toml lab/pyproject.toml
+
+.PHONY: help setup wheels check format test test-fast test-database test-fabric test-cloud nightly bench demo docs lock clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-setup: .venv/ready ## Make the Python environment (.venv) from requirements.lock
+setup: .venv/ready ## Make the Python environment (.venv) from requirements-dev.lock
 
-.venv/ready: requirements.lock pyproject.toml
+.venv/ready: requirements-dev.lock $(PROJECTS)
 	@tools/setup.sh
 
 check: setup ## Format, lint, types, layers: what CI runs first
@@ -55,9 +58,17 @@ docs: setup ## Make the generated documents (schemas, state picture, commands, A
 	$(PY) -m weft.generate.schemas
 	$(PY) -m weft.cli.pages
 
-lock: ## Pin all dependencies again in requirements.lock
-	.venv/bin/uv pip compile -q --python-version 3.11 --all-extras --group dev --no-emit-index-url \
-	  --custom-compile-command "make lock" pyproject.toml -o requirements.lock
+wheels: setup ## Build the wheel of each distribution into build/wheels
+	@for project in $(dir $(PROJECTS)); do \
+	  (cd $$project && $(CURDIR)/.venv/bin/hatchling build -t wheel -d $(CURDIR)/build/wheels) || exit 1; done
+
+LOCK := .venv/bin/uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-emit-package weft-pods --no-emit-package weft-pods-agents --no-emit-package openvipu \
+  --custom-compile-command "make lock"
+
+lock: ## Pin all dependencies again, with hashes: requirements.lock (runtime), requirements-dev.lock (that and development)
+	$(LOCK) --all-extras pyproject.toml -o requirements.lock
+	$(LOCK) --all-extras --group pyproject.toml:dev -c requirements.lock $(PROJECTS) -o requirements-dev.lock
 
 clean: ## Remove the environment and everything that was built
 	rm -rf .venv build .hypothesis .ruff_cache .pytest_cache .import_linter_cache

@@ -1,21 +1,33 @@
 #!/bin/bash
-# Make .venv from requirements.lock. Says what it installs before it does.
+# Make .venv from requirements-dev.lock. Says what it installs before it does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+lock=requirements-dev.lock
+projects=(. packages/agents packages/openvipu lab)
 # Two at once would write the same files. Who had to wait finds it made already.
 mkdir -p .venv
 exec 9>.venv/lock
 flock 9
-if [ .venv/ready -nt requirements.lock ] && [ .venv/ready -nt pyproject.toml ]; then exit 0; fi
+current() {
+    [ .venv/ready -nt "$lock" ] || return 1
+    local project
+    for project in "${projects[@]}"; do [ .venv/ready -nt "$project/pyproject.toml" ] || return 1; done
+}
+if current; then exit 0; fi
 python=$(command -v python3.11 || command -v python3 || true)
 if [ -z "$python" ] || ! "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     tools/packages.sh python3 python3-venv
     python=/usr/bin/python3
 fi
-echo "weft: making .venv with $(grep -cE '^[a-z0-9].*==' requirements.lock) Python packages from requirements.lock"
+echo "weft: making .venv with $(grep -cE '^[a-z0-9].*==' "$lock") Python packages from $lock"
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
-.venv/bin/python -m pip install -q --disable-pip-version-check "$(grep -E '^uv==' requirements.lock)"
-.venv/bin/uv pip sync -q --python .venv/bin/python requirements.lock
-.venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
+# uv's own lines of the lock: its version and hashes.
+.venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps \
+    -r <(sed -n '/^uv==/,/^[a-z0-9]/{/^uv==/p;/^ /p}' "$lock")
+.venv/bin/uv pip sync -q --python .venv/bin/python --require-hashes "$lock"
+# The tree itself has no hashes: what is here is what runs.
+editables=()
+for project in "${projects[@]}"; do editables+=(-e "$project"); done
+.venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation "${editables[@]}"
 touch .venv/ready

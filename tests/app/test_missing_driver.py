@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.helpers.paths import EXAMPLES
-from weft.app.drivers import MACHINE_DRIVERS, MachineDriverRow, open_machines
+from weft.app.drivers import MACHINE_DRIVERS, MachineDriverRow, missing_extras, open_fabrics, open_machines
 from weft.app.sitefile import load_site
+from weft.cli.main import main
 from weft.model.errors import PermanentError
 from weft.model.kindrow import Home
 from weft.model.kinds import kinds_at
+from weft.model.site import Site
+from weft.ports.ledger import NoLedger
 from weft.ports.machines import MachineDriver
 from weft.ports.resources import Acceptance
 
@@ -49,10 +53,53 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("call", CALLS)
 def test_driver_that_is_not_installed_answers_nothing(call: str, driver: MachineDriver) -> None:
     """Neither that something is there nor that it is absent: each call says what to install."""
-    with pytest.raises(PermanentError, match=r"No module named 'grpc'; install weft\[vipu\]"):
+    with pytest.raises(PermanentError, match=r"No module named 'grpc'; pip install 'weft-pods\[vipu\]'"):
         CALLS[call](driver)
 
 
 def test_driver_that_is_not_installed_stands_for_its_kinds(driver: MachineDriver) -> None:
     """So that rows of such kinds are asked of it, and are unknown, rather than of none."""
     assert driver.kinds == kinds_at(Home.MACHINES) and isinstance(driver, Acceptance)
+
+
+def test_missing_extra_of_a_manager_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`site check` names the IPU-POD, the module and the command; a site without one says nothing."""
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    ipus = load_site(EXAMPLES / "sites/ipupod64/site.yaml")
+    [name] = ipus.ipu_pods
+    assert missing_extras(ipus) == (f"V-IPU {name}: no module grpc: pip install 'weft-pods[vipu]'",)
+    assert missing_extras(load_site(EXAMPLES / "sites/small/site.yaml")) == ()
+
+
+def test_site_check_shows_missing_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a note: the site is valid, and another host may have the extra."""
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    assert main(["site", "check", str(EXAMPLES / "sites/ipupod64/site.yaml")]) == 0
+    assert "no module grpc: pip install 'weft-pods[vipu]'" in capsys.readouterr().out
+
+
+def _generic_site() -> Site:
+    """The example on Ethernet, one of its switches by networking-generic-switch."""
+    document = load_site(EXAMPLES / "sites/roce/site.yaml").model_dump(mode="json")
+    [fabric] = document["fabrics"].values()
+    access = fabric["manager"]["switching"]["switches"][0]
+    access |= {"interface": "generic", "device_type": "netmiko_juniper", "url": "ssh://192.0.2.1"}
+    return Site.model_validate(document)
+
+
+def test_missing_extra_of_a_fabric_is_said_at_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Opening the drivers logs it once for the fabric, and opens them all the same."""
+    monkeypatch.setitem(sys.modules, "networking_generic_switch", None)
+    site = _generic_site()
+    with caplog.at_level(logging.ERROR):
+        opened = open_fabrics(site, lambda _: NoLedger())
+    [name] = opened
+    sentence = f"fabric {name}: no module networking_generic_switch: pip install 'weft-pods[generic-switch]'"
+    assert missing_extras(site) == (sentence,)
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{sentence}; what needs it fails, everything else is served"
+    ]

@@ -2,7 +2,7 @@
 
 A second process of Neutron's API beside the lab's, on the same database, with the mechanism driver `genericswitch` and
 one section a switch, as docs/fabric-ethernet.md has them. What it needs is installed as documented:
-`pip install weft[generic-switch]`.
+`pip install 'weft-pods[generic-switch]'`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,13 @@ def _install(lab: Lab, target: Path) -> None:
     # Not in a folder whose pyproject.toml overrides what packages need.
     command = [environment.uv(), "--directory", str(target), "pip", "install", "-q", "--python", str(python)]
     command += ["--target", str(target)]
-    command += ["-c", str(environment.PINS), f"weft[generic-switch] @ {PROJECT.as_uri()}"]
+    command += [
+        "--no-sources",
+        "-c",
+        str(environment.PINS),
+        f"weft-pods[generic-switch] @ {PROJECT.as_uri()}",
+    ]
+    command += [f"weft-pods-agents @ {(PROJECT / 'packages' / 'agents').as_uri()}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
 

@@ -15,7 +15,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 PROGRAMS = {
-    "weft": "weft.cli.main:main",
+    "weft": "weft.program:main",
     "openvipu-agent": "openvipu.agent.main:main",
     "openvipu-server": "openvipu.server_main:main",
     "openvipu-sim": "openvipu.sim.main:main",
@@ -38,6 +38,7 @@ _WEFT = [
     "weft.cli.text",
     "weft.client",
     "weft.generate.receipts",
+    "weft.program",
 ]
 _OPENVIPU = ["openvipu.agent.main", "openvipu.clients.main", "openvipu.server_main", "openvipu.sim.main"]
 _forks = multiprocessing.get_context("forkserver")

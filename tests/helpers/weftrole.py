@@ -34,7 +34,7 @@ class Ansible:
             "ansible_connection": "local",
             "ansible_become": False,
             "ansible_python_interpreter": sys.executable,
-            "weft_package": "weft",
+            "weft_package": "weft-pods",
             "weft_program": str(PROGRAM),
             "weft_config": str(self.host / "etc"),
             "weft_state": str(self.host / "state"),

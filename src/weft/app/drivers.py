@@ -7,15 +7,17 @@ Drivers are imported when they are opened: planning without a server needs only 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from weft.app.notinstalled import NotInstalled
 from weft.drivers.opensm.capabilities import CAPABILITIES as OPENSM
 from weft.drivers.switches.capabilities import capabilities_of
 from weft.drivers.ufm.capabilities import CAPABILITIES as UFM
 from weft.model.errors import PermanentError
+from weft.model.extras import EXTRAS, installation
 from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.site import Site
 from weft.ports.fabric import FabricDriver
@@ -25,6 +27,8 @@ from weft.ports.podkeys import PodKeys
 from weft.ports.prober import Prober
 
 log = logging.getLogger(__name__)
+
+_REST = "%s; what needs it fails, everything else is served"
 
 InUse = Callable[[], Collection[str]]
 """Nodes that pods hold."""
@@ -45,11 +49,13 @@ class FabricDriverRow:
         open: the driver of a fabric of the site, without connecting; None: weft can only plan on that fabric.
         capabilities: what the driver can do on a fabric of the site, as far as known without asking its manager.
         prober: who tries what is sent on a fabric of the site, without connecting; None: it has no agents for that.
+        extra: what must be installed for a fabric of the site, a key of `EXTRAS`; None: nothing.
     """
 
     open: Callable[[Site, str, Ledger], FabricDriver | None]
     capabilities: Callable[[Site, str], Capabilities]
     prober: Callable[[Site, str, InUse, Ledger], Prober | None] = _frames
+    extra: Callable[[Site, str], str | None] = lambda site, fabric: None
 
 
 FabricDrivers = Mapping[str, FabricDriverRow]
@@ -73,10 +79,16 @@ def _switches(site: Site, fabric: str, ledger: Ledger) -> FabricDriver | None:
     return open_fabric(site, fabric, ledger) if site.fabrics[fabric].manager.switching is not None else None
 
 
+def _generic(site: Site, fabric: str) -> str | None:
+    switching = site.fabrics[fabric].manager.switching
+    generic = switching is not None and any(s.interface == "generic" for s in switching.switches)
+    return "generic-switch" if generic else None
+
+
 FABRIC_DRIVERS: FabricDrivers = {
     "opensm": FabricDriverRow(_opensm, lambda site, fabric: OPENSM),
     "ufm": FabricDriverRow(_ufm, lambda site, fabric: UFM),
-    "switches": FabricDriverRow(_switches, capabilities_of),
+    "switches": FabricDriverRow(_switches, capabilities_of, extra=_generic),
     "none": FabricDriverRow(lambda site, fabric, ledger: None, lambda site, fabric: OMNIPATH),
 }
 
@@ -96,6 +108,8 @@ def open_fabrics(
     Args:
         ledger: fabric -> weft's own records of its segments.
     """
+    for sentence in _lacking_fabrics(site, drivers):
+        log.error(_REST, sentence)
     opened: dict[str, FabricDriver] = {}
     with ExitStack() as stack:  # if one can't be opened, none stays open
         for name, fabric in site.fabrics.items():
@@ -131,7 +145,7 @@ class MachineDriverRow:
     Attributes:
         names: of the managers of this kind that the site has.
         open: the driver of one of them, without connecting.
-        extra: what must be installed for it.
+        extra: what must be installed for it, a key of `EXTRAS`.
     """
 
     names: Callable[[Site], Collection[str]]
@@ -146,7 +160,7 @@ def _vipu(site: Site, name: str, keys: PodKeys) -> MachineDriver:
 
 
 MACHINE_DRIVERS: Mapping[str, MachineDriverRow] = {
-    "V-IPU": MachineDriverRow(lambda site: site.ipu_pods, _vipu, "weft[vipu]")
+    "V-IPU": MachineDriverRow(lambda site: site.ipu_pods, _vipu, "vipu")
 }
 
 
@@ -163,8 +177,35 @@ def open_machines(
             try:
                 opened[name] = row.open(site, name, keys)
             except ImportError as error:
-                do, then = f"load the {kind} driver", f"install {row.extra}"
+                do, then = f"load the {kind} driver", installation(row.extra)
                 missing = PermanentError(do, "this Python environment", str(error), then)
-                log.error("%s: %s; what needs it fails, everything else is served", name, missing)
+                log.error(_REST, f"{name}: {missing}")
                 opened[name] = NotInstalled(missing)
     return opened
+
+
+def missing_extras(
+    site: Site,
+    fabrics: FabricDrivers = FABRIC_DRIVERS,
+    machines: Mapping[str, MachineDriverRow] = MACHINE_DRIVERS,
+) -> tuple[str, ...]:
+    """A sentence for each fabric and manager of the site whose driver isn't installed here, with what installs it."""
+    lacking = [
+        f"{kind} {name}: {why}"
+        for kind, row in machines.items()
+        for name in sorted(row.names(site))
+        if (why := _lacking(row.extra)) is not None
+    ]
+    return (*_lacking_fabrics(site, fabrics), *lacking)
+
+
+def _lacking_fabrics(site: Site, drivers: FabricDrivers) -> Iterator[str]:
+    for name, fabric in site.fabrics.items():
+        extra = drivers[fabric.manager.driver].extra(site, name)
+        if extra is not None and (why := _lacking(extra)) is not None:
+            yield f"fabric {name}: {why}"
+
+
+def _lacking(extra: str) -> str | None:
+    missing = next((module for module in EXTRAS[extra] if find_spec(module) is None), None)
+    return None if missing is None else f"no module {missing}: {installation(extra)}"

@@ -1,4 +1,4 @@
-"""What hardware is read from besides lists: NetBox, and hosts' BMCs. The clients come with `weft[inventories]`."""
+"""What hardware is read from besides lists: NetBox, and hosts' BMCs. The clients come with the extra `site`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from weft.model.errors import InputError, OutsideError
+from weft.model.extras import installation
 from weft.model.hardware import Cell, Record
 from weft.planning.hardware.kinds import IPU_MACHINE, KINDS, kind_of
 from weft.planning.hardware.where import address_of
@@ -30,7 +31,9 @@ def of_netbox(url: str, site: str | None, statuses: Sequence[str], left_out: lis
     try:
         from weft.drivers.netbox import NetBox
     except ImportError:
-        raise InputError("--netbox", url, "only with weft[inventories], which isn't installed") from None
+        raise InputError(
+            "--netbox", url, f"its client, which isn't installed: {installation('site')}"
+        ) from None
     box = NetBox(url, token)
     records = box.records(site, statuses)
     left_out += box.left_out
@@ -61,7 +64,9 @@ def redfish(ca: str | None) -> Ask:
     try:
         from weft.drivers.redfish import discover
     except ImportError:
-        raise InputError("--redfish", None, "weft[inventories], which isn't installed") from None
+        raise InputError(
+            "--redfish", None, f"its client, which isn't installed: {installation('site')}"
+        ) from None
     return lambda address: discover(address, user, password, True if ca is None else ca)
 
 

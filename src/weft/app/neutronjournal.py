@@ -9,8 +9,8 @@ from oslo_config import cfg
 
 from weft.app.databaseurl import check_database_url
 from weft.model.errors import InputError
+from weft.model.extras import installation
 
-EXTRA = "neutron"
 OLDER = range(20, 86_401)
 """Seconds: the driver waits 10 s for an answer, so what is younger may yet be under way."""
 PRUNED = range(600, 31_536_001)
@@ -50,7 +50,7 @@ def stuck_rows(neutron_config: Path, older: int, repair: bool, prune: int | None
         raise InputError(
             "--neutron-config",
             str(neutron_config),
-            f"weft's extra {EXTRA} (PyMySQL, SQLAlchemy) installed first",
+            f"a client of its database, which isn't installed: {installation('neutron')}",
         ) from None
     journal = SdnJournal(url)
     try:

@@ -92,6 +92,7 @@ def _check_options(check: argparse.ArgumentParser) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
+    from weft.app.drivers import missing_extras
     from weft.app.livecheck import (
         certificate_notes,
         check_accounts,
@@ -113,7 +114,7 @@ def _check(args: argparse.Namespace) -> int:
     differences: tuple[FabricDifference, ...] = ()
     partial: tuple[str, ...] = ()
     written: int | None = None
-    notes = (*hints(site), *certificate_notes(site), *clash_notes(site))
+    notes = (*hints(site), *missing_extras(site), *certificate_notes(site), *clash_notes(site))
     live = check_live(site) if args.live else None
     if args.live and args.cloud_profile is None:
         notes = (*notes, *unread_notes(site))

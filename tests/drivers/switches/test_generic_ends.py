@@ -51,4 +51,4 @@ def test_a_library_that_is_not_loaded_in_time_is_an_error_each_time_and_keeps_no
     assert done.returncode == 0, done.stderr
     told = done.stdout.strip().splitlines()
     assert len(told) == 2 and all(t.startswith("load networking-generic-switch (") for t in told), told
-    assert all("weft[generic-switch]" in t and "secret" not in t for t in told)
+    assert all("weft-pods[generic-switch]" in t and "secret" not in t for t in told)

@@ -223,7 +223,8 @@ def test_an_ethernet_fabric_that_neutron_configures() -> None:
     assert ml2["genericswitch:leaf02"]["ngs_trunk_ports"] == ["swp49"]
     override = export(site, "kolla")["kolla-build/template-override.j2"]
     packages = re.findall("'([^']+)'", override)
-    assert any(p.startswith("weft[generic-switch]@https://") for p in packages)
+    for name in ("weft-pods[generic-switch]", "weft-pods-agents"):
+        assert any(p.startswith(f"{name}@https://") for p in packages)
     assert not any(" " in p for p in packages)
 
 

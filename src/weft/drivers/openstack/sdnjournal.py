@@ -35,6 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, ProgrammingError, SQLAlchemyError
 
 from weft.model.errors import InputError, PermanentError, UnknownError
+from weft.model.extras import installation
 
 LONGEST_CONNECT = 10
 """Seconds to wait for the database."""
@@ -83,7 +84,7 @@ class SdnJournal:
             allowed = "a URL such as mysql+pymysql://neutron:PASSWORD@HOST/neutron"
             raise InputError("[database] connection", "what is there", allowed) from None
         except ModuleNotFoundError as error:
-            allowed = f"a database whose driver is installed ({error.name} isn't; weft's extra neutron has MariaDB's)"
+            allowed = f"a database whose driver is installed ({error.name} isn't; MariaDB's: {installation('neutron')})"
             raise InputError("[database] connection", url.partition(":")[0], allowed) from None
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from weft.drivers.switches.access import Credentials
 from weft.drivers.switches.vlans import KEEP, PARK, Batch, PortEdit
 from weft.model.errors import PermanentError, UnknownError
+from weft.model.extras import installation
 from weft.model.site import SwitchAccess
 
 CONNECT_SECONDS, AGAIN_SECONDS = 20, 2
@@ -107,7 +108,7 @@ class GenericDevice:
         try:
             make, failed = library()
         except Exception as error:
-            asked, then = "load networking-generic-switch", "install weft[generic-switch]"
+            asked, then = "load networking-generic-switch", installation("generic-switch")
             raise PermanentError(asked, "this Python environment", repr(error), then) from error
         try:
             return make(self._settings(), self.name), (failed,)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from weft import __version__
 from weft.model.errors import InputError
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import Node
@@ -266,16 +267,23 @@ def _scrape(url: str) -> dict[str, Any]:
     return {"scrape_configs": [job]}
 
 
+_WEFT = (("weft-pods-agents", "weft_pods_agents"), ("weft-pods[generic-switch]", "weft_pods"))
+"""Requirements of weft's drivers of switches -> the first part of their wheels' names."""
+
+
 def packages_of(view: View) -> tuple[str, ...]:
     """Python packages that Neutron's images lack.
 
-    Kolla joins them by blanks, unquoted: none has one. weft's own has an address that must be replaced and installs
-    nothing: its name on PyPI is another project's.
+    Kolla joins them by blanks, unquoted: none has one. weft's own have an address that must be replaced and installs
+    nothing: images are built from the wheels that the operator has checked.
     """
     drivers = mechanism_drivers(view)
     found = ["networking-mlnx"] if {"mlnx_sdn_assist", "mlnx_infiniband"} & set(drivers) else []
     return (
-        (*found, "weft[generic-switch]@https://weft.invalid/weft-0.1.0-py3-none-any.whl")
+        (
+            *found,
+            *(f"{name}@https://weft.invalid/{wheel}-{__version__}-py3-none-any.whl" for name, wheel in _WEFT),
+        )
         if "genericswitch" in drivers
         else tuple(found)
     )
@@ -340,8 +348,8 @@ def _readme(view: View) -> str:
         *(f"`openstack domain create {name}`, then restart Keystone." for name in sorted(one.ldap_domains)),
         f"weft itself: `{PASSWORD}` in `passwords.yml`, its host in `[{GROUP}]` of the inventory, then "
         f"`ansible-playbook -i inventory/multinode -e @/etc/kolla/globals.yml -e @/etc/kolla/passwords.yml "
-        f"{FOLDER}/weft.yml -e weft_package=…` with what pip is to install; `{FOLDER}/roles/weft/defaults/main.yml` "
-        f"lists the other settings.{FABRICS}"
+        f"{FOLDER}/weft.yml -e weft_package=…` with what pip is to install (`weft-pods`, its extras, or wheels); "
+        f"`{FOLDER}/roles/weft/defaults/main.yml` lists the other settings.{FABRICS}"
         + ("" if one.weft_url else " Without `weft_url` in the site it listens for its own host alone."),
         f"`openstack user show weft -f value -c id`: that is `{USER}` in `passwords.yml`; then "
         "`kolla-ansible reconfigure -i inventory/multinode -t nova`. Before, members can move the servers of pods.",

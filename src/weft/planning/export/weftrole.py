@@ -36,7 +36,7 @@ _TASKS = """\
 - name: Find out what is to be installed
   ansible.builtin.assert:
     that: weft_package | length > 0
-    fail_msg: "weft_package is missing: the path or URL of weft's wheel (the name weft on PyPI is another project's)"
+    fail_msg: "weft_package is missing: what pip installs, such as weft-pods[vipu]==VERSION, or a list of wheels"
     quiet: true
 
 - name: Make weft's user in Keystone, its roles, and its entry in the catalog
@@ -68,6 +68,7 @@ _TASKS = """\
 - name: Install weft
   ansible.builtin.pip:
     name: "{{ weft_package }}"
+    extra_args: "{{ weft_pip_arguments | default(omit, true) }}"
     virtualenv: "{{ weft_program }}"
     virtualenv_command: python3 -m venv
   notify: Restart weft
@@ -238,6 +239,7 @@ def _defaults(view: View) -> dict[str, Any]:
     secure = urlsplit(one.weft_url or "").scheme == "https"
     return {
         "weft_package": "",
+        "weft_pip_arguments": "",
         "weft_program": "/opt/weft",
         "weft_config": "/etc/weft",
         "weft_state": "/var/lib/weft",
