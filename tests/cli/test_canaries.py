@@ -40,7 +40,7 @@ _SECRET_NAME = re.compile(r"\b(?:WEFT|NETBOX|REDFISH|OS)_[A-Z_]*(?:PASSWORD|TOKE
 
 def environment(folder: Path) -> dict[str, str]:
     """With a canary in each variable, and in every secret of clouds.yaml."""
-    auth = {"auth_url": "http://127.0.0.1:1/v3", "username": "weft", "project_name": "service"}
+    auth = {"auth_url": f"http://weft:{CANARY}@127.0.0.1:1/v3", "username": "weft", "project_name": "service"}
     cloud = {"auth": {**auth, "password": f"{CANARY}-cloud"}, "region_name": "one"}
     (folder / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"weft": cloud}}))
     known = {k: v for k, v in os.environ.items() if not k.startswith(("OS_", "WEFT_", "NETBOX", "REDFISH"))}

@@ -44,6 +44,7 @@ from weft.engine.worker import Worker
 from weft.engine.world import World
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.fabrictypes import FabricType
+from weft.model.logtext import SafeFormatter
 from weft.model.site import Site
 from weft.planning.site.networks import closed_networks
 from weft.ports.cleanings import Cleanings
@@ -270,7 +271,9 @@ _SAY_SECRETS = (
 
 def start_log(settings: ServeSettings) -> None:
     """`log_level` is that of weft's own messages: libraries only warn, whatever it is."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for name in ("weft", "uvicorn"):
         logging.getLogger(name).setLevel(settings.log_level)
     for name in _SAY_SECRETS:

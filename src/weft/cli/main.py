@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 from weft.cli.common import Subparsers, connection, warn, write_json
 from weft.model.errors import InputErrors, RefusedError, WeftError
+from weft.model.logtext import SafeFormatter
 
 PROVIDERS: dict[str, tuple[str, str]] = {
     "pod": ("weft.cli.pod", "order, show and release pods"),
@@ -50,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = bool(os.environ.get("WEFT_DEBUG"))
     args: argparse.Namespace | None = None
+    if logging.lastResort is not None:  # libraries' warnings, where a command keeps no log
+        logging.lastResort.setFormatter(SafeFormatter())
     try:
         args = build_parser(words).parse_args(words)
         if sys.stdout is None:
