@@ -1,4 +1,4 @@
-"""Pods of a restored database that may have been released since the dump: their numbers may be other pods' by now.
+"""Owners of a restored database that may have been released since the dump: their numbers may be others' by now.
 
 Once an operator has accepted the database, its word counts again; but a pod that it has from before, and of whose
 servers none is there, was most likely released after the dump. Fabrics that keep no marks can't say whose its
@@ -10,10 +10,11 @@ own, and without a server of it a number that is in use is another's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from weft.engine.gate import CLOSED_DELAY
+from weft.engine.held import Held
 from weft.engine.heldpod import HeldPod
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.seen import seen_of
@@ -27,16 +28,39 @@ _GOING = (RowState.DELETING, RowState.ABSENT)
 class DoubtError(TemporaryError):
     """It may have been released since the dump."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "change anything of it",
-            "weft's database",
-            "none of its servers is there, and the database was restored since it was placed: it may have been "
-            "released after the dump, and its numbers may be another pod's",
-            "end it with `weft pod release` and `weft pod abandon`",
-            CLOSED_DELAY,
-            alarming=True,
-        )
+    def __init__(
+        self,
+        why: str = "none of its servers is there, and the database was restored since it was placed: it may have been "
+        "released after the dump, and its numbers may be another pod's",
+        then: str = "end it with `weft pod release` and `weft pod abandon`",
+    ) -> None:
+        super().__init__("change anything of it", "weft's database", why, then, CLOSED_DELAY, alarming=True)
+
+
+def doubt_of_numbers(held: Held, wanted: Collection[str]) -> DoubtError | None:
+    """Of an owner without an order, which has no servers: its number has ports in it that neither its rows know nor is
+    wanted, and weft has changed nothing of it since the restore: it may have been another owner's before that.
+
+    Args: wanted: ids of ports that are wanted in it now.
+    """
+    accepted = held.accepted
+    if accepted is None or held.owner.created_at >= accepted:
+        return None
+    for record in held.resources():
+        spec = record.resource.spec
+        if not isinstance(spec, SegmentSpec) or spec.shared or record.state is RowState.ABSENT:
+            continue
+        if record.since is not None and record.since >= accepted:
+            continue
+        seen = held.world.fabric(record.resource.where).snapshot()
+        known = spec.ports.union(wanted, *(m.physical for m in spec.members))
+        if others := sorted(seen.ports_in.get(spec.number, frozenset()) - known):
+            return DoubtError(
+                f"the database was restored since it was made, and {spec.named} has ports in it that it never had "
+                f"({', '.join(others[:3])}): its number may be another owner's",
+                "take them out of it if nobody has it; it goes on by itself once they are gone",
+            )
+    return None
 
 
 def doubt(held: HeldPod) -> DoubtError | None:

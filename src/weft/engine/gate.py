@@ -90,7 +90,7 @@ class Gate:
     ) -> None:
         self._database, self._where, self._monotonic = database, where, monotonic
         self._lock, self._writing = threading.Lock(), threading.Lock()
-        self._asking, self._telling = Asking("gate"), Asking("note")
+        self._asking, self._telling, self._foretelling = Asking("gate"), Asking("note"), threading.Lock()
         self._looks: Mapping[str, _Look] = {}
         self._known: tuple[str, Mapping[str, Witnesses]] | None = None
         self.hurry: Callable[[], None] = lambda: None
@@ -189,8 +189,21 @@ class Gate:
         before that lacks it.
         """
         count_end(self._database)
-        _, clouds = self._places()
-        self._telling.ask({c: partial(self._tell, c) for c in self._telling.free(clouds)})
+        if not self._foretelling.acquire(timeout=PATIENCE):
+            log.warning(
+                "a node is put into quarantine before the clouds know of it: they are still being told of others"
+            )
+            return
+        try:
+            mine, looks = (
+                counts(self._database),
+                self._looks,
+            )  # whoever was told meanwhile may know of this one, too
+            _, clouds = self._places()
+            ask = [c for c in clouds if c not in looks or c not in mine or not _has(looks[c], mine[c])]
+            self._telling.ask({c: partial(self._tell, c) for c in self._telling.free(ask)})
+        finally:
+            self._foretelling.release()
 
     def _tell(self, cloud: str) -> None:
         """In a thread of its own, which may end late."""

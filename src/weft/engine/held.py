@@ -111,8 +111,10 @@ class Held(NotesHeld):
             raise ClosedError from None
 
     def note_end(self) -> None:
-        """Before anything is taken away, the clouds know that it was asked for, if they can be told so now."""
-        for cloud in sorted(self.world.clouds.keys() & (self.places or ())):
+        """Before anything is taken away, the clouds know that it was asked for, if they can be told so now: its own, or
+        all, of an owner that has things on a fabric only."""
+        clouds = self.world.clouds.keys()
+        for cloud in sorted(clouds & (self.places or ()) or clouds):
             self._database.gate.note(cloud, self.claims)
 
     def closed(self) -> TemporaryError | None:

@@ -143,6 +143,9 @@ class Owners:
             return Ownership(Claim.UNKNOWN_POD, None, None, why)
         last = max(had, key=lambda r: (r["owner_state"] != "RELEASED", r["released_at"]))
         released = last["released_at"]
+        if last["owner_state"] == "RELEASED" and (others := _others_in(last, thing)):
+            why = f"{_named(last)} had it, which {_released(last)}, and never these members: {', '.join(others[:3])}"
+            return Ownership(Claim.UNKNOWN_POD, None, None, why)
         if self._accepted is not None and released is not None and released < self._accepted:
             # Since then it may have been given to a pod that the database doesn't know.
             why = f"{_named(last)} had it, which {_released(last)}, before the restored database was accepted"
@@ -188,6 +191,15 @@ class Owners:
             return Ownership(Claim.OWNED, owner, name, text)
         why = f"{text}, which {_released(row)}"
         return Ownership(Claim.LEFT, owner, name, why)
+
+
+def _others_in(row: Row, thing: Marked) -> list[str]:
+    """Members of a segment without a mark that the row never had: then it isn't what the row's owner has left."""
+    had: set[str] = set()
+    for member in row["members"] or ():
+        had |= {member} if isinstance(member, str) else {member["port"], *member.get("behind", ())}
+    found = thing.facts.get("members")
+    return sorted(set(map(str, found)) - had) if isinstance(found, Sequence) else []
 
 
 def _unlike(row: Row, thing: Marked) -> str:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from weft.engine.adoption import not_to_change
 from weft.engine.documents import written
+from weft.engine.doubt import doubt_of_numbers
 from weft.engine.fence import LATE
 from weft.engine.held import Held
 from weft.engine.heldnotes import News
@@ -26,12 +27,13 @@ from weft.engine.visitor import Look, Tools, Visitor, news_of, not_ready, seen_a
 from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.engine.wants import Wanted, Wants
-from weft.model.errors import PermanentError, WeftError
+from weft.model.errors import PermanentError, TemporaryError, WeftError
 from weft.model.kindrow import Home
 from weft.model.pod import Aspect, Cause, Phase, is_true
 from weft.model.problem import unread
 from weft.model.receipt import Abandoned, Receipt
 from weft.model.resources import Graph, Resource
+from weft.model.specs import SegmentSpec
 from weft.planning.owners.follow import Follow, Known, follow
 from weft.planning.owners.numbers import numbers_of
 from weft.planning.site.changes import with_former
@@ -45,6 +47,16 @@ class OwnerVisitor(Visitor[Held]):
     def __init__(self, tools: Tools, wants: Wants) -> None:
         super().__init__(tools)
         self._wants = wants
+
+    def _closed(self, held: Held) -> TemporaryError | None:
+        closed = super()._closed(held)
+        if closed or held.owner.abandoned is not None or not (doubted := doubt_of_numbers(held, ())):
+            return closed
+        if held.wanted == "absent":
+            return doubted
+        wanted = self._wanted(held).graph.resources
+        ports = (r.spec.ports for r in wanted if isinstance(r.spec, SegmentSpec))
+        return doubt_of_numbers(held, frozenset[str]().union(*ports))
 
     # -- present ------------------------------------------------------------------------------------------------
 
@@ -120,8 +132,11 @@ class OwnerVisitor(Visitor[Held]):
             return None
         if held.phase is Phase.BUILDING:
             held.become(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
-        for cloud in sorted({r.resource.where for r in records} & held.world.clouds.keys()):
+        own = sorted({r.resource.where for r in records} & held.world.clouds.keys())
+        for cloud in own:
             held.note_epoch(held.world.clouds[cloud], cloud)
+        if not own:
+            held.note_end()
 
         def guard(differing: Sequence[ResourceRecord]) -> Iterator[tuple[str, WeftError]]:
             return not_to_change(held.world, held.owner.scope, differing, adopted, records)
@@ -204,7 +219,8 @@ class OwnerVisitor(Visitor[Held]):
             tx.many("change_resource", [{**at, **values(r)} for r in news.changed])
             gone = {"owner_id": owner_id, "generation": generation}
             tx.many("expunge_resource", [{**gone, "key": key} for key in news.removed])
-            for cloud in {r.where for r in news.added} & site.clouds.keys():
+            own = {r.where for r in news.added} & site.clouds.keys()
+            for cloud in (own or site.clouds.keys()) if news.added else ():
                 tx.run("bump_epoch", cloud=cloud)
             for space, number in sorted(numbers_of(graph.resources, site)):
                 held.hold_number(tx, space, number)

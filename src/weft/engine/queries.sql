@@ -1247,7 +1247,7 @@ FROM resource r JOIN owner p ON p.id = r.owner_id WHERE r.kind = 'segment' AND p
 -- Resource rows that know one of these ids, and all rows of these owners.
 SELECT r.owner_id, r.key, r.kind, r.state, r.outside_id, r.document ->> 'where' AS place,
     coalesce(r.document ->> 'owner', 'tenant') AS owner, r.document ->> 'name' AS called, r.started_at, r.finished_at, r.former,
-    o.kind AS owner_kind, o.name, o.project_id, o.state AS owner_state, o.released_at, o.late_until
+    CASE WHEN r.kind = 'segment' THEN r.document #> '{spec,members}' END AS members, o.kind AS owner_kind, o.name, o.project_id, o.state AS owner_state, o.released_at, o.late_until
 FROM resource r JOIN owner o ON o.id = r.owner_id
 WHERE r.outside_id = ANY(%(ids)s) OR r.owner_id = ANY(%(owners)s);
 

@@ -171,7 +171,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
                 continue
             owner = named.owner if named else None
             name = f"weft-{owner.id[:8]}-vlan" if owner else ""
-            facts = {"number": number}
+            facts = {"number": number, "members": sorted(snapshot.ports_in.get(number, ()))}
             found.append(Marked(Kind.SEGMENT, self._fabric, str(number), name, owner, None, facts))
         return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import cast
 from urllib.parse import urlsplit
 
 from weft.drivers.reading import SharedReading
@@ -269,7 +270,9 @@ class Ufm(OneByOne[UfmSnapshot]):
             return  # its number is somebody else's by now: nothing of ours is left to remove
 
     def _take_marked(self, thing: Marked) -> None:
-        self._remove_number(parse_pkey(thing.id), lambda mark: mark is not None, lambda: None, anywhere=True)
+        self._remove_number(
+            parse_pkey(thing.id), lambda mark: mark is not None, lambda: None, anywhere=True, seen=thing
+        )
 
     def _remove_number(
         self,
@@ -277,12 +280,22 @@ class Ufm(OneByOne[UfmSnapshot]):
         others: Callable[[Mark | None], bool],
         fence: Callable[[], None],
         anywhere: bool = False,
+        seen: Marked | None = None,
     ) -> None:
-        """Args: anywhere: ports whose own tables alone have it are repaired too."""
+        """
+        Args:
+            anywhere: ports whose own tables alone have it are repaired too.
+            seen: as it was listed: it may not have other members by now.
+        """
         before: list[int] = []
 
         def allowed(listing: Listing) -> PermanentError | None:
             before.extend(p.members if (p := listing.partitions.get(number)) else ())
+            known = seen.facts.get("members") if seen else None
+            if isinstance(known, list) and {format_guid(g) for g in before}.difference(
+                cast("list[str]", known)
+            ):
+                return _OthersError(number, "it has members by now that weren't seen in it")
             if error := self._outside_range(number):
                 return error
             owner = self._owner(number)
