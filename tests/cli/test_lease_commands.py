@@ -132,9 +132,9 @@ def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:
     assert made.code == 0 and "PENDING" in made.out
     desk.house.worker.tend_queue()
     listed = desk.weft("pod", "list").out
-    assert "POSITION" in listed and "EXPECTED START" in listed and "2027-01-01 18:00:00Z" in listed
+    assert "Position" in listed and "Expected Start" in listed and "2027-01-01 18:00:00Z" in listed
     shown = desk.weft("pod", "show", "train").out
-    assert "position in the queue  1" in shown and "waiting for capacity" in shown
+    assert "| position       | 1 " in shown and "waiting for capacity" in shown
     assert "waiting for capacity" in desk.weft("pod", "events", "train").out
     gone = desk.weft("pod", "release", "train", "--wait")
     assert gone.code == 0 and "nothing was claimed yet" in gone.out and "receipt:" not in gone.out

@@ -41,7 +41,7 @@ def _from_order_to_receipt(desk: Desk, file: str) -> None:
     assert made.code == 0
     assert "WIRING" in made.out
     assert "READY" in made.out
-    assert desk.weft("pod", "list").out.splitlines()[1].split()[:2] == ["train", "READY"]
+    assert desk.weft("pod", "list", "-f", "value").out.split()[1:3] == ["train", "READY"]
     address = desk.weft("pod", "show", "train", "--json").json["servers"][0]["management_address"]
     assert address in desk.weft("pod", "show", "train").out
     assert "BOOTING" in desk.weft("pod", "events", "train").out

@@ -35,7 +35,8 @@ def test_a_pod_grows_opens_and_shrinks_while_the_others_run(people: People) -> N
 
     again = apply(tenant, 1)
     assert "nothing to change" in again.out
-    assert servers(tenant) == first and "generation  1" in tenant.weft("pod", "show", "train").out, again.out
+    generation = tenant.weft("pod", "show", "train", "-f", "value", "-c", "generation").out
+    assert servers(tenant) == first and generation == "1\n", again.out
 
     apply(tenant, 2, "first")
     grown = servers(tenant)

@@ -40,7 +40,7 @@ def test_a_queued_order_starts_when_another_is_released(people: People) -> None:
         waiting = tenant.weft("pod", "create", "-f", "second.yaml", "--json")
         assert waiting.code == 0 and waiting.json["state"] == "PENDING", waiting.err
         wait_for(lambda: tenant.weft("pod", "show", "second", "--json").json["position"] == 1)
-        assert "POSITION" in tenant.weft("pod", "list").out
+        assert "Position" in tenant.weft("pod", "list").out
         assert tenant.weft("pod", "release", "first").code == 0
         waited = tenant.weft("pod", "wait", "second", "--until", "READY", "--timeout", "180", "--json")
         assert waited.code == 0, waited.err

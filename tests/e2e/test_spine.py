@@ -36,7 +36,7 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     pod = tenant.weft("pod", "show", "life", "--json").json
     assert pod["state"] == "READY" and len(pod["servers"]) == 2
     (spare,) = (n["node"] for n in pod["spares"])
-    shown = tenant.weft("pod", "show", "life").out
+    shown = tenant.weft("pod", "show", "life", "--resources").out
     assert spare in shown.partition("Held as spares:")[2].partition("Resources:")[0]
     assert "held as a spare" in operator.weft("node", "list", "--state", "busy").out
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, table, write_json
+from weft.cli.output import Listing, listed
 from weft.model.errors import InputError
 
 
@@ -45,7 +46,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("--start", metavar="TIME", help="start, such as 2027-01-31T18:00Z; default: now")
     parser.add_argument("--end", metavar="TIME", help="end; default: until it is deleted")
     parser.add_argument("--reason", metavar="TEXT", help="why")
-    leaf(commands, "list", list_, "list reservations")
+    listed(commands, "list", list_, "list reservations")
     parser = leaf(commands, "delete", delete, "delete a reservation")
     parser.add_argument("name", metavar="NAME", help="name of the reservation")
 
@@ -172,13 +173,9 @@ def create(args: argparse.Namespace) -> int:
     return 0
 
 
-def list_(args: argparse.Namespace) -> int:
-    found = client_of(args).reservations()
-    if args.json:
-        write_json(found)
-    else:
-        say("\n".join(table(("name", "project_id", "start", "end", "nodes", "reason", "created_by"), found)))
-    return 0
+def list_(args: argparse.Namespace) -> Listing:
+    columns = ("name", "project_id", "start", "end", "nodes", "reason", "created_by")
+    return Listing(columns, client_of(args).reservations())
 
 
 def delete(args: argparse.Namespace) -> int:

@@ -57,6 +57,20 @@ def sentence(help_: str) -> str:
     return help_[:1].upper() + help_[1:].rstrip(".") + "."
 
 
+def keep_after_dashes(parser: argparse.ArgumentParser) -> None:
+    """Have the parser leave what follows `--` in `args.after_dashes`, as it is; argparse counts it as arguments."""
+    parse = parser.parse_known_args
+
+    def parse_known_args(args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        end = words.index("--") if "--" in words else len(words)
+        found, rest = parse(words[:end], namespace)
+        found.after_dashes = words[end + 1 :]
+        return found, rest
+
+    parser.parse_known_args = parse_known_args  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def connection(parser: argparse.ArgumentParser) -> None:
     """Options to authenticate and to find the API; SUPPRESS so that those before the command count too."""
     options = parser.add_argument_group("signing in")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 GATHER = 0.5
 """Seconds in which events are collected that come together: a request and a line on the screen for all of them."""
+QUIET = 15.0
+"""Seconds without a line after which it is said what is waited for."""
 _POLL = 3.0
 """Seconds between reads of a pod's resources in the live display."""
 
@@ -105,13 +107,17 @@ def follow(
 
 
 class PlainProgress:
-    """One line per event, with the time since the start."""
+    """One line per event, with the time since the start; what is waited for, when nothing happens for `QUIET`."""
 
-    longest_wait = 20.0
+    longest_wait = QUIET
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._started = time.monotonic()
+    def __init__(
+        self, write: Callable[[str], None], goal: Goal = READY, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write_line = write
+        self._goal = goal
+        self._clock = clock
+        self._started = self._last = clock()
         self._trouble = ""
 
     def __enter__(self) -> PlainProgress:
@@ -123,15 +129,26 @@ class PlainProgress:
     def show(self, pod: Json, events: Sequence[Json]) -> None:
         self._trouble = ""
         for event in events:
-            self._write(f"{self._passed()}  {event['type']:<8}  {event['message']}")
+            self._write(f"{event['type']:<8}  {event['message']}")
+        if not self._goal.at(pod) and self._clock() - self._last >= QUIET:
+            self._write(f"waiting   {awaited(pod, self._goal)}")
 
     def trouble(self, text: str) -> None:
         if text != self._trouble:
-            self._write(f"{self._passed()}  waiting   {text}")
+            self._write(f"waiting   {text}")
         self._trouble = text
 
-    def _passed(self) -> str:
-        return f"{time.monotonic() - self._started:7.1f}s"
+    def _write(self, text: str) -> None:
+        self._last = self._clock()
+        self._write_line(f"{self._last - self._started:7.1f}s  {text}")
+
+
+def awaited(pod: Json, goal: Goal) -> str:
+    """What a pod waits for, on one line: its state and why, and what is in progress."""
+    rows = [row for row in by_kind(pod.get("resources") or (), goal.done) if row.done < row.total]
+    busy = "; ".join(f"{row.kind} {row.done}/{row.total} {row.working}".rstrip() for row in rows)
+    why = f": {pod['reason']}" if pod.get("reason") else ""
+    return f"{pod['state']}{why}{f' ({busy})' if busy else ''}"
 
 
 class LiveProgress:
@@ -225,4 +242,4 @@ def progress_for(goal: Goal, as_json: bool) -> Progress:
     stream = sys.stderr if as_json else sys.stdout
     if stream.isatty():
         return LiveProgress(goal, stream)
-    return PlainProgress(lambda line: print(clean(line), file=stream, flush=True))
+    return PlainProgress(lambda line: print(clean(line), file=stream, flush=True), goal)

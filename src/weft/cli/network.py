@@ -18,15 +18,16 @@ from weft.cli.common import (
     table,
     write_json,
 )
+from weft.cli.output import Listing, listed
 
 
 def add_commands(subparsers: Subparsers) -> None:
     commands = group(subparsers, "network", "show networks that tenants created on a fabric")
-    parser = leaf(commands, "list", list_, "list networks with the number of ports in their partitions")
+    parser = listed(commands, "list", list_, "list networks with the number of ports in their partitions")
     parser.add_argument("--all-projects", action="store_true", help="of all projects (operators)")
     parser = leaf(commands, "show", show, "show a network and its ports; exit 1 unless each bound port is in")
     parser.add_argument("network", metavar="NETWORK", help="id or name in Neutron")
-    parser = leaf(commands, "events", events, "show what happened to a network and its ports")
+    parser = listed(commands, "events", events, "show what happened to a network and its ports")
     parser.add_argument("network", metavar="NETWORK", help="id or name in Neutron")
     parser.add_argument(
         "--after", metavar="N", type=int, default=0, help="only events after this sequence number"
@@ -57,15 +58,10 @@ def add_commands(subparsers: Subparsers) -> None:
     )
 
 
-def list_(args: argparse.Namespace) -> int:
-    networks = client_of(args).list_networks(args.all_projects)
-    if args.json:
-        write_json(networks)
-        return 0
+def list_(args: argparse.Namespace) -> Listing:
     project = ("project_id",) if args.all_projects else ()
     columns = ("id", "name", *project, "fabric", "segment", "state", "ports_in", "waiting", "out", "reason")
-    say("\n".join(table(columns, networks)))
-    return 0
+    return Listing(columns, client_of(args).list_networks(args.all_projects))
 
 
 def show(args: argparse.Namespace) -> int:
@@ -84,13 +80,9 @@ def show(args: argparse.Namespace) -> int:
     return bad
 
 
-def events(args: argparse.Namespace) -> int:
+def events(args: argparse.Namespace) -> Listing:
     found = client_of(args).network_events(args.network, args.after)
-    if args.json:
-        write_json(found)
-    else:
-        say("\n".join(table(("sequence", "at", "type", "message"), found)))
-    return 0
+    return Listing(("sequence", "at", "type", "message"), found)
 
 
 def journal(args: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from weft.cli.common import (
     warn,
     write_json,
 )
+from weft.cli.output import Listing, listed
 from weft.model.errors import InputError
 
 
@@ -28,7 +29,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def _add_node(subparsers: Subparsers) -> None:
     commands = group(subparsers, "node", "list nodes, quarantine and clear them")
-    parser = leaf(commands, "list", node_list, "list nodes and who holds them")
+    parser = listed(commands, "list", node_list, "list nodes and who holds them")
     parser.add_argument(
         "--state",
         choices=("free", "busy", "quarantined", "maintenance", "not-compute"),
@@ -86,7 +87,7 @@ def _add_audit(subparsers: Subparsers) -> None:
         action="store_true",
         help="after the database was restored or recreated: allow placement and changes again, whatever is found",
     )
-    parser = leaf(
+    parser = listed(
         subparsers,
         "audit-log",
         audit_log,
@@ -101,15 +102,9 @@ def _add_audit(subparsers: Subparsers) -> None:
     parser.add_argument("--limit", metavar="N", type=int, help="maximum number (1 to 1000; default 1000)")
 
 
-def node_list(args: argparse.Namespace) -> int:
+def node_list(args: argparse.Namespace) -> Listing:
     nodes = [n for n in client_of(args).nodes() if args.state in (None, n["state"])]
-    if args.json:
-        write_json(nodes)
-    else:
-        say(
-            "\n".join(table(("name", "rack", "leaf", "state", "pod", "project_id", "since", "reason"), nodes))
-        )
-    return 0
+    return Listing(("name", "rack", "leaf", "state", "pod", "project_id", "since", "reason"), nodes)
 
 
 def quarantine(args: argparse.Namespace) -> int:
@@ -223,24 +218,11 @@ def audit(args: argparse.Namespace) -> int:
     return bad
 
 
-def audit_log(args: argparse.Namespace) -> int:
+def audit_log(args: argparse.Namespace) -> Listing:
     names = ("since", "user", "project", "action", "after", "before", "limit")
     entries = client_of(args).audit_log(**{name: getattr(args, name) for name in names})
-    if args.json:
-        write_json(entries)
-    else:
-        columns = (
-            "sequence",
-            "last_at",
-            "times",
-            "user",
-            "user_id",
-            "project_id",
-            "action",
-            "subject",
-            "address",
-            "outcome",
-            "request_id",
-        )
-        say("\n".join(table(columns, entries)))
-    return 0
+    columns = (
+        *("sequence", "last_at", "times", "user", "user_id", "project_id", "action", "subject", "address"),
+        *("outcome", "request_id"),
+    )
+    return Listing(columns, entries)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from weft.cli.main import PROVIDERS, build_parser
+from weft.cli.output import OPTIONS
 from weft.generate.schemas import fill
 from weft.model.errortable import TABLE, TYPE_PREFIX
 
@@ -51,8 +52,8 @@ def _leaves(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, a
 
 
 def _shown(action: argparse.Action) -> bool:
-    """Whether an argument is the command's own: not help or a connection option."""
-    hidden = ("-h", "--os-cloud", "--os-region-name", "--os-cacert", "--endpoint")
+    """Whether an argument is the command's own: not help, nor an option for signing in or of output formats."""
+    hidden = ("-h", "--os-cloud", "--os-region-name", "--os-cacert", "--endpoint", *OPTIONS)
     branch = isinstance(action, argparse._SubParsersAction)  # pyright: ignore[reportPrivateUsage]
     return not branch and not any(option in hidden for option in action.option_strings)
 

@@ -1,31 +1,13 @@
-"""`weft pod`: the commands, and those that plan and change pods; `weft.cli.podlook` has those that only look."""
+"""`weft pod`: its commands. `weft.cli.podact` has those that change pods, `weft.cli.podlook` those that look."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from weft.cli import podlook, podservers
-from weft.cli.common import (
-    Json,
-    Subparsers,
-    cell,
-    client_of,
-    group,
-    leaf,
-    read_order,
-    say,
-    seconds,
-    warn,
-    write_json,
-)
-from weft.model.errors import InputError, NotFoundError
-
-if TYPE_CHECKING:
-    from weft.cli.follow import Goal
-    from weft.client import Client
-    from weft.model.order import Order
+from weft.cli import podact, podexample, podlook, podservers, podssh
+from weft.cli.common import Subparsers, group, leaf, seconds
+from weft.cli.output import acting, listed, shown
 
 _TIMEOUT = 1800.0
 
@@ -36,11 +18,13 @@ def add_commands(subparsers: Subparsers) -> None:
     _add_looking(commands)
     _add_ending(commands)
     podservers.add_commands(commands)
+    podssh.add_commands(commands)
+    podexample.add_commands(commands)
 
 
 def _add_ordering(commands: Subparsers) -> None:
     parser = leaf(
-        commands, "plan", plan, "show the nodes and resources of an order without changing anything"
+        commands, "plan", podact.plan, "show the nodes and resources of an order without changing anything"
     )
     _order_file(parser)
     parser.add_argument(
@@ -48,7 +32,9 @@ def _add_ordering(commands: Subparsers) -> None:
     )
     parser.add_argument("--site", metavar="FILE", type=Path, help="site file for --offline")
     _removing(parser)
-    parser = leaf(commands, "apply", apply, "create the pod of a file, or change it to match the file")
+    parser = acting(
+        commands, "apply", podact.apply, "create the pod of a file, or change it to match the file"
+    )
     _order_file(parser)
     _removing(parser)
     parser.add_argument(
@@ -58,13 +44,13 @@ def _add_ordering(commands: Subparsers) -> None:
         help="only if the pod is at this generation (weft pod show)",
     )
     _waiting(parser, "as the file describes")
-    parser = leaf(commands, "create", create, "order a pod")
+    parser = acting(commands, "create", podact.create, "order a pod")
     _order_file(parser)
     _waiting(parser, "READY")
 
 
 def _add_looking(commands: Subparsers) -> None:
-    parser = leaf(commands, "list", podlook.list_, "list pods")
+    parser = listed(commands, "list", podlook.list_, "list pods")
     parser.add_argument(
         "--all-projects", action="store_true", help="list the pods of all projects (operators)"
     )
@@ -78,15 +64,21 @@ def _add_looking(commands: Subparsers) -> None:
     parser.add_argument(
         "--marker", metavar="NAME:ID", help="start after this pod, the last of the previous page"
     )
-    parser = leaf(commands, "show", podlook.show, "show a pod in full")
+    parser = shown(commands, "show", podlook.show, "show a pod: its state and why, nodes, SSH, lease")
     _name(parser)
-    parser = leaf(commands, "events", podlook.events, "show what happened to a pod")
+    parser.add_argument(
+        "--resources", action="store_true", help="also conditions, servers, places, resources, differences"
+    )
+    parser.add_argument("--events", action="store_true", help="also what happened to it")
+    what = "show what happened to a pod"
+    parser = listed(commands, "events", podlook.list_events, what, podlook.events)
     _name(parser)
     parser.add_argument(
         "--after", metavar="N", type=_number, default=0, help="only events after this sequence number"
     )
-    parser.add_argument("--follow", action="store_true", help="follow until the pod is released or failed")
-    parser = leaf(commands, "wait", podlook.wait, "wait until a pod is in a state")
+    following = parser.add_argument_group("following")  # not in the plugin, whose lists end
+    following.add_argument("--follow", action="store_true", help="follow until the pod is released or failed")
+    parser = acting(commands, "wait", podlook.wait, "wait until a pod is in a state")
     _name(parser)
     parser.add_argument(
         "--until",
@@ -98,18 +90,19 @@ def _add_looking(commands: Subparsers) -> None:
 
 
 def _add_ending(commands: Subparsers) -> None:
-    parser = leaf(commands, "release", release, "release a pod")
+    for word, more in (("release", ""), ("delete", " (the same as release)")):
+        parser = acting(commands, word, podact.release, f"release a pod{more}")
+        _name(parser)
+        _waiting(parser, "RELEASED")
+    parser = acting(commands, "extend", podact.extend, "extend a pod's lease")
     _name(parser)
-    _waiting(parser, "RELEASED")
-    parser = leaf(commands, "extend", extend, "extend a pod's lease")
-    _name(parser)
-    parser.add_argument(
-        "--until", metavar="TIME", required=True, help="new end of the lease, such as 2027-01-31T18:00Z"
-    )
-    parser = leaf(commands, "retry", retry, "resume a FAILED pod where it failed")
+    end = parser.add_mutually_exclusive_group(required=True)
+    end.add_argument("--until", metavar="TIME", help="new end of the lease, such as 2027-01-31T18:00Z")
+    end.add_argument("--by", metavar="DURATION", help="so much after its present end, such as 90m, 4h or 7d")
+    parser = acting(commands, "retry", podact.retry, "resume a FAILED pod where it failed")
     _name(parser)
     _waiting(parser, "READY")
-    parser = leaf(commands, "abandon", abandon, "end a release that can't finish (operators)")
+    parser = acting(commands, "abandon", podact.abandon, "end a release that can't finish (operators)")
     _name(parser)
     parser.add_argument(
         "--reason",
@@ -159,168 +152,3 @@ def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative integer")
     return int(text)
-
-
-def plan(args: argparse.Namespace) -> int:
-    if args.offline != (args.site is not None):
-        raise InputError(
-            "--site", args.site and str(args.site), "--offline and --site FILE require each other"
-        )
-    if args.offline:
-        from weft.cli.plan_offline import plan_offline
-
-        return plan_offline(args.file, args.site, args.json, args)
-    answer = client_of(args).plan_pod(to_json(read_order(args.file)), args.remove)
-    if args.json:
-        write_json(answer)
-    else:
-        from weft.cli import text
-
-        say(text.plan(answer))
-    return 0
-
-
-def create(args: argparse.Namespace) -> int:
-    order = read_order(args.file)
-    client = client_of(args)
-    pod = client.create_pod(to_json(order))
-    _warn_of_access(order)
-    if args.wait:
-        from weft.cli.follow import READY
-
-        return _wait(client, args, pod, READY, 0)
-    return _ordered(args, pod, "ordered")
-
-
-def _warn_of_access(order: Order) -> None:
-    from weft.planning.shapes.access import access_notes
-
-    for said in access_notes(order):
-        warn(f"weft: pod {order.name}: {said}")
-
-
-def apply(args: argparse.Namespace) -> int:
-    order = read_order(args.file)
-    client = client_of(args)
-    before = _last_event(client, order.name) if args.wait else 0
-    answer = client.apply_pod(to_json(order), args.remove, args.generation)
-    pod, outcome = answer["pod"], answer["outcome"]
-    if outcome == "created":
-        _warn_of_access(order)
-    if args.wait:
-        from weft.cli.follow import READY
-
-        # One that matches the file already may still be on its way.
-        if outcome != "unchanged" or not READY.at(pod):
-            return _wait(client, args, pod, READY, before)
-    if args.json:
-        write_json(answer)
-    elif outcome == "unchanged":
-        say(f"pod {pod['name']} already matches the file (generation {pod['generation']}): nothing to change")
-    elif outcome == "created":
-        return _ordered(args, pod, "ordered")
-    else:
-        from weft.cli import text
-
-        say("\n".join(text.change(answer["change"])))
-        return _ordered(args, pod, f"being changed to generation {pod['generation']}")
-    return 0
-
-
-def release(args: argparse.Namespace) -> int:
-    client = client_of(args)
-    before = _last_event(client, args.name) if args.wait else 0
-    pod = client.release_pod(args.name)
-    if args.wait:
-        from weft.cli.follow import RELEASED
-
-        return _wait(client, args, pod, RELEASED, before)
-    return _ordered(args, pod, "being released")
-
-
-def extend(args: argparse.Namespace) -> int:
-    pod = client_of(args).extend_pod(args.name, args.until)
-    if args.json:
-        write_json(pod)
-    else:
-        say(f"pod {pod['name']}: the lease ends at {cell(pod['lease_end'])}")
-    return 0
-
-
-def retry(args: argparse.Namespace) -> int:
-    client = client_of(args)
-    before = _last_event(client, args.name) if args.wait else 0
-    pod = client.retry_pod(args.name)
-    if args.wait:
-        from weft.cli.follow import READY
-
-        return _wait(client, args, pod, READY, before)
-    return _ordered(args, pod, "tried again")
-
-
-def abandon(args: argparse.Namespace) -> int:
-    client = client_of(args)
-    seen = client.pod_events(args.name) if args.wait else []
-    pod = client.abandon_pod(args.name, args.reason)
-    if args.wait:
-        from weft.cli.follow import RELEASED
-
-        return _wait(client, args, pod, RELEASED, max((e["sequence"] for e in seen), default=0))
-    return _ordered(args, pod, "being abandoned")
-
-
-def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:
-    if args.json:
-        write_json(pod)
-    else:
-        why = f": {pod['reason']}" if pod["state"] == "PENDING" and pod.get("reason") else ""
-        say(
-            f"pod {pod['name']} is {what} ({pod['id']}, {pod['state']}{why}); "
-            f"follow it: weft pod events {pod['name']} --follow"
-        )
-    return 0
-
-
-def _last_event(client: Client, name: str) -> int:
-    """Sequence of a pod's last event, after which a command's own begin; 0: there is no such pod yet."""
-    try:
-        seen = client.pod_events(name)
-    except NotFoundError:
-        return 0
-    return max((e["sequence"] for e in seen), default=0)
-
-
-def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after: int) -> int:
-    from weft.cli.follow import follow, progress_for
-
-    try:
-        end = follow(client, pod, goal, after, args.timeout, progress_for(goal, args.json))
-    except KeyboardInterrupt:
-        warn(
-            f"pod {pod['name']} continues: follow it with `weft pod events {pod['name']} --follow`, "
-            f"release it with `weft pod release {pod['name']}`"
-        )
-        return 130
-    pod = end.pod
-    if args.json:
-        write_json(pod)
-    if end.missed:
-        warn(f"weft: {end.missed}")
-        return 1
-    if args.json:
-        return 0
-    if goal.reached == "READY":
-        from weft.cli import text
-
-        say()
-        say("\n".join(text.pod(pod)))
-    elif pod.get("has_receipt"):
-        say(f"pod {pod['name']} is {pod['state']}; its receipt: weft pod receipt {pod['name']} --json")
-    else:
-        say(f"pod {pod['name']} is {pod['state']}: it had no resources yet")
-    return 0
-
-
-def to_json(order: Order) -> dict[str, Any]:
-    """Only what the file contains: the server's defaults apply."""
-    return order.model_dump(mode="json", exclude_unset=True)

@@ -6,14 +6,17 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from weft.cli.common import Json, cell, client_of, say, table, warn, write_json
-from weft.model.errors import TemporaryError
+from weft.cli.common import Json, cell, client_of, say, warn, write_json
+from weft.cli.output import Listing, Record, write
+from weft.model.errors import InputError, TemporaryError
 
 if TYPE_CHECKING:
     from weft.client import Client
 
+EVENT_COLUMNS = ("sequence", "at", "type", "message")
 
-def list_(args: argparse.Namespace) -> int:
+
+def list_(args: argparse.Namespace) -> Listing:
     pods = client_of(args).list_pods(
         args.all_projects,
         project=args.project,
@@ -23,55 +26,43 @@ def list_(args: argparse.Namespace) -> int:
         limit=args.limit,
         marker=args.marker,
     )
-    if args.json:
-        write_json(pods)
-        return 0
     project = ("project_id",) if args.all_projects else ()
     waits = [p for p in pods if p.get("position") or p.get("expected_start")]
     queue = ("position", "expected_start") if waits else ()
     columns = (
-        "name",
-        *project,
-        "state",
-        "nodes",
-        "fabric",
-        "segment",
-        "since",
-        *queue,
-        "lease_end",
-        "reason",
+        *("id", "name", *project, "state", "nodes", "fabric", "segment", "since"),
+        *(*queue, "lease_end", "reason"),
     )
-    say("\n".join(table(columns, pods)))
-    return 0
+    return Listing(columns, pods)
 
 
-def show(args: argparse.Namespace) -> int:
-    pod = client_of(args).show_pod(args.name)
-    if args.json:
-        write_json(pod)
-    else:
-        from weft.cli import text
+def show(args: argparse.Namespace) -> Record:
+    from weft.cli.podrecord import record
 
-        say("\n".join(text.pod(pod)))
-    return 0
+    client = client_of(args)
+    pod = client.show_pod(args.name)
+    return record(pod, args.resources, client.pod_events(pod["id"]) if args.events else None)
+
+
+def list_events(args: argparse.Namespace) -> Listing:
+    return Listing(EVENT_COLUMNS, client_of(args).pod_events(args.name, args.after))
 
 
 def events(args: argparse.Namespace) -> int:
-    """With `--json --follow` one JSON object per line, as events arrive."""
+    """A list; with `--follow` one line per event as they arrive, with `--json` (or `-f json`) one object per line."""
+    if not args.follow:
+        return write(list_events(args), args)
+    if args.formatter not in ("table", "json"):
+        raise InputError("--format", args.formatter, "json with --follow, or none: a line of text per event")
     from weft.client import LONGEST_WAIT
 
+    as_json = args.json or args.formatter == "json"
     client = client_of(args)
     found = client.pod_events(args.name, args.after)
-    if not args.follow:
-        if args.json:
-            write_json(found)
-        else:
-            say("\n".join(table(("sequence", "at", "type", "message"), found)))
-        return 0
     pod = client.show_pod(args.name)
     after = args.after
     while True:
-        _write_events(found, args.json)
+        _write_events(found, as_json)
         after = max([after, *(e["sequence"] for e in found)])
         if pod["state"] in ("RELEASED", "FAILED") and not found:
             return 0
@@ -96,14 +87,16 @@ def _next(client: Client, pod: str, after: int, wait: float) -> tuple[list[Json]
 
 def wait(args: argparse.Namespace) -> int:
     """0 if the pod is in the state, 1 if it can't get there by itself or the time is up."""
+    from weft.cli.podrecord import record
+
     until = [state.strip().upper() for state in args.until.split(",")]
     pod = client_of(args).wait_for_pod(args.name, until, args.timeout)
-    if args.json:
-        write_json(pod)
     reached = pod["state"] in until and not (pod["state"] == "READY" and pod.get("changing_since"))
+    if args.json or args.formatter:
+        write(record(pod), args)
+    elif reached:
+        say(f"pod {pod['name']} is {pod['state']}")
     if reached:
-        if not args.json:
-            say(f"pod {pod['name']} is {pod['state']}")
         return 0
     changing = ", with a change under way" if pod.get("changing_since") else ""
     warn(f"weft: pod {pod['name']} is {pod['state']}{changing}: {cell(pod['reason']) or 'no reason given'}")

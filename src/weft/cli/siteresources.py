@@ -19,6 +19,7 @@ from weft.cli.common import (
     warn,
     write_json,
 )
+from weft.cli.output import Listing, listed
 from weft.model.errors import NotFoundError, TemporaryError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def add_site_commands(commands: Subparsers) -> None:
         _resources,
         "show what was applied and its state; exit 1 unless everything is as desired",
     )
-    events = leaf(commands, "events", _events, "show what happened to the site's resources")
+    events = listed(commands, "events", _events, "show what happened to the site's resources")
     events.add_argument(
         "--after", metavar="N", type=int, default=0, help="only events after this sequence number"
     )
@@ -132,13 +133,8 @@ def _resources(args: argparse.Namespace) -> int:
     return code
 
 
-def _events(args: argparse.Namespace) -> int:
-    found = client_of(args).site_events(args.after)
-    if args.json:
-        write_json(found)
-    else:
-        say("\n".join(table(("sequence", "at", "type", "message"), found)))
-    return 0
+def _events(args: argparse.Namespace) -> Listing:
+    return Listing(("sequence", "at", "type", "message"), client_of(args).site_events(args.after))
 
 
 def _receipt(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.cli import text
+from weft.cli.podrecord import record
 from weft.model.order import Order
 from weft.planning.shapes.access import access_notes
 
@@ -38,14 +38,16 @@ def test_order_says_what_keeps_its_tenant_out(more: dict[str, object], notes: tu
 
 
 @pytest.mark.parametrize(
-    ("image", "public", "line"),
+    ("image", "public", "command", "note"),
     [
-        ("ubuntu-24.04", "203.0.113.7", "ssh ubuntu@203.0.113.7"),
-        ("Rocky-9", None, "ssh rocky@10.0.0.5  (from inside: it has no floating IP)"),
-        ("tiny", "203.0.113.7", "ssh USER@203.0.113.7  (USER: the image's login user, docs/tenants.md)"),
+        ("ubuntu-24.04", "203.0.113.7", "ssh ubuntu@203.0.113.7", ""),
+        ("Rocky-9", None, "ssh rocky@10.0.0.5", "from inside: it has no floating IP"),
+        ("tiny", "203.0.113.7", "ssh USER@203.0.113.7", "USER: the image's login user, docs/tenants.md"),
     ],
 )
-def test_pod_is_shown_with_the_command_to_log_in(image: str, public: str | None, line: str) -> None:
+def test_pod_is_shown_with_the_command_to_log_in(
+    image: str, public: str | None, command: str, note: str
+) -> None:
     server = {"name": "s", "node": "n", "management_address": "10.0.0.5", "floating_ip": public}
-    shown = text.pod({"name": "p", "order": {"nodes": {"image": image}}, "servers": [server]})
-    assert f"  Log in: {line}" in shown
+    shown = record({"name": "p", "order": {"nodes": {"image": image}}, "servers": [server]}).fields
+    assert (shown["ssh"], shown["ssh_note"]) == (command, note)

@@ -1,0 +1,203 @@
+"""`weft pod plan`, `apply`, `create`, `release`, `extend`, `retry`, `abandon`: what plans and changes pods."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from weft.cli.common import Json, cell, client_of, read_order, say, warn, write_json
+from weft.cli.output import write
+from weft.cli.podrecord import record
+from weft.model.errors import InputError, NotFoundError
+
+if TYPE_CHECKING:
+    from weft.cli.follow import Goal
+    from weft.client import Client
+    from weft.model.order import Order
+
+
+def plan(args: argparse.Namespace) -> int:
+    if args.offline != (args.site is not None):
+        raise InputError(
+            "--site", args.site and str(args.site), "--offline and --site FILE require each other"
+        )
+    if args.offline:
+        from weft.cli.plan_offline import plan_offline
+
+        return plan_offline(args.file, args.site, args.json, args)
+    answer = client_of(args).plan_pod(to_json(read_order(args.file)), args.remove)
+    if args.json:
+        write_json(answer)
+    else:
+        from weft.cli import text
+
+        say(text.plan(answer))
+    return 0
+
+
+def create(args: argparse.Namespace) -> int:
+    order = read_order(args.file)
+    client = client_of(args)
+    pod = client.create_pod(to_json(order))
+    _warn_of_access(order)
+    if args.wait:
+        from weft.cli.follow import READY
+
+        return _wait(client, args, pod, READY, 0)
+    return _ordered(args, pod, "ordered")
+
+
+def _warn_of_access(order: Order) -> None:
+    from weft.planning.shapes.access import access_notes
+
+    for said in access_notes(order):
+        warn(f"weft: pod {order.name}: {said}")
+
+
+def apply(args: argparse.Namespace) -> int:
+    order = read_order(args.file)
+    client = client_of(args)
+    before = _last_event(client, order.name) if args.wait else 0
+    answer = client.apply_pod(to_json(order), args.remove, args.generation)
+    pod, outcome = answer["pod"], answer["outcome"]
+    if outcome == "created":
+        _warn_of_access(order)
+    if args.wait:
+        from weft.cli.follow import READY
+
+        # One that matches the file already may still be on its way.
+        if outcome != "unchanged" or not READY.at(pod):
+            return _wait(client, args, pod, READY, before)
+    if args.json:
+        write_json(answer)
+    elif args.formatter:
+        return write(record(pod), args)
+    elif outcome == "unchanged":
+        say(f"pod {pod['name']} already matches the file (generation {pod['generation']}): nothing to change")
+    elif outcome == "created":
+        return _ordered(args, pod, "ordered")
+    else:
+        from weft.cli import text
+
+        say("\n".join(text.change(answer["change"])))
+        return _ordered(args, pod, f"being changed to generation {pod['generation']}")
+    return 0
+
+
+def release(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    before = _last_event(client, args.name) if args.wait else 0
+    pod = client.release_pod(args.name)
+    if args.wait:
+        from weft.cli.follow import RELEASED
+
+        return _wait(client, args, pod, RELEASED, before)
+    return _ordered(args, pod, "being released")
+
+
+def extend(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    until = args.until if args.by is None else _later(client.show_pod(args.name), args.by)
+    pod = client.extend_pod(args.name, until)
+    if args.json or args.formatter:
+        write(record(pod), args)
+    else:
+        say(f"pod {pod['name']}: the lease ends at {cell(pod['lease_end'])}")
+    return 0
+
+
+def _later(pod: Json, by: str) -> str:
+    """The end of its lease and so much more. Raises `InputError` for a pod whose lease doesn't end."""
+    import re
+    from datetime import datetime, timedelta
+
+    from weft.model.ids import DURATION
+
+    if not re.fullmatch(DURATION, by):
+        raise InputError("--by", by, "a whole number with a unit s, m, h or d, such as 90m, 4h or 7d")
+    if not pod.get("lease_end"):
+        raise InputError("--by", by, f"--until TIME: the lease of pod {pod['name']} has no end to count from")
+    unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[by[-1]]
+    try:
+        return (datetime.fromisoformat(pod["lease_end"]) + timedelta(**{unit: int(by[:-1])})).isoformat()
+    except OverflowError:
+        raise InputError("--by", by, "an end before the year 10000") from None
+
+
+def retry(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    before = _last_event(client, args.name) if args.wait else 0
+    pod = client.retry_pod(args.name)
+    if args.wait:
+        from weft.cli.follow import READY
+
+        return _wait(client, args, pod, READY, before)
+    return _ordered(args, pod, "tried again")
+
+
+def abandon(args: argparse.Namespace) -> int:
+    client = client_of(args)
+    seen = client.pod_events(args.name) if args.wait else []
+    pod = client.abandon_pod(args.name, args.reason)
+    if args.wait:
+        from weft.cli.follow import RELEASED
+
+        return _wait(client, args, pod, RELEASED, max((e["sequence"] for e in seen), default=0))
+    return _ordered(args, pod, "being abandoned")
+
+
+def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:
+    if args.json or args.formatter:
+        write(record(pod), args)
+    else:
+        why = f": {pod['reason']}" if pod["state"] == "PENDING" and pod.get("reason") else ""
+        say(
+            f"pod {pod['name']} is {what} ({pod['id']}, {pod['state']}{why}); "
+            f"follow it: weft pod events {pod['name']} --follow"
+        )
+    return 0
+
+
+def _last_event(client: Client, name: str) -> int:
+    """Sequence of a pod's last event, after which a command's own begin; 0: there is no such pod yet."""
+    try:
+        seen = client.pod_events(name)
+    except NotFoundError:
+        return 0
+    return max((e["sequence"] for e in seen), default=0)
+
+
+def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after: int) -> int:
+    from weft.cli.follow import follow, progress_for
+
+    try:
+        as_data = bool(args.json or args.formatter)
+        end = follow(client, pod, goal, after, args.timeout, progress_for(goal, as_data))
+    except KeyboardInterrupt:
+        warn(
+            f"pod {pod['name']} continues: follow it with `weft pod events {pod['name']} --follow`, "
+            f"release it with `weft pod release {pod['name']}`"
+        )
+        return 130
+    pod = end.pod
+    if args.json or args.formatter:
+        write(record(pod), args)
+    if end.missed:
+        warn(f"weft: {end.missed}")
+        return 1
+    if args.json or args.formatter:
+        return 0
+    if goal.reached == "READY":
+        args.formatter = "table"
+        say()
+        write(record(pod), args)
+    elif pod.get("has_receipt"):
+        say(f"pod {pod['name']} is {pod['state']}; its receipt: weft pod receipt {pod['name']} --json")
+    else:
+        say(f"pod {pod['name']} is {pod['state']}: it had no resources yet")
+    return 0
+
+
+def to_json(order: Order) -> dict[str, Any]:
+    """Only what the file contains: the server's defaults apply."""
+    return order.model_dump(mode="json", exclude_unset=True)
