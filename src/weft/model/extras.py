@@ -8,6 +8,7 @@ DISTRIBUTION = "weft-pods"
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "generic-switch": ("networking_generic_switch", "oslo_log"),
     "neutron": ("sqlalchemy", "pymysql"),
+    "openstackclient": ("osc_lib",),
     "site": ("pynetbox", "sushy"),
     "vipu": ("grpc", "openvipu"),
 }

@@ -1,0 +1,152 @@
+"""`openstack pod …`: weft's commands as classes of osc-lib. The arguments and the work are those of `weft.cli`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from cliff.columns import FormattableColumn
+from osc_lib.command import command
+from osc_lib.exceptions import CommandError
+
+from weft.cli.common import cell, clean, keep_after_dashes
+from weft.cli.output import Looks
+from weft.model.errors import InputErrors, RefusedError, WeftError
+from weft.osc import API_NAME
+from weft.osc.tree import OUTPUT, Recorder, pod_commands
+
+_COMMANDS = pod_commands()
+
+
+class Cell(FormattableColumn[Any]):
+    """A value that people read otherwise than programs."""
+
+    def human_readable(self) -> str:
+        return clean(cell(self._value))
+
+
+class Weft(command.Command):
+    """What all commands share; `recorded` has the arguments and the work."""
+
+    recorded: Recorder
+    auth_required: bool = True
+    titles: tuple[str, ...] = ()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        self.recorded.give(parser, self.titles)
+        if "after_dashes" in self.recorded.defaults:
+            keep_after_dashes(parser)
+        return parser
+
+    @contextmanager
+    def signed_in(self, args: argparse.Namespace) -> Generator[None]:
+        """With the client of `openstack` in the arguments; an error of weft's becomes one that `openstack` reports."""
+        args.json = getattr(args, "json", False)
+        try:
+            if self.auth_required:
+                args.client = getattr(self.app.client_manager, API_NAME)
+            yield
+        except WeftError as error:
+            raise CommandError(_said(error)) from None
+
+
+class Lists(Weft, command.Lister):
+    """A list."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        with self.signed_in(parsed_args):
+            found: Any = self.recorded.defaults["run"].look(parsed_args)
+            rows = [tuple(_value(row.get(column)) for column in found.columns) for row in found.rows]
+            return found.headings, rows
+
+
+class Shows(Weft, command.ShowOne):
+    """A record; its details are further fields."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        with self.signed_in(parsed_args):
+            found: Any = self.recorded.defaults["run"].look(parsed_args)
+            fields = {name: _value(value) for name, value in found.fields.items()}
+            fields |= {name: Details(list(listing.rows)) for name, listing in found.details.items()}
+            return tuple(fields), tuple(fields.values())
+
+
+class Details(FormattableColumn[Any]):
+    """A list within a record: a line each."""
+
+    def human_readable(self) -> str:
+        return "\n".join(
+            clean(", ".join(f"{name}={cell(value)}" for name, value in row.items() if value))
+            for row in self._value
+        )
+
+
+class Acts(Weft):
+    """Anything else: says what it did, or writes the record with `--format`."""
+
+    titles = (OUTPUT,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        with self.signed_in(parsed_args):
+            return self.recorded.defaults["run"](parsed_args)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str) and cell(value) in (value, "-"):
+        return clean(value)
+    return Cell(value) if isinstance(value, str | bool | list | tuple | dict) else value
+
+
+def _said(error: WeftError) -> str:
+    from weft.cli.text import refusal
+    from weft.model.errortable import sentence
+
+    lines = [sentence(one) for one in (error.errors if isinstance(error, InputErrors) else [error])]
+    if isinstance(error, InputErrors) and error.more:
+        lines.append(f"… and {error.more} more")
+    if isinstance(error, RefusedError):
+        lines.append(refusal(error.detail))
+    return clean("\n".join(lines))
+
+
+def _of(*path: str, offline: bool = False) -> type[Weft]:
+    """The class of a command.
+
+    Args:
+        offline: it needs no cloud, thus no signing in.
+    """
+    recorded = _COMMANDS[path]
+    run = recorded.run
+    base: type[Weft] = (Lists if run.many else Shows) if isinstance(run, Looks) else Acts
+    name = "".join(word.capitalize() for word in path)
+    inside = {
+        "__doc__": recorded.description,
+        "__module__": __name__,
+        "recorded": recorded,
+        "auth_required": not offline,
+    }
+    return cast(type[Weft], type(name, (base,), inside))
+
+
+PodAbandon = _of("pod", "abandon")
+PodApply = _of("pod", "apply")
+PodConsole = _of("pod", "console")
+PodCreate = _of("pod", "create")
+PodDelete = _of("pod", "delete")
+PodEvents = _of("pod", "events")
+PodExample = _of("pod", "example", offline=True)
+PodExtend = _of("pod", "extend")
+PodList = _of("pod", "list")
+PodPlan = _of("pod", "plan")
+PodReboot = _of("pod", "reboot")
+PodReceipt = _of("pod", "receipt")
+PodRelease = _of("pod", "release")
+PodRescue = _of("pod", "rescue")
+PodRetry = _of("pod", "retry")
+PodShow = _of("pod", "show")
+PodSsh = _of("pod", "ssh")
+PodUnrescue = _of("pod", "unrescue")
+PodWait = _of("pod", "wait")
