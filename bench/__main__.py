@@ -34,6 +34,7 @@ SUITES = {
     "site": "sites of 10,000 and 100,000 nodes: first upload, a change of one node",
     "bringup": "networks, ports and groups of an IPU-POD64 in Neutron, against a sequential script",
     "openvipu": "partitions of 64 IPUs, leaks, start",
+    "start": "weft --help and weft pod list, against the build of 93bb7bfa",
 }
 EARLY = 130
 """Exit code of who was interrupted."""

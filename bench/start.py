@@ -1,0 +1,118 @@
+"""How long `weft --help` and `weft pod list` take, against a build of 93bb7bfa, each run beside one of the other.
+
+The build is that commit's `src`, taken out of git into build/before. Both run with this environment's Python and
+libraries, `pod list` against a small Keystone and an API that answers at once with 20 pods; so does `openstack pod
+list`, by the plugin.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+from fastapi import FastAPI
+
+from bench.row import row
+from weft.testing.callers import tokens
+from weft.testing.keystone import FakeIdentity, FakeKeystone
+from weft.testing.serving import served
+
+BEFORE = "93bb7bfa"
+ROUNDS = 15
+_PODS = 20
+_ROOT = Path(__file__).parents[1]
+
+
+def rows() -> list[dict[str, Any]]:
+    before = _ROOT / "build" / "before"
+    if not before.is_dir():
+        before.mkdir(parents=True)
+        archive = subprocess.run(
+            ["git", "archive", BEFORE, "src"], cwd=_ROOT, check=True, stdout=subprocess.PIPE
+        )
+        subprocess.run(["tar", "-x", "-C", str(before)], input=archive.stdout, check=True)
+    keystone = FakeKeystone(FakeIdentity(tokens()))
+    keystone.users = {"a-member": ("secret", tokens()["a-member"])}
+    with served(_api()) as weft, served(keystone.app()) as url, tempfile.TemporaryDirectory() as home:
+        keystone.url, keystone.weft_url = url, weft
+        return _measured(before, _environment(url, Path(home)))
+
+
+def _measured(before: Path, env: dict[str, str]) -> list[dict[str, Any]]:
+    program = str(Path(sys.executable).with_name("openstack"))
+    found: list[dict[str, Any]] = []
+    for name, words, most in (("--help", ["--help"], 2.0), ("pod list", ["pod", "list"], 1.1)):
+        own = [sys.executable, "-m", "weft.cli.main", *words]
+        times: dict[str, list[float]] = {"now": [], "before": [], "openstack": []}
+        for turn in range(ROUNDS + 1):
+            both = [("now", _ROOT), ("before", before)]
+            for which, tree in both if turn % 2 else reversed(both):
+                times[which].append(_seconds(own, {**env, "PYTHONPATH": str(tree / "src")}))
+            if turn % 4 == 0 and words[0] == "pod":
+                times["openstack"].append(_seconds([program, *words], env))
+        # The first turn writes bytecode and fills caches.
+        now, was = (statistics.median(times[which][1:]) for which in ("now", "before"))
+        ratio = now / was
+        goal = f"at most {most:g} x {BEFORE}"
+        found += [
+            row(f"weft {name}", now, "s", compared_with=f"{was:.3f} s at {BEFORE}"),
+            row(f"weft {name} against {BEFORE}", ratio, "x", goal, ratio <= most),
+        ]
+        if others := times["openstack"][1:]:
+            found.append(row(f"openstack {name}, by the plugin", statistics.median(others), "s"))
+    return found
+
+
+def _seconds(words: list[str], env: dict[str, str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(words, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    return time.perf_counter() - started
+
+
+def _environment(keystone: str, home: Path) -> dict[str, str]:
+    auth = {
+        "auth_url": f"{keystone}/v3",
+        "username": "a-member",
+        "password": "secret",
+        "project_name": "any",
+        "user_domain_id": "default",
+        "project_domain_id": "default",
+    }
+    clouds = home / "clouds.yaml"
+    clouds.write_text(yaml.safe_dump({"clouds": {"here": {"auth": auth, "region_name": "lab"}}}))
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OS_", "WEFT_", "PYTHON"))
+    }
+    here = {"OS_CLIENT_CONFIG_FILE": str(clouds), "OS_CLOUD": "here", "NO_PROXY": "*", "HOME": str(home)}
+    return {**kept, **here}
+
+
+def _api() -> FastAPI:
+    """weft's answers, as quick as can be: what is measured is the command."""
+    app = FastAPI()
+    pods = [
+        {
+            "id": f"00000000-0000-4000-8000-{number:012}",
+            "name": f"train-{number}",
+            "project_id": "id-of-team-a",
+            "phase": "READY",
+            "state": "READY",
+            "reason": "",
+            "since": "2027-01-01T12:00:00Z",
+            "created_at": "2027-01-01T11:00:00Z",
+            "nodes": 4,
+            "fabric": "ib0",
+            "segment": "0x101",
+            "lease_end": None,
+        }
+        for number in range(_PODS)
+    ]
+    app.add_api_route("/v1/pods", lambda: {"pods": pods, "next": None}, methods=["GET"])
+    return app
