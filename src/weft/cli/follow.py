@@ -88,6 +88,9 @@ def follow(
             try:
                 events = client.pod_events(pod["id"], after, min(progress.longest_wait, left), GATHER)
                 pod = client.show_pod(pod["id"])
+                seen = max([after, *(e["sequence"] for e in events)])
+                if goal.at(pod) or pod["state"] in goal.lost:  # of what led there some came after the events
+                    events += client.pod_events(pod["id"], seen)
             except TemporaryError as error:
                 if clock() >= deadline:
                     raise

@@ -229,7 +229,7 @@ def _emit_list(format_: str, listing: Listing, args: argparse.Namespace) -> None
 def _write_record(found: Record, args: argparse.Namespace) -> None:
     in_table = args.formatter == "table"
     wanted = _named(args.columns, "--column", (*found.fields, *found.details))
-    fields = dict(found.fields) if in_table else {**found.fields, **_as_fields(found)}
+    fields = dict(found.fields) if in_table else {**found.fields, **as_fields(found)}
     names = [
         name
         for name, value in fields.items()
@@ -244,7 +244,8 @@ def _write_record(found: Record, args: argparse.Namespace) -> None:
             _emit_list("table", listing, args)
 
 
-def _as_fields(found: Record) -> dict[str, Any]:
+def as_fields(found: Record) -> dict[str, list[dict[str, Any]]]:
+    """A record's details as further fields: name -> rows of its columns."""
     return {
         name: [{column: row.get(column) for column in listing.columns} for row in listing.rows]
         for name, listing in found.details.items()

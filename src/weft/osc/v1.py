@@ -12,7 +12,7 @@ from osc_lib.command import command
 from osc_lib.exceptions import CommandError
 
 from weft.cli.common import cell, clean, keep_after_dashes
-from weft.cli.output import Looks
+from weft.cli.output import Looks, as_fields
 from weft.model.errors import InputErrors, RefusedError, WeftError
 from weft.osc import API_NAME
 from weft.osc.tree import OUTPUT, Recorder, pod_commands
@@ -70,7 +70,7 @@ class Shows(Weft, command.ShowOne):
         with self.signed_in(parsed_args):
             found: Any = self.recorded.defaults["run"].look(parsed_args)
             fields = {name: _value(value) for name, value in found.fields.items()}
-            fields |= {name: Details(list(listing.rows)) for name, listing in found.details.items()}
+            fields |= {name: Details(rows) for name, rows in as_fields(found).items()}
             return tuple(fields), tuple(fields.values())
 
 
