@@ -29,7 +29,7 @@ def _weft(words: Sequence[str], folder: Path) -> bool:
 def _openstack(words: Sequence[str], folder: Path) -> bool:
     """By the client's own parsers of the command, from the table of commands that it has."""
     known = CommandManager("openstack.cli")
-    for service in ("common", "compute.v2", "identity.v3", "image.v2"):
+    for service in ("accelerator_pod.v1", "common", "compute.v2", "identity.v3", "image.v2"):
         known.add_command_group(f"openstack.{service}")
     _, rest = shell.OpenStackShell().parser.parse_known_args(list(words))
     try:
