@@ -28,7 +28,6 @@ from weft.cli.podexample import KINDS, text
 from weft.cli.podrecord import login, record
 from weft.model.plan import Plan
 
-
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl x"
 
 
