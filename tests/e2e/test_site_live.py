@@ -312,6 +312,9 @@ def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> N
     assert own.find_network(made.id) is None
 
 
+@pytest.mark.nightly(
+    reason="45 s; by day a site of IPU-Machines goes the same way, flavors are made on Nova, and pods on the lab's site"
+)
 @pytest.mark.parametrize("operator", ["gpu"], indirect=True)
 def test_a_gpu_site_and_a_pod_on_it(lab: Lab, people: People, operator: Person) -> None:
     """Tenants see their own network and storage alone, besides what is external; then a pod of GPU nodes, which has
