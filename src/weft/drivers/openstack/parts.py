@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from weft.drivers.openstack.networks import shares_of
-from weft.drivers.openstack.router import OWNERS
 from weft.drivers.openstack.security_group import COMPARED
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.resources import Kind, Resource
+from weft.model.uses import ROUTER_INTERFACES
 from weft.ports.existing import Part
 
 
@@ -51,6 +51,6 @@ def _interfaces(own: Project, routers: Sequence[str]) -> Iterator[Part]:
     fields = ("id", "device_id", "device_owner", "fixed_ips")
     asked, only = "list interfaces of the site's routers", {"device_id": routers}
     for row in own.network.listing(asked, "/ports", "ports", {"fields": fields}, only=only):
-        if row["device_owner"] in OWNERS:
+        if row["device_owner"] in ROUTER_INTERFACES:
             for fixed in row["fixed_ips"]:
                 yield Part("interface", row["device_id"], row["id"], {"subnet_id": fixed["subnet_id"]})
