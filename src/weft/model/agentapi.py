@@ -31,7 +31,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.fabric import ManagerState, PortErrors
 from weft.model.fabrictypes import Mode
-from weft.model.ids import Guid, PKey, format_guid, parse_guid
+from weft.model.ids import PKey, WireGuid, format_guid, parse_guid
 from weft.model.subnet import Partition, PathProbe
 
 NONCE_HEADER, READ_AT_HEADER, PROTOCOL_HEADER = "Weft-Nonce", "Weft-Read-At", "Weft-Protocol"
@@ -88,7 +88,7 @@ class WeftPartitionDocument(Document):
 
     pkey: PKey
     mark: str
-    members: tuple[Guid, ...]
+    members: tuple[WireGuid, ...]
 
 
 class AgentPartitions(Document):
@@ -107,8 +107,8 @@ class AgentStatus(Document):
 
     name: str
     state: ManagerState
-    port_guid: Guid | None = Field(default=None, description="Port that the subnet manager runs on.")
-    master_guid: Guid | None = Field(
+    port_guid: WireGuid | None = Field(default=None, description="Port that the subnet manager runs on.")
+    master_guid: WireGuid | None = Field(
         default=None, description="Port of the subnet's master, asked on the wire."
     )
     priority: int | None = None
@@ -155,7 +155,7 @@ class PartitionsChange(Document):
 class PortMismatch(Document):
     """A port whose table differs from what the file asks for. Keys are 16-bit, with the membership bit."""
 
-    port_guid: Guid
+    port_guid: WireGuid
     where: str = Field(description="`host` or `leaf`.")
     missing: tuple[int, ...] = ()
     extra: tuple[int, ...] = ()
@@ -175,19 +175,19 @@ class ChangeResult(Document):
 
 
 class TablesQuery(Document):
-    port_guids: tuple[Guid, ...] | None = Field(default=None, description="None: every host port.")
+    port_guids: tuple[WireGuid, ...] | None = Field(default=None, description="None: every host port.")
 
 
 class PortReading(Document):
     """Tables of one host port and its leaf port, entry by entry, without zeros."""
 
-    port_guid: Guid
+    port_guid: WireGuid
     keys: tuple[int, ...] = ()
     leaf_keys: tuple[int, ...] | None = None
     expected: tuple[int, ...] = Field(default=(), description="What this manager's file asks for.")
     capacity: int = 0
     leaf: str = ""
-    leaf_guid: Guid | None = None
+    leaf_guid: WireGuid | None = None
     leaf_port: int = 0
     unreachable: str = ""
 
@@ -195,14 +195,14 @@ class PortReading(Document):
 class VacantPort(Document):
     """A port of a leaf that has no link, and whose table still has keys besides the default one."""
 
-    switch_guid: Guid
+    switch_guid: WireGuid
     port: int
     keys: tuple[int, ...]
 
 
 class Tables(Document):
     ports: tuple[PortReading, ...]
-    own_port: Guid | None = Field(
+    own_port: WireGuid | None = Field(
         default=None, description="Port that the subnet manager runs on, and that the others were asked from."
     )
     vacant: tuple[VacantPort, ...] = ()
@@ -221,7 +221,7 @@ class Tables(Document):
 
 
 class PathsQuery(Document):
-    pairs: tuple[tuple[Guid, Guid], ...]
+    pairs: tuple[tuple[WireGuid, WireGuid], ...]
 
 
 class Paths(Document):
@@ -239,7 +239,7 @@ class AgentOptions(Document):
 class RepairQuery(Document):
     """Repair drifted ports, and remove keys from vacant leaf ports."""
 
-    port_guids: tuple[Guid, ...] = ()
+    port_guids: tuple[WireGuid, ...] = ()
     vacant_keys: tuple[PKey, ...] = ()
 
 

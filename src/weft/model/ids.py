@@ -91,21 +91,28 @@ def _pci(value: Any) -> str:
 _GUID_TEXT = r"^(0[xX])?[0-9a-fA-F:]{16,23}$"
 SAID = {_GUID_TEXT: "a GUID: 16 hexadecimal digits, such as 0x0002c903000e0b72"}
 """Pattern -> what it allows, in words."""
-Guid = Annotated[
+_GUID_WRITTEN = WithJsonSchema(
+    {"type": "string", "pattern": "^0x[0-9a-f]{16}$", "description": "InfiniBand GUID"}, mode="serialization"
+)
+
+
+def _guid_read(pattern: str) -> WithJsonSchema:
+    """An unquoted 0x0002c90300300001 in YAML is a number to every reader but ours."""
+    schema = {"type": ["string", "integer"], "pattern": pattern, "description": "InfiniBand GUID"}
+    return WithJsonSchema(schema, mode="validation")
+
+
+_GUID_AS_TEXT = PlainSerializer(format_guid, return_type=str)
+Guid = Annotated[int, BeforeValidator(_whole_guid), _GUID_AS_TEXT, _GUID_WRITTEN, _guid_read(_GUID_TEXT)]
+"""As people write it, in files: with all of its digits."""
+WireGuid = Annotated[
     int,
-    BeforeValidator(_whole_guid),
-    PlainSerializer(format_guid, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": "^0x[0-9a-f]{16}$", "description": "InfiniBand GUID"}),
-    # An unquoted 0x0002c90300300001 in YAML is a number to every reader but ours.
-    WithJsonSchema(
-        {
-            "type": ["string", "integer"],
-            "pattern": _GUID_TEXT,
-            "description": "InfiniBand GUID",
-        },
-        mode="validation",
-    ),
+    BeforeValidator(parse_guid),
+    _GUID_AS_TEXT,
+    _GUID_WRITTEN,
+    _guid_read(r"^(0[xX])?[0-9a-fA-F:]{1,23}$"),
 ]
+"""As programs write it: zeros in front may be missing."""
 PKey = Annotated[
     int,
     BeforeValidator(parse_pkey),

@@ -8,13 +8,13 @@ from typing import Literal
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.ids import Guid
+from weft.model.ids import WireGuid
 
 
 class End(Document):
     """One end of an observed cable."""
 
-    guid: Guid = Field(description="Node GUID.")
+    guid: WireGuid = Field(description="Node GUID.")
     port: int
     name: str = Field(default="", description="Node description.")
 
@@ -22,11 +22,11 @@ class End(Document):
 class ObservedNode(Document):
     """A switch or host adapter as discovered."""
 
-    guid: Guid
+    guid: WireGuid
     kind: str = Field(description="`switch` or `ca`.")
     name: str
     ports: int
-    port_guids: tuple[Guid, ...] = ()
+    port_guids: tuple[WireGuid, ...] = ()
 
 
 class ObservedFabric(Document):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from weft.model.base import Document
 from weft.model.fabrictypes import Mode
-from weft.model.ids import Guid, PKey
+from weft.model.ids import PKey, WireGuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Partition:
 class PathProbe(Document):
     """What the subnet administrator answered for a pair of port GUIDs."""
 
-    source: Guid
-    destination: Guid
+    source: WireGuid
+    destination: WireGuid
     path: bool
     pkey: PKey | None = None
