@@ -10,6 +10,7 @@ import ipaddress
 import os
 import signal
 import subprocess
+import uuid
 from pathlib import Path
 
 import openstack
@@ -79,7 +80,7 @@ class Server:
                 network_id=self.network,
                 project_id=self._subnet.project_id,
                 device_owner=OWNER,
-                device_id=self._name,
+                device_id=f"dhcp{uuid.uuid5(uuid.NAMESPACE_DNS, 'lab')}-{self.network}",  # as an agent's
                 fixed_ips=[{"subnet_id": self._subnet.id}],
             )
         self._plug(own, details["mtu"])

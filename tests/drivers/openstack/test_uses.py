@@ -326,6 +326,7 @@ def test_port_that_only_claims_to_be_the_clouds_is_a_use(cloud: Cloud, owner: st
     ("owner", "device"),
     [
         ("network:dhcp", f"dhcp{SERVER}-net"),
+        ("network:dhcp", f"dhcp{SERVER}-net-1000"),
         ("network:dhcp", "reserved_dhcp_port"),
         ("network:dhcp", "ovnmeta-net"),
         ("network:distributed", "ovnmeta-net"),

@@ -22,7 +22,7 @@ from weft.model.uses import MOST_SHOWN, ROUTER_INTERFACES, ROUTER_PORTS, SUBPORT
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _THE_CLOUDS: Mapping[str, str] = {
-    "network:dhcp": rf"dhcp{_UUID}-{{network}}|ovnmeta-{{network}}|reserved_dhcp_port",
+    "network:dhcp": rf"dhcp{_UUID}-{{network}}(?:-[0-9]{{1,8}})?|ovnmeta-{{network}}|reserved_dhcp_port",
     "network:distributed": r"ovnmeta-{network}",
 }
 """Owner of ports of the cloud's own agents (DHCP, metadata) -> pattern of their `device_id`. These Neutron deletes with
