@@ -93,13 +93,7 @@ def _check_options(check: argparse.ArgumentParser) -> None:
 def _check(args: argparse.Namespace) -> int:
     """0: no findings; 1: the fabric differs, or --live found something; bad files raise `InputErrors` (2)."""
     from weft.app.drivers import missing_extras
-    from weft.app.livecheck import (
-        certificate_notes,
-        check_accounts,
-        check_aggregates,
-        check_live,
-        unread_notes,
-    )
+    from weft.app.livecheck import certificate_notes, unread_notes
     from weft.app.portclash import clash_notes
     from weft.app.sitecompare import compare, compare_adapters, compare_lldp, write_links
     from weft.app.sitefile import load_site
@@ -115,11 +109,9 @@ def _check(args: argparse.Namespace) -> int:
     partial: tuple[str, ...] = ()
     written: int | None = None
     notes = (*hints(site), *missing_extras(site), *certificate_notes(site), *clash_notes(site))
-    live = check_live(site) if args.live else None
+    live = _live(site, args.cloud_profile) if args.live else None
     if args.live and args.cloud_profile is None:
         notes = (*notes, *unread_notes(site))
-    if live is not None and args.cloud_profile is not None:
-        live += check_accounts(site, args.cloud_profile) + check_aggregates(site, args.cloud_profile)
     if args.fabric is not None:
         piped = args.fabric == "-"
         name, observed, differences = compare(
@@ -156,6 +148,14 @@ def _check(args: argparse.Namespace) -> int:
         if live is not None:
             _tell_live(live)
     return code
+
+
+def _live(site: Site, profile: str | None) -> LiveCheck:
+    """Args: profile: of weft's own user, who sees its roles and the clouds' aggregates; None: these aren't read."""
+    from weft.app.livecheck import check_accounts, check_aggregates, check_live
+
+    live = check_live(site)
+    return live if profile is None else live + check_accounts(site, profile) + check_aggregates(site, profile)
 
 
 def _tell_live(live: LiveCheck) -> None:
