@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -34,6 +36,12 @@ def with_key(lab: Lab, pkey: str) -> set[str]:
     site, key = load_site(lab.site_path), int(pkey, 16)
     found = {g for g, t in OpenSm(site, "ib0", NoLedger()).tables().items() if {key, 0x8000 | key} & t.keys}
     return {site.hca_by_port_guid[g][0].name for g in found}
+
+
+def actions(cloud: Any, server: str) -> list[dict[str, Any]]:
+    """Nova's record of what was done with a server, also once it is deleted; nothing before it has a cell."""
+    answer = cloud.compute.get(f"/servers/{server}/os-instance-actions", microversion="2.62")
+    return answer.json()["instanceActions"] if answer.status_code == 200 else []
 
 
 def server_of(lab: Lab, pod: dict[str, Any], node: str) -> str:
@@ -124,3 +132,34 @@ def test_no_receipt_for_a_guest_whose_nova_compute_was_down(lab: Lab, people: Pe
     assert given_up.code == 0, given_up.err
     assert node in {n["name"] for n in operator.weft("node", "list", "--state", "quarantined", "--json").json}
     # It stays there: this nova-compute looks at its own devices every five minutes, and until then has the guest's.
+
+
+def test_pod_cancelled_while_its_server_is_scheduled_leaves_its_node_free(lab: Lab, people: People) -> None:
+    """Nova deletes such a server by itself, and its host's event says later that the build was a success."""
+    tenant, operator = people("team-a"), people("operator")
+    made = tenant.order("hasty", 1, "--json")
+    assert made.code == 0, made.err
+    pod_id, admin = made.json["id"], connection(lab, "operator")
+    node = tenant.weft("pod", "show", "hasty", "--json").json["placed"][0]["node"]
+    record = lab.supervisor.record(f"nova-compute@{node}")
+    assert record is not None
+
+    def mine() -> list[Any]:
+        servers = admin.compute.servers(all_projects=True)
+        return [s for s in servers if s.name.startswith(f"weft-{pod_id[:8]}-")]
+
+    os.kill(record.pid, signal.SIGSTOP)  # it gets Nova's request later, as a busy one does
+    try:
+        (server,) = wait_for(lambda: [s for s in mine() if actions(admin, s.id)], pause=0.2)
+        assert (server.status, server.compute_host) == ("BUILD", None)
+        assert tenant.weft("pod", "release", "hasty").code == 0
+        wait_for(lambda: not mine())
+    finally:
+        os.kill(record.pid, signal.SIGCONT)
+    assert tenant.weft("pod", "wait", "hasty", "--until", "RELEASED", "--timeout", "120").code == 0
+    (action,) = actions(admin, server.id)
+    assert action["action"] == "create"
+    receipt = tenant.weft("pod", "receipt", "hasty", "--json").json["receipt"]
+    assert receipt["clean"], receipt
+    assert "no host had it" in next(i["seen"] for i in receipt["items"] if i["plane"] == "guest")
+    assert node in {n["name"] for n in operator.weft("node", "list", "--state", "free", "--json").json}

@@ -163,6 +163,12 @@ def test_a_former_server_that_comes_back_is_found_whatever_its_mark_says(house: 
         (Ended.NO_RECORD, {"status": "BUILD"}, "unknown"),
         (Ended.NO_RECORD, {}, "unknown"),
         (Ended.NOT_DESTROYED, {"host": None, "status": "ERROR"}, "clean"),
+        (Ended.NOT_DESTROYED, {"host": None, "status": "ERROR", "launched_at": None}, "clean"),
+        (
+            Ended.NOT_DESTROYED,
+            {"host": None, "status": "ERROR", "launched_at": "2026-03-01T12:00:00.000000"},
+            "not clean",
+        ),
         (Ended.NOT_DESTROYED, {"status": "ERROR"}, "not clean"),
         (Ended.NEVER_RAN, {}, "clean"),
     ],

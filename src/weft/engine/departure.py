@@ -233,6 +233,8 @@ def _result(ending: Ending, record: ResourceRecord) -> Result:
         return "clean"  # it was deleted before Nova's scheduler had handed it to a cell, and never seen on a host
     if ending.how in (Ended.UNKNOWN, Ended.NO_RECORD, Ended.LEFT_BEHIND):
         return "unknown"
-    # A failed build, or shelving, removed it from its host before Nova deleted it.
-    off = hostless and record.facts.get("status") in ("ERROR", "SHELVED_OFFLOADED")
+    # A failed build, or shelving, removed it from its host before Nova deleted it. But a build that failed after its
+    # guest was started, such as over a conductor that didn't answer, leaves it running, and no host in Nova's row.
+    failed = record.facts.get("status") == "ERROR" and not record.facts.get("launched_at")
+    off = hostless and (failed or record.facts.get("status") == "SHELVED_OFFLOADED")
     return "clean" if off else "not clean"

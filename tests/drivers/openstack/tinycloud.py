@@ -95,6 +95,9 @@ class TinyCloud:
         children: resource provider -> those of its devices.
         missing_for: tokens of these projects are told 404 of anything they ask for by its id.
         actions: server -> Nova's record of its actions, the oldest first; see `act`.
+        deleted: Nova's rows of servers that it deleted, until they are archived.
+        filters_all: Nova filters servers by `deleted` and `uuid`, as for whom `servers:allow_all_filters` lets; it
+            drops these for others.
         shows_segments: Neutron shows segments of routed networks, as to those whom `get_network:segments` lets.
         shows_hosts: Nova shows the names of events' hosts, as to its administrators, and not only their hashes.
         page: Nova lists at most so many actions at once.
@@ -111,6 +114,8 @@ class TinyCloud:
     missing_for: set[str] = field(default_factory=set[str])
     children: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     actions: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    deleted: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    filters_all: bool = True
     shows_segments: bool = True
     shows_hosts: bool = False
     page: int = 1000
@@ -161,6 +166,7 @@ class TinyCloud:
         self.lies, self.asked, self.scopes = [], [], []
         self.served, self.narrow, self.missing_for = set(), set(), set()
         self.children, self.actions = {}, {}
+        self.deleted, self.filters_all = [], True
         self.shows_segments, self.shows_hosts, self.page = True, False, 1000
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
         service = {"host": "gpu01", "binary": "nova-compute", "state": "up"}
@@ -198,6 +204,9 @@ class TinyCloud:
         if method == "DELETE":
             rows[:] = [r for r in rows if r["id"] != rest[0]]
             return Reply(204)
+        if path == "/compute/servers/detail" and "uuid" in query and self.filters_all:
+            rows = [*self.deleted] if query.get("deleted") == ["true"] else rows
+            return Reply(200, {"servers": [r for r in rows if r["id"] in query["uuid"]]})
         if not rest or rest == ["detail"]:
             filters = {k: v for k, v in query.items() if k in FILTERS}
             if collection == "networks" and seer not in self.narrow:

@@ -16,7 +16,7 @@ from hashlib import sha224
 
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
-from weft.model.errors import UnknownError
+from weft.model.errors import OutsideError, UnknownError
 from weft.ports.occupants import Ended, Ending
 
 PAGE = 1000
@@ -74,6 +74,8 @@ _TERMINATES, _CONFIRMS, _REVERTS = (
     "compute_revert_resize",
 )
 """A resize is confirmed where the server came from, and reverted where it went; both may be one host."""
+_BUILDS = "compute__do_build_and_run_instance"
+"""Ends in `Success` as well when its host found the server deleted, or couldn't build it."""
 _ASKS = frozenset(
     {
         "compute_prep_resize",
@@ -97,6 +99,7 @@ def ending(
     whole: bool,
     hosts: Callable[[bool], Collection[str]],
     patience: float = PATIENCE,
+    unplaced: Callable[[], bool] | None = None,
 ) -> Ending:
     """How a server ended. Raises `UnknownError`, and what an answer in another shape raises.
 
@@ -106,6 +109,8 @@ def ending(
         whole: it was a machine's own: whichever nova-compute removed it did so through Ironic.
         hosts: names of Nova's hosts, for what the record only has hashes of; with True read afresh.
         patience: seconds for which its record is read.
+        unplaced: whether no host had it when Nova deleted it (`weft.drivers.openstack.deletedservers.had_no_host`);
+            asked where its record alone doesn't tell. None: that can't be asked.
     """
     asked, path = f"read how server {server} ended", f"/servers/{server}/os-instance-actions"
     until = time.monotonic() + patience
@@ -120,6 +125,8 @@ def ending(
             break
         shown.append(project.compute.item(asked, f"{path}/{action['request_id']}", "instanceAction"))
     found = _of_events(shown, project_id, whole, hosts)
+    if found.how is not Ended.NEVER_RAN and not cut and unplaced is not None and _only_built(shown):
+        return _of_row(found, unplaced)
     if not cut or found.how in (Ended.NOT_DESTROYED, Ended.LEFT_BEHIND):
         return replace(found, cut=bool(cut))
     said = f"Nova's record of it has {cut}: where else it ran isn't known, so it may run on there"
@@ -149,6 +156,27 @@ def _of_events(
     if found.how is Ended.DESTROYED or not told.unresolved or not told.more():
         return found
     return judged([(told.host(*one), one[1]) for one in events])
+
+
+def _only_built(shown: Sequence[Json]) -> bool:
+    """Whether all that nova-computes were asked is to build it for the first time, and none to remove it."""
+    events = [e for a in shown for e in a["events"] if str(e["event"]).startswith("compute_")]
+    # A build that ended in an error failed over its own cleaning up.
+    return all(a["action"] == "create" or a["action"] in _STAYS for a in shown) and all(
+        e["event"] == _BUILDS and (_is_open(e) or e.get("result") == "Success") for e in events
+    )
+
+
+def _of_row(found: Ending, unplaced: Callable[[], bool]) -> Ending:
+    """What Nova's row adds to a record of builds alone; what can't be read adds nothing."""
+    try:
+        never = unplaced()
+    except OutsideError as error:
+        return replace(found, text=f"{found.text}; whether a host had it by then isn't known: {error}")
+    if not never:
+        return found
+    said = "Nova deleted it while it was scheduled: no host had it, by its row, and its only action is its creation"
+    return Ending(Ended.NEVER_RAN, said)
 
 
 @dataclass(frozen=True, slots=True)

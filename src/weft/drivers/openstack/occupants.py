@@ -14,9 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from weft.drivers.openstack.changeable import unsettled_boot
 from weft.drivers.openstack.consumers import Consumers
+from weft.drivers.openstack.deletedservers import had_no_host
 from weft.drivers.openstack.endings import ending
 from weft.drivers.openstack.instances import instance_of
 from weft.drivers.openstack.lookups import place_of
@@ -120,14 +122,17 @@ class OpenStackOccupants:
     def endings(
         self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
     ) -> Mapping[str, Ending]:
-        project = self._sessions.project(project_id) if project_id else self._sessions.own()
+        own = self._sessions.own()
+        project = self._sessions.project(project_id) if project_id else own
         wanted = sorted(set(servers))
 
         def one(server: str) -> Ending:
             try:
                 if "@" in server:
-                    return how_it_ended(self._sessions.own(), server)
-                return ending(project, project_id, server, server in whole, self._known_hosts)
+                    return how_it_ended(own, server)
+                unplaced = partial(had_no_host, own, project_id or own.compute.signed_in_project(), server)
+                known = self._known_hosts
+                return ending(project, project_id, server, server in whole, known, unplaced=unplaced)
             except UNREADABLE as error:
                 return Ending(Ended.UNKNOWN, _sentence(error))
 
