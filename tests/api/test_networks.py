@@ -16,6 +16,7 @@ from weft.app.metrics import StoreCollector
 from weft.app.policy import Policy
 from weft.engine.database import Database
 from weft.model.errors import InputError, TemporaryError
+from weft.model.pod import PodState
 from weft.testing.serving import served
 
 TOKEN = "the-token-of-neutron"
@@ -83,6 +84,30 @@ def test_a_tenant_sees_its_own_networks_without_hosts_and_adapters(
     events = api.get("/v1/networks/mine/events", headers=mine).json()["events"]
     assert f"port {port.id} is in segment {row['segment']}" in [e["message"] for e in events]
     assert "gpu" not in str(events)
+
+
+def test_operator_abandons_a_release_and_reads_its_receipt(house: TenantHouse, api: httpx.Client) -> None:
+    """Members may do neither; a body without a reason is refused."""
+    network = house.network()
+    port = house.adapter(network)
+    house.ready(network)
+    owner = house.owner(network)
+    for manager in house.fabric.managers:
+        manager.reachable = False
+    house.cloud.lose(port)
+    house.cloud.lose(network)
+    house.look()
+    house.visit(owner)
+    operator, path = by(house, "admin", "admin"), f"/v1/networks/{network.id}"
+    assert api.post(f"{path}/abandon", json={"reason": "x"}, headers=by(house, "team-b")).status_code == 403
+    assert api.post(f"{path}/abandon", json={}, headers=operator).status_code == 400
+    assert api.get(f"{path}/receipt", headers=operator).status_code == 409
+    answer = api.post(f"{path}/abandon", json={"reason": "scrapped"}, headers=operator)
+    assert (answer.status_code, answer.json()["state"]) == (202, "RELEASING")
+    house.visit(owner, PodState.RELEASED)
+    receipt = api.get(f"{path}/receipt", headers=operator).json()["receipt"]
+    assert (receipt["clean"], receipt["abandoned"]["reason"]) == (False, "scrapped")
+    assert api.get(f"{path}/receipt", headers=by(house, "team-b")).status_code == 403
 
 
 def test_networks_of_others_do_not_exist(house: TenantHouse, api: httpx.Client) -> None:

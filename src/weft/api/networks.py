@@ -6,9 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Backend, Named, answer, may
-from weft.api.documents import EventList, NetworkList
+from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
+from weft.api.documents import AbandonRequest, EventList, NetworkList
 from weft.app.verbs import Request
+from weft.model.receipt import SignedReceipt
 from weft.model.views import NetworkSearch, NetworkView
 
 router = APIRouter(prefix="/v1/networks", tags=["networks"])
@@ -40,3 +41,21 @@ def network_events(
 ) -> Response:
     """What happened to a network, including when each port was first and last seen in its partition."""
     return answer(EventList.of(verbs.network_events(request, name, after)))
+
+
+@router.post(
+    "/{name}/abandon", response_model=NetworkView, status_code=202, openapi_extra=body_schema(AbandonRequest)
+)
+def abandon_network(
+    request: Annotated[Request, may("networks:abandon")], verbs: Backend, name: Named, body: SmallBody
+) -> Response:
+    """End the release of a network that can't finish: the receipt says so and is never clean. For operators."""
+    return answer(verbs.abandon_network(request, name, document(AbandonRequest, body).reason), 202)
+
+
+@router.get("/{name}/receipt", response_model=SignedReceipt)
+def network_receipt(
+    request: Annotated[Request, may("networks:receipt")], verbs: Backend, name: Named
+) -> Response:
+    """The signed receipt of the last release of a network, by its id or name in Neutron. For operators."""
+    return answer(verbs.network_receipt(request, name))

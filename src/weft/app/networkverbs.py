@@ -1,4 +1,4 @@
-"""The verbs about networks that tenants created in Neutron: they only show."""
+"""The verbs about networks that tenants created in Neutron: they show them, and end what can't finish."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from uuid import UUID
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
 from weft.engine.tenantviews import TenantViews
-from weft.model.errors import NotFoundError
+from weft.model.errors import ConflictError, NotFoundError
+from weft.model.pod import PodState
+from weft.model.receipt import SignedReceipt
 from weft.model.views import FIRST_NETWORKS, EventView, NetworkSearch, NetworkSummary, NetworkView
 
 
@@ -28,6 +30,27 @@ class NetworkVerbs(OrderDesk):
         """Events with a sequence above `after`."""
         return self._store.events(self._network(request, name)[0], after)
 
+    def abandon_network(self, request: Request, name: str, reason: str) -> NetworkView:
+        """End a release that can't finish; its receipt is never clean. `ConflictError` in other states."""
+        with self._logged(request, "network abandon", name):
+            owner, found = self._network(request, name)
+            self._policy.check("networks:abandon", request.caller, found.project_id)
+            if not self._store.abandon(owner, request.caller.user_name, reason):
+                raise ConflictError(_not_abandoned(self._network(request, name)[1]))
+            return self._network(request, name)[1]
+
+    def network_receipt(self, request: Request, name: str) -> SignedReceipt:
+        """Of the last release of a network by its id or name, for operators: it names nodes. `ConflictError` before."""
+        self._policy.check("networks:receipt", request.caller)
+        owner = self._networks().find_released(name)
+        receipt = self._store.receipt(owner) if owner else None
+        if receipt is None:
+            found = self._network(request, name)[1]
+            raise ConflictError(
+                f"network {found.name} is {found.state}: there is no receipt before its release"
+            )
+        return receipt
+
     def _network(self, request: Request, name: str) -> tuple[UUID, NetworkView]:
         """One that the caller may see: others don't exist."""
         caller = request.caller
@@ -39,3 +62,11 @@ class NetworkVerbs(OrderDesk):
 
     def _networks(self) -> TenantViews:
         return TenantViews(self._store.database, self._store.site().site)
+
+
+def _not_abandoned(network: NetworkView) -> str:
+    """Why a network can't be abandoned now."""
+    about = f"network {network.name} is {network.state}"
+    if network.state is PodState.RELEASING:
+        return f"{about}: its end has been requested already, and is in progress"
+    return f"{about}: only a release that can't finish can be abandoned; it begins when Neutron deletes the network"

@@ -145,6 +145,19 @@ _RULES = (
         "Show a network and its ports; without it the network is reported as nonexistent.",
         "/v1/networks/{name}",
     ),
+    _documented(
+        "networks:receipt",
+        _OPERATOR_READS,
+        "Read the receipt of a network that was released; it names nodes and adapters, which its project isn't shown.",
+        "/v1/networks/{name}/receipt",
+    ),
+    _documented(
+        "networks:abandon",
+        "rule:operator",
+        "End the release of a network that can't finish; its receipt is never clean.",
+        "/v1/networks/{name}/abandon",
+        "POST",
+    ),
     _documented("capacity:show", _READER, "See what can be ordered, now and later.", "/v1/capacity"),
     _documented("reservations:list", _OPERATOR_READS, "List reservations.", "/v1/reservations"),
     _documented(

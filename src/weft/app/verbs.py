@@ -36,6 +36,7 @@ TENANTS = frozenset(
         "list_networks",
         "show_network",
         "network_events",
+        "abandon_network",
     }
 )
 """Verbs that answer others than operators, as far as the policy lets them ask."""

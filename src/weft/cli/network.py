@@ -1,4 +1,4 @@
-"""`weft network`: networks that tenants created in Neutron, and whether their ports are in their partitions."""
+"""`weft network`: networks that tenants created in Neutron, their ports in partitions, and their end."""
 
 from __future__ import annotations
 
@@ -32,6 +32,16 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--after", metavar="N", type=int, default=0, help="only events after this sequence number"
     )
+    parser = leaf(commands, "abandon", abandon, "end a release that can't finish (operators)")
+    parser.add_argument("network", metavar="NETWORK", help="id or name in Neutron")
+    parser.add_argument(
+        "--reason",
+        metavar="TEXT",
+        required=True,
+        help="why; appears in the receipt",
+    )
+    parser = leaf(commands, "receipt", receipt, "show the signed receipt of a released network (operators)")
+    parser.add_argument("network", metavar="NETWORK", help="id or name in Neutron")
     parser = leaf(
         commands,
         "journal",
@@ -83,6 +93,29 @@ def show(args: argparse.Namespace) -> int:
 def events(args: argparse.Namespace) -> Listing:
     found = client_of(args).network_events(args.network, args.after)
     return Listing(("sequence", "at", "type", "message"), found)
+
+
+def abandon(args: argparse.Namespace) -> int:
+    network = client_of(args).abandon_network(args.network, args.reason)
+    if args.json:
+        write_json(network)
+    else:
+        say(
+            f"network {network['name']} is being abandoned ({network['id']}, {network['state']}); "
+            f"what was read is then in its receipt: weft network receipt {network['id']}"
+        )
+    return 0
+
+
+def receipt(args: argparse.Namespace) -> int:
+    signed = client_of(args).network_receipt(args.network)
+    if args.json:
+        write_json(signed)
+    else:
+        from weft.cli.receipt import show_receipt
+
+        show_receipt(signed)
+    return 0
 
 
 def journal(args: argparse.Namespace) -> int:

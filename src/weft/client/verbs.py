@@ -250,6 +250,12 @@ class Client:
     def network_events(self, name: str, after: int = 0) -> list[Json]:
         return self._events(f"/v1/networks/{_part('network', name)}", {"after": after})
 
+    def abandon_network(self, name: str, reason: str) -> Json:
+        return self._ask("POST", f"/v1/networks/{_part('network', name)}/abandon", {"reason": reason})
+
+    def network_receipt(self, name: str) -> Json:
+        return self._ask("GET", f"/v1/networks/{_part('network', name)}/receipt")
+
     def _events(self, of: str, query: Mapping[str, Any], wait: float = 0.0) -> list[Json]:
         """Page after page; only the first one is waited for."""
         answer = self._ask("GET", f"{of}/events?{urlencode(query)}", extra_time=wait)

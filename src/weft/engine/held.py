@@ -77,6 +77,30 @@ class Held(NotesHeld):
                 self.say_in(tx, [("release", said, None)])
         self.owner = replace(self.owner, abandoned=asked)
 
+    def quarantine(self, nodes: Mapping[str, str]) -> None:
+        """Keep nodes from being given to anybody: node -> reason."""
+        if not nodes:
+            return
+        if nodes.keys() - self.quarantined():
+            self.flush()
+            with self.way.outside():
+                self._database.gate.foretell()
+        with self.write() as tx:
+            for node, reason in sorted(nodes.items()):  # others that share them take them in the same order
+                if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.owner.id):
+                    self.say_in(tx, [("quarantine", f"{node}: {reason}", None)])
+        self._database.gate.hurry()
+
+    def quarantined(self) -> frozenset[str]:
+        """Names of all nodes in quarantine."""
+        with self._database.statement() as tx:
+            return frozenset(row["node"] for row in tx.rows("quarantines"))
+
+    def set_aside(self) -> frozenset[str]:
+        """Nodes in quarantine for what of this owner wasn't seen clean."""
+        with self._database.statement() as tx:
+            return frozenset(row["node"] for row in tx.rows("set_aside", owner_id=self.owner.id))
+
     @property
     def worked(self) -> float:
         """For how many seconds its release, or change, has been worked on until now."""

@@ -50,20 +50,6 @@ class HeldPod(Held):
                 bind_functions(tx, self.pod.id, bound)
         super().note(changes, events)
 
-    def quarantine(self, nodes: Mapping[str, str]) -> None:
-        """Keep nodes back: node -> reason."""
-        if not nodes:
-            return
-        if nodes.keys() - self.quarantined():
-            self.flush()
-            with self.way.outside():
-                self._database.gate.foretell()
-        with self.write() as tx:
-            for node, reason in sorted(nodes.items()):  # others that share them take them in the same order
-                if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.pod.id):
-                    self.say_in(tx, [("quarantine", f"{node}: {reason}", None)])
-        self._database.gate.hurry()
-
     def withhold(self, nodes: Mapping[str, str], segment: Resource | None) -> None:
         """Note why which nodes' adapters are out of the segment (an empty reason: they are in), and update it."""
         if segment is not None:
@@ -80,11 +66,6 @@ class HeldPod(Held):
         """Nodes whose adapters are out of the segment."""
         with self._database.statement() as tx:
             return frozenset(r["node"] for r in tx.rows("nodes_withheld", pod_id=self.pod.id))
-
-    def quarantined(self) -> frozenset[str]:
-        """Names of all nodes in quarantine."""
-        with self._database.statement() as tx:
-            return frozenset(row["node"] for row in tx.rows("quarantines"))
 
     def leaving(self) -> dict[str, Ports]:
         """Node that the pod holds still and doesn't want any more -> its ports that were in the pod's segments."""

@@ -8,7 +8,7 @@ the site or from outside, which may change at any time, so it is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from weft.engine.adoption import not_to_change
@@ -33,6 +33,7 @@ from weft.model.pod import Aspect, Cause, Phase, is_true
 from weft.model.problem import unread
 from weft.model.receipt import Abandoned, Receipt
 from weft.model.resources import Graph, Resource
+from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.owners.follow import Follow, Known, follow
 from weft.planning.owners.numbers import numbers_of
@@ -251,16 +252,23 @@ class OwnerVisitor(Visitor[Held]):
         return None if read.over else Wait(read.reason(), self._settings.delay(held.owner.failures + 1))
 
     def _reader(self, held: Held, records: list[ResourceRecord]) -> ReadBack:
-        world, numbers = held.world, held.numbers()
-        return Reader(held.owner, records, world, held.site, self._clock, held.at, numbers=numbers).read()
+        world, numbers, site = held.world, held.numbers(), held.site
+        holding = _nodes_in(records, site)  # it holds none, but its number may be at their ports
+        return Reader(held.owner, records, world, site, self._clock, held.at, holding, numbers=numbers).read()
 
     # -- absent -------------------------------------------------------------------------------------------------
 
     def _read_back(self, held: Held) -> ReadBack:
-        return self._reader(held, held.read_resources())
+        read = self._reader(held, held.read_resources())
+        # Ports of the site's networks are the operator's own: these keep no node from anybody.
+        return replace(read, unclean={}) if held.owner.kind == "site" else read
 
     def _receipt(self, held: Held, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
-        return make_receipt(held.owner, read, held.given_back(), abandoned)
+        return make_receipt(held.owner, read, held.given_back(), abandoned, held.set_aside())
+
+    def _ends(self, held: Held) -> float | None:
+        """A site's things are taken away by an operator, who is there to ask for their end (`weft site abandon`)."""
+        return self._settings.ends if held.owner.kind == "network" else None
 
     # -- errors -------------------------------------------------------------------------------------------------
 
@@ -281,6 +289,13 @@ def _there(held: Held, rows: Sequence[ResourceRecord], ids: Mapping[str, str]) -
         seen = seen_of(held.world.driver(where).find(held.owner.scope, wanted, mine), batch)
         found |= {key for key, id_ in mine.items() if seen[key].id == id_}
     return found
+
+
+def _nodes_in(records: Iterable[ResourceRecord], site: Site) -> frozenset[str]:
+    """Nodes whose ports are in segments, or were when these were last written down."""
+    specs = ((r.resource.where, r.resource.spec) for r in records)
+    ports = {(where, port) for where, s in specs if isinstance(s, SegmentSpec) for port in s.ports}
+    return frozenset(site.port_by_id[at][0].name for at in ports if at in site.port_by_id)
 
 
 def _on_fabric(record: ResourceRecord) -> bool:

@@ -328,22 +328,21 @@ class PodVisitor(PodBuilder):
         quarantined = {node for node, is_so in held.nodes().items() if is_so} | read.elsewhere.keys()
         return make_receipt(held.pod, read, held.given_back(), abandoned, quarantined)
 
-    def _end_in_time(self, held: HeldPod) -> None:
+    def _ends(self, held: HeldPod) -> float | None:
         cleans = any(r.kind.row.cleaned and not r.is_nowhere for r in held.resources())
-        limit = self._settings.ends_cleaning if cleans else self._settings.ends
-        if held.pod.abandoned is None and self._lasted(held, limit):
-            held.abandon(f"its release has lasted longer than {limit / 3600:g} h")  # its project reads this
+        return self._settings.ends_cleaning if cleans else self._settings.ends
 
     def _set_aside(self, held: HeldPod, read: ReadBack) -> None:
         mine = held.nodes()
-        held.quarantine({n: f"abandoned: {why}" for n, why in read.unclean.items() if n in mine})
+        super()._set_aside(
+            held, replace(read, unclean={n: why for n, why in read.unclean.items() if n in mine})
+        )
 
     def _keep_back(self, held: HeldPod, read: ReadBack) -> None:
-        """Quarantine what isn't seen clean, give the other nodes back: one bad node must not strand a hundred."""
-        held.quarantine(read.unclean)
+        """Its clean nodes are given back, too: one bad node must not strand a hundred."""
+        super()._keep_back(held, read)
         clean = [n for n in sorted(held.nodes()) if n not in read.unclean]
         held.give_back_read(clean, [item for n in clean for item in read.of_nodes.get(n, ())])
-        super()._keep_back(held, read)
 
 
 def _of_data(records: Collection[ResourceRecord]) -> set[str]:

@@ -273,6 +273,10 @@ WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.r
 -- Pods that put a node into quarantine which nobody has cleared since.
 SELECT DISTINCT pod_id FROM quarantine_pod;
 
+-- name: set_aside
+-- Nodes that an owner put into quarantine and that nobody has cleared since.
+SELECT node FROM quarantine_pod WHERE pod_id = %(owner_id)s;
+
 -- name: clear_quarantine
 DELETE FROM quarantine WHERE node = %(node)s;
 
@@ -1783,6 +1787,12 @@ SELECT o.id, o.project_id, o.state, o.reason, o.since, t.cloud, t.fabric, t.netw
 FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE o.state <> 'RELEASED' AND (%(project_id)s::text IS NULL OR o.project_id = %(project_id)s) AND t.network_id > %(after)s
 ORDER BY t.network_id LIMIT %(limit)s;
+
+-- name: find_released_network
+-- The owner of that id or name that was released last.
+SELECT o.id FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
+WHERE o.state = 'RELEASED' AND (t.network_id = %(name)s OR t.document ->> 'name' = %(name)s)
+ORDER BY t.network_id = %(name)s DESC, o.released_at DESC, o.id LIMIT 1;
 
 -- name: find_tenant_networks
 -- Live ones of that id or name.

@@ -47,6 +47,12 @@ class TenantViews:
         ports = tuple(_port(p) for p in served.ports)
         return rows[0]["id"], NetworkView.model_validate({**self._fields(rows[0], known), "ports": ports})
 
+    def find_released(self, name: str) -> UUID | None:
+        """The owner's id of the network that was released last of those with this id or name; None: there is none."""
+        with self._database.statement() as tx:
+            row = tx.row("find_released_network", name=name)
+        return None if row is None else row["id"]
+
     def _fields(self, row: Row, known: Mapping[str, Any]) -> dict[str, Any]:
         fabric = self._site.fabrics.get(row["fabric"])
         text = fabric.words.text(known["number"]) if fabric else str(known["number"])

@@ -152,7 +152,8 @@ class Visitor(ABC, Generic[H]):
         """What will be signed."""
 
     def _keep_back(self, held: H, read: ReadBack) -> None:
-        """Give back what was read back clean, when a release lasts too long."""
+        """Give back what was read back clean, when a release lasts too long, and quarantine the other nodes."""
+        held.quarantine(read.unclean)
         self._give_back_numbers(held, read, held.numbers())
 
     def _give_back_numbers(
@@ -178,6 +179,11 @@ class Visitor(ABC, Generic[H]):
 
     def _set_aside(self, held: H, read: ReadBack) -> None:
         """Before an abandoned release ends: what must not be given to anybody."""
+        held.quarantine({n: f"abandoned: {why}" for n, why in read.unclean.items()})
+
+    @abstractmethod
+    def _ends(self, held: H) -> float | None:
+        """Seconds of work after which its release ends as it is; None: only if somebody asks for it."""
 
     def _fabric_age(self, held: H) -> float:
         """How many seconds old the reading may be that it is judged by: it is from after its last change."""
@@ -230,10 +236,9 @@ class Visitor(ABC, Generic[H]):
 
     def _end_in_time(self, held: H) -> None:
         """Abandon what lasts longer than its limit: whatever it waits for may never come."""
-
-    def _lasted(self, held: H, limit: float) -> bool:
-        """Whether its release has been worked on for so long: what weft couldn't work on isn't stuck."""
-        return held.worked >= limit
+        limit = self._ends(held)
+        if limit is not None and held.owner.abandoned is None and held.worked >= limit:
+            held.abandon(f"its release has lasted longer than {limit / 3600:g} h")  # its project reads this
 
     def _is_long(self, held: H) -> bool:
         """Whether what is only on its way has been so for too long: the release goes on with what is left."""
