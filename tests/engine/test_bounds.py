@@ -15,6 +15,7 @@ from tests.engine.test_sweep import sweep
 from tests.engine.timehouse import HandClock, look, make, queue, release
 from weft.app.policy import Policy
 from weft.app.redact import redacted
+from weft.engine.dispatcher import Dispatcher
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import LeaseOrder, NetworkOrder, Order
@@ -185,6 +186,46 @@ def test_project_whose_releases_do_not_end_orders_nothing_more(house: House) -> 
         thing.undeletable = False
     house.run(stuck[0], PodState.RELEASED)
     house.order(make("next", 1))
+
+
+def test_waiting_order_of_a_project_whose_releases_do_not_end_does_not_start(house: House) -> None:
+    """Queued or booked before: it says so to its project, holds up nobody else, and starts once one has ended."""
+    site = house.store.site().site
+    few = site.queue.model_copy(update={"overdue_releases": 1})
+    full = house.ready(make("full", 12))
+    later = house.clock.now() + timedelta(hours=1)
+    waiting = [queue(house, "queued", 6), house.order(make("booked", 2, start=later, duration="7d"))]
+    house.store.activate_site(site.model_copy(update={"queue": few}), "test")
+    stuck = overdue(house, "a")
+    theirs = house.service.create_pod(house.request("team-b"), make("theirs", 2, queue=True))
+    release(house, full)
+    house.clock.sleep(2 * 3600)
+    dispatcher = Dispatcher(house.store, house.keeper.world)
+    dispatcher.run()
+    assert [look(house, one).state for one in waiting] == [PodState.PENDING, PodState.PENDING]
+    assert house.store.find_pod(theirs.id, None).state is not PodState.PENDING
+    for one in waiting:
+        shown = redacted(house.service, Policy()).show_pod(house.request(), str(one.id)).reason
+        assert shown.startswith("1 of at most 1 releases of the project don't end ('a'): starts once what")
+    for thing in house.cloud.things(Kind.SECURITY_GROUP):
+        thing.undeletable = False
+    house.run(stuck, PodState.RELEASED)
+    dispatcher.run()
+    assert [look(house, one).state for one in waiting] == [PodState.PLACED, PodState.PLACED]
+
+
+def test_pod_of_a_project_whose_releases_do_not_end_does_not_grow(house: House) -> None:
+    """It shrinks, and its lease is extended, as before."""
+    site = house.store.site().site
+    few = site.queue.model_copy(update={"overdue_releases": 1})
+    pod = house.ready(make("grows", 2))
+    house.store.activate_site(site.model_copy(update={"queue": few}), "test")
+    overdue(house, "a")
+    verbs, member = redacted(house.service, Policy()), house.request()
+    with pytest.raises(ConflictError, match="1 of at most 1 releases of the project don't end"):
+        verbs.apply_pod(member, "grows", make("grows", 3))
+    assert look(house, pod).generation == 1 and len(look(house, pod).nodes) == 2
+    assert verbs.apply_pod(member, "grows", make("grows", 1)).outcome == "changed"
 
 
 def test_release_that_nobody_worked_on_is_not_overdue(house: House) -> None:

@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Row, Tx
 from weft.engine.documents import written
+from weft.engine.overdue import check_overdue
 from weft.engine.partholds import hold_parts
 from weft.engine.records import PodRecord, RowState
 from weft.engine.revival import revive
@@ -40,11 +41,13 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
         pod: the record that the plan is based on.
         plan: with its difference in `change`.
 
-    Raises `ConflictError` if the pod was changed, or is being released, since then, or if data that it had under a name
-    that is wanted again isn't gone yet.
+    Raises `ConflictError` if the pod was changed, or is being released, since then, if data that it had under a name
+    that is wanted again isn't gone yet, or if it would grow while too many of its project's releases don't end.
     """
     change = plan.change
     assert change is not None
+    if change.added or change.nodes_added:
+        check_overdue(tx, pod.project_id, site)
     work = bool(change.added or change.removed or change.changed or change.nodes_removed)
     stored = plan.model_copy(update={"change": None})
     tx.run("first_generation", id=pod.id)

@@ -21,6 +21,7 @@ from weft.engine.documents import written
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, health
 from weft.engine.occupancy import ANSWERED_WITHIN, UNANSWERED
+from weft.engine.overdue import why_not_started
 from weft.engine.partholds import booked_parts
 from weft.engine.sitefence import SiteChangedError, check_active
 from weft.engine.siteparts import SiteRecord
@@ -133,8 +134,10 @@ class Dispatcher:
         half_life = span(site.queue.half_life).total_seconds()
         with self._store.database.transaction() as tx:
             rows = tx.rows("use_of_projects", at=tx.now(), half_life=half_life)
+            stuck = {p: why_not_started(tx, p, site) for p in sorted({w.project for w in waiting})}
         used = {r["project_id"]: float(r["seconds"] or 0) for r in rows}
-        return _Run(record, inputs, {i: str(error) for i, error in reasons.items() if error}, used)
+        denied = {w.id: str(reasons[w.id] or stuck[w.project]) for w in waiting}
+        return _Run(record, inputs, {i: why for i, why in denied.items() if why}, used)
 
     def _guarded(self, run: _Run, chosen: Waiter, seen: Capacity) -> bool:
         """A bug triggered by one order must not block the others."""
@@ -166,6 +169,9 @@ class Dispatcher:
             now = look.agenda.start
             if now is None or (now.id, now.order) != (chosen.id, chosen.order):
                 return False  # the state, or the order, has changed: run again
+            if stuck := why_not_started(tx, now.project, run.site.site):
+                denied[chosen.id] = stuck
+                return False
             plan = self._plan(now, given, look.capacity, tx.now().timestamp())
             if isinstance(plan, str):
                 denied[chosen.id] = plan

@@ -1,6 +1,7 @@
 """How many releases of one project may last too long: each may hold numbers that others wait for.
 
-A tenant can keep its pod's things from being deleted for as long as it likes, so what it may keep is bounded.
+A tenant can keep its pod's things from being deleted for as long as it likes, so what it may keep is bounded: whatever
+would give the project more nodes or numbers asks here, an order, one that leaves the queue, and a pod that grows.
 """
 
 from __future__ import annotations
@@ -20,13 +21,23 @@ _NAMED = 3
 def check_overdue(tx: Tx, project: str, site: Site) -> None:
     """Raise `ConflictError` if as many of the project's releases as may be are overdue, or have ended and left numbers
     in use; in the caller's transaction."""
+    if many := _too_many(tx, project, site):
+        then = "remove what `weft pod show` names for each, then order again"
+        raise ConflictError(f"{many}: {then}; where it names nothing, operators see the reason")
+
+
+def why_not_started(tx: Tx, project: str, site: Site) -> str:
+    """The same of an order that waits, as its reason; empty: it may start."""
+    many = _too_many(tx, project, site)
+    then = "starts once what `weft pod show` names for each is removed"
+    return f"{many}: {then}; where it names nothing, operators see the reason" if many else ""
+
+
+def _too_many(tx: Tx, project: str, site: Site) -> str:
     rows = tx.rows("overdue_of_project", project_id=project, seconds=LIMIT)
     most = site.queue.overdue_releases
     if len(rows) < most:
-        return
+        return ""
     names = ", ".join(f"'{row['name']}'" for row in rows[:_NAMED])
     more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-    raise ConflictError(
-        f"{len(rows)} of at most {most} releases of the project don't end ({names}{more}): "
-        "remove what `weft pod show` names for each, then order again; where it names nothing, operators see the reason"
-    )
+    return f"{len(rows)} of at most {most} releases of the project don't end ({names}{more})"

@@ -12,6 +12,18 @@ from weft.planning.shapes.resolve import SHAPES
 
 LATER = "later, when other nodes have become free"
 _SPARE = ("", " ({n} of them spare)")
+
+
+def overdue(then: str) -> tuple[str, ...]:
+    """Forms of what a project reads whose releases don't end."""
+    lists = ("{pod}", "{pod}, {pod}", "{pod}, {pod}, {pod}", "{pod}, {pod}, {pod} and {n} more")
+    return tuple(
+        f"{{n}} of at most {{n}} releases of the project don't end ({names}): {then}; "
+        "where it names nothing, operators see the reason"
+        for names in lists
+    )
+
+
 REFUSALS = forms(
     *(
         f"{{n}} node{s}{spare} {verb} requested, but {{n}} {those} available…"
@@ -126,11 +138,7 @@ _CONFLICTS = forms(
     "pod {pod} was changed to generation {n} in the meantime: check it with `weft pod show`, and apply again",
     "node {node} of pod {pod} is no longer in site {node}",
     "its cloud no longer has the export {node} that pod {pod} mounts: it can be released, but not changed",
-    *(
-        f"{{n}} of at most {{n}} releases of the project don't end ({names}): "
-        "remove what `weft pod show` names for each, then order again; where it names nothing, operators see the reason"
-        for names in ("{pod}", "{pod}, {pod}", "{pod}, {pod}, {pod}", "{pod}, {pod}, {pod} and {n} more")
-    ),
+    *overdue("remove what `weft pod show` names for each, then order again"),
     "the project has {n} of at most {n} waiting orders: release one, or order again when one has started",
 )
 _TYPES = ("that the project may use", "of the cloud")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from weft.app.sayings.forms import GAPS, HIDDEN, OPERATORS, UNITS, forms, told
-from weft.app.sayings.orders import REFUSALS, quotas
+from weft.app.sayings.orders import REFUSALS, overdue, quotas
 from weft.app.sayings.outside import outside_text
 from weft.app.sayings.times import later, minute, moment
 from weft.engine.gate import BEHIND, UNREAD
@@ -24,6 +24,7 @@ _REASONS = forms(
     "waiting for capacity: the free nodes are kept for an order that came before",
     "waiting for fewer leaves",
     "waiting to learn what is on its nodes",
+    *overdue("starts once what `weft pod show` names for each is removed"),
     "its lease has ended",
     "due to start, but its nodes are not released yet",
     "no time is known at which it fits",

@@ -46,7 +46,8 @@ class QueuePolicy(Document):
         ge=1,
         le=10_000,
         description="Maximum number of a project's releases that last longer than 15 minutes, or ended with numbers "
-        "still in use: it can order nothing more then, until what is in the way was removed.",
+        "still in use: it can order nothing more then, its waiting orders don't start, and its pods don't grow, until "
+        "what is in the way was removed.",
     )
     half_life: Duration = Field(
         default="7d", description="Half-life of a project's past usage in the calculation of its fair share."
