@@ -6,6 +6,7 @@ import uuid
 import warnings
 from collections.abc import Collection
 from datetime import UTC, datetime
+from typing import Literal, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +28,22 @@ from weft.model.errors import (
 )
 from weft.model.kinds import every_kind
 from weft.model.localityorder import LEVELS
-from weft.model.placement import Explanation, FilterReport, Occupancy, PlacementRequest
+from weft.model.offer import (
+    BootOffer,
+    ClearOffer,
+    ExclusionsOffer,
+    LaterOffer,
+    LeaseOffer,
+    NeighboursOffer,
+    NewPodOffer,
+    NumbersOffer,
+    Offer,
+    OfferedChange,
+    OfferedTime,
+    ReleaseOffer,
+    offered,
+)
+from weft.model.placement import Explanation, FilterReport, Occupancy, PlacementRequest, Refusal
 from weft.model.pod import PodState
 from weft.model.resources import Resource
 from weft.planning.place.would_fit import smallest_changes
@@ -56,6 +72,14 @@ SECRETS = [
 ]
 
 
+LATER = LaterOffer().model_dump(mode="json")
+
+
+def _time(field: Literal["lease.start", "lease.end"]) -> LeaseOffer:
+    at = datetime(2026, 11, 21, 16, 1, tzinfo=UTC)
+    return LeaseOffer(changes=(OfferedTime(field=field, was=None, becomes=at),))
+
+
 @pytest.mark.parametrize("text", SECRETS)
 def test_what_has_no_form_reaches_nobody(text: str) -> None:
     """At every place where a sentence of weft's own is shown."""
@@ -65,9 +89,8 @@ def test_what_has_no_form_reaches_nobody(text: str) -> None:
         sayings.step(text, at_rest=False),
         sayings.event(text),
         sayings.refusal(text),
-        sayings.change(text),
     ]
-    shown += [sayings.conflict(text), sayings.allowed(text), sayings.absent(text), sayings.chosen(text)]
+    shown += [sayings.conflict(text), sayings.allowed(text), sayings.absent(text)]
     shown += sayings.outside(text, text, text, text)
     shown += sayings.difference(text, text, text) + sayings.difference("host", text, text)
     shown += sayings.difference("status", text, text)
@@ -226,18 +249,17 @@ def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
         ]
         reason = "4 nodes are requested, but 2 are available (removed by: secret 3)."
         value = Explanation(considered=16, filters=tuple(filters), chosen=reason)
-        detail: dict[str, object] = {
-            "reason": reason,
-            "explanation": value.model_dump(mode="json"),
-            "would_fit": [
-                "count: 2 instead of 4",
-                "when gpu07 leaves quarantine (secret)",
-                "lease.start: secret",
-            ],
-            "earliest_start": "2026-11-21T16:00:00.000001Z",
-            "secret": "secret",
-        }
-        error = redact.error(RefusedError(reason, detail))
+        refusal = Refusal(
+            reason=reason,
+            explanation=value,
+            would_fit=(
+                offered("nodes.count", 4, 2),
+                ClearOffer(node="gpu07", reason="secret", nodes=1),
+                ReleaseOffer(pod="secret", nodes=2),
+            ),
+            earliest_start=datetime(2026, 11, 21, 16, 0, 0, 1, tzinfo=UTC),
+        )
+        error = redact.error(RefusedError(reason, {"secret": "secret"}, refusal))
         assert isinstance(error, RefusedError) and "secret" not in str(error)
         return error.detail
 
@@ -252,8 +274,16 @@ def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
             "compared": [],
             "chosen": "4 nodes are requested, but 2 are available",
         },
-        "would_fit": ["count: 2 instead of 4", sayings.LATER],
-        "earliest_start": "2026-11-21T16:15:00+00:00",
+        "would_fit": [
+            {
+                "kind": "fields",
+                "changes": [{"field": "nodes.count", "was": 4, "becomes": 2}],
+                "message": "nodes.count: 2 instead of 4",
+            },
+            LATER,
+        ],
+        "earliest_start": "2026-11-21T16:15:00Z",
+        "quotas": [],
     }
     assert told(("accelerators", 4, 12), ("busy", 10, 2)) == kept
     assert told(("accelerators", 4, 12), ("maintenance", 3, 9), ("quarantine", 2, 7), ("apart", 5, 2)) == kept
@@ -269,9 +299,58 @@ def test_what_would_fit_names_no_others() -> None:
 
     changes = smallest_changes(request, occupancy, fits, LEVELS)
     assert "secret" in str(changes)
-    error = redact.error(RefusedError("no room", {"would_fit": list(changes)}))
+    refusal = Refusal(reason="no room", explanation=Explanation(considered=2), would_fit=changes)
+    error = redact.error(RefusedError("no room", refusal=refusal))
     assert isinstance(error, RefusedError)
-    assert error.detail == {"would_fit": ["count: 1 instead of 2", sayings.LATER]}
+    assert error.detail["would_fit"] == [offered("nodes.count", 2, 1).model_dump(mode="json"), LATER]
+
+
+_APART = OfferedChange(field="locality.apart_from", was=("secret", "p9"), becomes=("p9",))
+
+
+@pytest.mark.parametrize(
+    ("offer", "message"),
+    [
+        (offered("ipus.count", 16, 8), "ipus.count: 8 instead of 16"),
+        (offered("ipus.ipu_pod", "pod1", None), "ipus.ipu_pod: omitted instead of pod1"),
+        (offered("locality.exclusive", True, False), "locality.exclusive: false instead of true"),
+        (NewPodOffer(field="network.rdma"), "a new pod, with a larger network.rdma"),
+        (BootOffer(nodes=77), "nodes.image, nodes.flavor: others"),
+        (_time("lease.start"), "lease.start: fits from 2026-11-21T16:15Z"),
+        (_time("lease.end"), "lease.end: 2026-11-21T16:00Z at the latest"),
+        (NeighboursOffer(changes=(_APART,)), LATER["message"]),
+        (ReleaseOffer(pod="secret", nodes=3), LATER["message"]),
+        (ReleaseOffer(), LATER["message"]),
+        (ClearOffer(node="gpu1", reason="secret", nodes=1), LATER["message"]),
+        (ExclusionsOffer(nodes=2), LATER["message"]),
+        (NumbersOffer(), LATER["message"]),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+def test_offer_is_shown_by_its_kind(offer: Offer, message: str) -> None:
+    """What the order's own fields make fit is shown, times rounded; anything about others is "later"."""
+    refusal = Refusal(reason="no room", explanation=Explanation(considered=2), would_fit=(offer,))
+    (shown,) = shown_to_tenants(refusal).would_fit
+    assert shown.message == message
+    assert offer.message != message or "secret" not in offer.model_dump_json()
+
+
+def test_kinds_of_offers_are_closed_to_tenants_by_default() -> None:
+    """The kinds above are all that there are: a new one must be decided on here."""
+    kinds = {one.model_fields["kind"].default for one in get_args(get_args(Offer)[0])}
+    assert kinds == {
+        *("fields", "lease", "boot", "new_pod"),
+        *("neighbours", "release", "clear", "exclusions", "numbers", "later"),
+    }
+
+
+def test_choice_is_shown_by_its_nodes_and_leaves() -> None:
+    """The planner's own sentence compares with what others have."""
+    made = examples.plan(examples.order(), "id-of-team-a").placement
+    why = made.explanation.model_copy(update={"chosen": "secret"})
+    told = shown_to_tenants(made.model_copy(update={"explanation": why})).explanation
+    leaves = sorted({n.leaf for n in made.nodes})
+    assert told.chosen == f"{len(made.nodes)} nodes on {len(leaves)} leaf ({', '.join(leaves)})."
 
 
 def test_every_field_of_every_kind_is_decided() -> None:

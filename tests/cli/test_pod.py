@@ -134,10 +134,12 @@ def test_a_refused_order_is_explained(desk: Desk) -> None:
     desk.house.fill(but=1)
     refused = desk.weft("pod", "create", "-f", desk.pod_file())
     assert refused.code == 1
-    for words in ("2 nodes are requested", "busy", "count: 1 instead of 2"):
+    for words in ("2 nodes are requested", "busy", "  nodes.count: 1 instead of 2\n"):
         assert words in refused.err
     as_json = desk.weft("pod", "plan", "-f", desk.pod_file(), "--json")
-    assert "count: 1 instead of 2" in as_json.json["explanation"]["would_fit"]
+    change = {"field": "nodes.count", "was": 2, "becomes": 1}
+    offer = {"kind": "fields", "changes": [change], "message": "nodes.count: 1 instead of 2"}
+    assert offer in as_json.json["explanation"]["would_fit"]
 
 
 @pytest.mark.parametrize(

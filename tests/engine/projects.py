@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import make
+from tests.helpers.offers import offers
 from weft.engine.records import PodRecord
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState
@@ -24,9 +25,7 @@ def refused(house: House, project: str, count: int, **more: Any) -> list[str]:
     """The changes with which it would fit."""
     with pytest.raises(RefusedError) as caught:
         order(house, project, "refused", count, **more)
-    changes = caught.value.detail["would_fit"]
-    assert isinstance(changes, list)
-    return changes
+    return list(offers(caught.value))
 
 
 def give_back(house: House, project: str, pod: PodRecord) -> None:

@@ -280,7 +280,7 @@ def test_what_its_tenant_is_told(house: House) -> None:
     assert plan.change is not None and plan.change.nodes_removed == (node,)
     assert name(pod, f"{node}/1") in {r.name for r in plan.change.removed}
     assert all(n.part is None and n.server is None for n in plan.placement.nodes)
-    assert plan.placement.explanation.chosen == "2 servers stay on 1 node."
+    assert plan.placement.explanation.chosen == "2 servers on 1 node."
     for stranger in (name(other, f"{node}/0"), name(pod, f"{node}/7"), "gpu16"):
         with pytest.raises(InputError):
             house.service.apply_pod(house.request(), "train", small("train", 2), [stranger])

@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, queue
+from tests.helpers.offers import offers
 from weft.engine.database import Database
 from weft.model.errors import InputError, PermanentError, RefusedError, UnknownError
 from weft.model.pod import PodState
@@ -36,7 +37,7 @@ def test_only_hosts_with_the_trait_are_chosen(house: House) -> None:
     assert "image 12" in str(caught.value)
     (report,) = [f for f in caught.value.detail["explanation"]["filters"] if f["filter"] == "image"]
     assert "lacks the trait CUSTOM_OFED" in report["examples"][0]
-    assert any("nodes.image" in change for change in caught.value.detail["would_fit"])
+    assert any("nodes.image" in change for change in offers(caught.value))
 
 
 def test_the_queue_waits_for_hosts_that_can_boot_it(house: House) -> None:

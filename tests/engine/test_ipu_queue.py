@@ -11,6 +11,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.ipuhouse import POD, IpuHouse, order
 from tests.engine.timehouse import HandClock, look, make, policy, release
+from tests.helpers.offers import offers
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError, InputError, RefusedError
@@ -27,12 +28,12 @@ def house(database: Database, database_url: str, clock: HandClock) -> Generator[
     house.close()
 
 
-def would_fit(house: House, wanted: Order) -> tuple[list[str], str | None]:
+def would_fit(house: House, wanted: Order) -> tuple[tuple[str, ...], str | None]:
     """What the refusal of this order says: changes that would fit, the earliest start."""
     with pytest.raises(RefusedError) as caught:
         house.order(wanted)
     detail: dict[str, Any] = caught.value.detail
-    return detail["would_fit"], detail["earliest_start"]
+    return offers(caught.value), detail["earliest_start"]
 
 
 def started(house: IpuHouse, pod: PodRecord) -> PodRecord:
@@ -165,7 +166,7 @@ def test_a_project_is_limited_in_ipu_machines(house: IpuHouse) -> None:
     """A machine counts as a node, a place on a Poplar server doesn't; it waits for its own, and says so."""
     policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
     fits, _ = would_fit(house, order("all", 16))
-    assert fits == ["ipus.count: 8 instead of 16"]
+    assert fits == ("ipus.count: 8 instead of 16",)
     with pytest.raises(RefusedError, match="of at most 3 nodes"):
         house.order(order("all", 16, queue=True))
     house.booted(order("first", 8))
@@ -210,7 +211,7 @@ def test_machines_are_set_aside_for_a_project(house: IpuHouse, clock: HandClock)
     reserve("block", "team-b", "ipum1")
     reserve("soon", "team-b", "ipum2", clock.now() + timedelta(hours=1))
     fits, _ = would_fit(house, order("mine", 16))
-    assert "ipus.count: 8" in fits
+    assert "ipus.count: 8 instead of 16" in fits
     house.order(order("short", 8, duration="8h"))
     view = house.service.create_pod(house.request("team-b"), order("theirs", 8))
     assert {n.node for n in view.placed} == {"ipum1", "ipum2"}

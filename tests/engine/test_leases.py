@@ -10,6 +10,7 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, release
+from tests.helpers.offers import offers
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError
@@ -30,8 +31,8 @@ def test_an_order_that_starts_later_is_booked_nodes(house: House, clock: HandClo
     assert not house.store.capacity().holds
     with pytest.raises(RefusedError) as caught:
         house.order(make("open", 1))
-    assert "lease.end: 2026-11-21T10:00Z at the latest" in caught.value.detail["would_fit"]
-    assert "lease.start: fits from 2026-11-21T11:00Z" in caught.value.detail["would_fit"]
+    assert "lease.end: 2026-11-21T10:00Z at the latest" in offers(caught.value)
+    assert "lease.start: fits from 2026-11-21T11:00Z" in offers(caught.value)
     short = house.order(make("short", 4, duration="90m"))
     assert house.worker.tend_queue() > 0 and look(house, pod).state is PodState.PENDING
     house.run(short, PodState.READY)
@@ -174,7 +175,7 @@ def test_a_block_set_aside_is_its_projects_alone(house: House, clock: HandClock)
     reserve("block", "team-b", leaves=["leaf01", "leaf02", "leaf03"])
     with pytest.raises(RefusedError) as caught:
         house.order(make("mine", 5))
-    assert "count: 4 instead of 5" in caught.value.detail["would_fit"]
+    assert "nodes.count: 4 instead of 5" in offers(caught.value)
     house.service.create_pod(house.request("team-b"), make("theirs", 12))
     with pytest.raises(ConflictError, match="taken by theirs of project team-b"):
         reserve("other", "team-a", leaves=["leaf02"])
@@ -220,7 +221,7 @@ def test_a_block_that_begins_later_turns_away_what_would_run_into_it(house: Hous
     )
     with pytest.raises(RefusedError) as caught:
         house.order(make("long", 1))
-    assert "lease.end: 2026-11-21T11:00Z at the latest" in caught.value.detail["would_fit"]
+    assert "lease.end: 2026-11-21T11:00Z at the latest" in offers(caught.value)
     house.order(make("short", 1, duration="3h"))
 
 

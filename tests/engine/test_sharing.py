@@ -53,7 +53,7 @@ def test_nobody_is_put_beside_an_exclusive_pod(house: House) -> None:
     assert leaves(house, own) == leaves(house, alone)
     give_back(house, "team-a", alone)
     changes = refused(house, "team-c", 3)
-    assert "count: 2 instead of 3" in changes
+    assert "nodes.count: 2 instead of 3" in changes
     assert leaves(house, order(house, "team-b", "late", 2)) == leaves(house, own)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.house import House, impatient
 from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
+from tests.helpers.offers import offers
 from weft.engine.audit import Auditor
 from weft.engine.database import Database
 from weft.model.errors import ConflictError, InputError, RefusedError
@@ -61,7 +62,7 @@ def test_a_spare_is_given_back_with_the_rest_and_the_receipt_names_it(house: Hou
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     with pytest.raises(RefusedError) as caught:
         house.order(make("all", 13))
-    assert "when pod train (4 nodes) is released" in caught.value.detail["would_fit"]
+    assert "when pod train (4 nodes) is released" in offers(caught.value)
     release(house, pod)
     receipt = house.service.pod_receipt(house.request(), "train").receipt
     assert (receipt.nodes, receipt.spares, receipt.clean) == (pod.nodes, pod.spares, True)
@@ -76,7 +77,7 @@ def test_spares_count_for_limits_and_shares(house: House, clock: HandClock) -> N
         RefusedError, match=r"0 of at most 4 nodes.* 5 more are requested, 1 of them spare"
     ) as caught:
         house.order(spared("big", 4, 1))
-    assert "count: 3 instead of 4" in caught.value.detail["would_fit"]
+    assert "nodes.count: 3 instead of 4" in offers(caught.value)
     with pytest.raises(RefusedError):
         house.order(spared("big", 4, 1, queue=True))
     house.run(house.order(spared("fits", 3, 1)), PodState.READY)
@@ -143,7 +144,7 @@ def test_spares_that_cannot_be_are_refused_with_the_field(house: House) -> None:
         house.order(spared("odd", 4, 1, locality={"slice": 2}))
     with pytest.raises(RefusedError, match=r"17 nodes \(1 of them spare\) are requested") as caught:
         house.order(spared("huge", 16, 1))
-    assert "nodes.spare: 0 instead of 1" in caught.value.detail["would_fit"]
+    assert "nodes.spare: 0 instead of 1" in offers(caught.value)
     assert not house.store.capacity().holds
     pod = house.run(house.order(spared("once", 1, 1)), PodState.READY)
     with pytest.raises(ConflictError):

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Instant
+from weft.model.placement import Refusal
 from weft.model.reservation import ReservationView
 from weft.model.views import MOST_EVENTS, AuditLogEntry, EventView, NetworkSummary, NodeView, PodSummary
 from weft.ports.servers import Action
@@ -136,7 +137,9 @@ class Problem(Document):
     request_id: str = ""
     errors: tuple[InputProblem, ...] = Field(default=(), description="Invalid input: one per value.")
     more_errors: int = Field(default=0, description="Number of further invalid values.")
-    explanation: dict[str, object] = Field(default_factory=dict, description="Why an order was refused.")
+    explanation: Refusal | dict[str, object] = Field(
+        default_factory=dict, description="Why an order was refused, and what would fit."
+    )
     asked: str = Field(default="", description="Failure of an external service: the request.")
     of: str = Field(default="", description="… of whom.")
     answer: str = Field(default="", description="… the answer.")

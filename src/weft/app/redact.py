@@ -6,9 +6,8 @@ allows; of an answer that is, `weft.app.shown` says what is shown, and of errors
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
@@ -31,7 +30,6 @@ from weft.model.errors import (
     UnauthenticatedError,
     WeftError,
 )
-from weft.model.placement import Explanation
 from weft.model.views import Health
 
 
@@ -93,7 +91,7 @@ def error(value: WeftError) -> WeftError:
     """The same error without what tenants may not see."""
     match value:
         case RefusedError():
-            return RefusedError(sayings.refusal(str(value)), _detail(value.detail))
+            return RefusedError(sayings.refusal(str(value)), refusal=shown(value.refusal))
         case TemporaryError():
             return type(value)(*_outside(value), delay=value.delay)
         case OutsideError():
@@ -118,27 +116,3 @@ def _input(value: InputError) -> InputError:
 
 def _outside(value: OutsideError) -> tuple[str, str, str, str]:
     return sayings.outside(value.asked, value.of, value.answer, value.then)
-
-
-def _detail(value: Mapping[str, object]) -> dict[str, object]:
-    """A refusal's explanation, rebuilt from parts that are known to be safe."""
-    told: dict[str, object] = {}
-    if isinstance(reason := value.get("reason"), str):
-        told["reason"] = sayings.refusal(reason)
-    if isinstance(given := value.get("explanation"), dict):
-        why = shown(Explanation.model_validate(given)).model_dump(mode="json")
-        why["chosen"] = sayings.refusal(str(cast(dict[str, object], given).get("chosen", "")))
-        told["explanation"] = why
-    if isinstance(changes := value.get("would_fit"), list | tuple):
-        told["would_fit"] = list(
-            dict.fromkeys(sayings.change(str(c)) for c in cast(Sequence[object], changes))
-        )
-    if isinstance(start := value.get("earliest_start"), str):
-        told["earliest_start"] = sayings.later(datetime.fromisoformat(start)).isoformat()
-    if isinstance(quotas := value.get("quotas"), list):
-        told["quotas"] = [_quota(row) for row in cast(list[Mapping[str, object]], quotas)]
-    return told
-
-
-def _quota(row: Mapping[str, object]) -> dict[str, object]:
-    return {name: row.get(name) for name in ("resource", "limit", "used", "wanted")}

@@ -20,10 +20,11 @@ from pydantic import BaseModel
 
 from weft.app import sayings
 from weft.app.sayings import HIDDEN
+from weft.app.shownplacement import offers, why_chosen, why_refused
 from weft.model.change import FieldChange, Impossible, PodChange
 from weft.model.kinds import kind_named
 from weft.model.order import Order
-from weft.model.placement import Explanation, FilterReport, PlacedNode, Placement
+from weft.model.placement import PlacedNode, Placement, QuotaExcess, Refusal
 from weft.model.plan import Allotment, Plan
 from weft.model.pod import Condition
 from weft.model.receipt import ReceiptKey, SignedReceipt
@@ -55,10 +56,6 @@ from weft.model.views import (
     SoonView,
 )
 
-OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", "stays", "ipu_pod"})
-"""Filters that depend on the order. What others remove is reported as one sum: busy, booked, kept apart, broken or in
-maintenance are the same to a tenant."""
-TAKEN = "busy"
 _TOLD = frozenset({"members", "ssh_from", "ingress", "gateway", "subnets"})
 """Fields of resources whose changes are shown with values; of a segment's members only the number."""
 _UNTOLD = {"was": HIDDEN, "becomes": HIDDEN}
@@ -237,20 +234,6 @@ def _spec(resource: Resource) -> Spec:
     return resource.spec.model_copy(update=hidden)
 
 
-def _filters(explanation: Explanation) -> tuple[FilterReport, ...]:
-    """What the order's own requirements removed, then everything else as one row."""
-    rows = explanation.filters
-    left = rows[0].left + rows[0].removed if rows else 0
-    told: list[FilterReport] = []
-    for row in rows:
-        if row.filter in OWN_FILTERS:
-            left -= row.removed
-            told.append(FilterReport(filter=row.filter, removed=row.removed, left=left))
-    if taken := sum(row.removed for row in rows if row.filter not in OWN_FILTERS):
-        told.append(FilterReport(filter=TAKEN, removed=taken, left=left - taken))
-    return tuple(told)
-
-
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
@@ -309,10 +292,29 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
             "generation pod_id project site order cloud fabric flavor placement allotment graph limits",
             change=_planned_change,
         ),
-        _row(Placement, "nodes spares level rails explanation"),
+        _row(Placement, "nodes spares level rails", explanation=why_chosen),
         # Only operators see which accelerators of a shared node weft assigns to whom.
         _row(PlacedNode, "node rack leaf block nvlink_domain"),
-        _row(Explanation, "considered", filters=_filters, chosen=lambda told: sayings.chosen(told.chosen)),
+        _row(
+            Refusal,
+            "quotas",
+            reason=lambda refusal: sayings.refusal(refusal.reason),
+            explanation=why_refused,
+            would_fit=offers,
+            earliest_start=lambda refusal: refusal.earliest_start and sayings.later(refusal.earliest_start),
+        ),
+        _row(QuotaExcess, "resource limit used wanted"),
+        # Only operators see which accelerators of a shared node weft assigns to whom.
+        _row(PlacedNode, "node rack leaf block nvlink_domain"),
+        _row(
+            Refusal,
+            "quotas",
+            reason=lambda refusal: sayings.refusal(refusal.reason),
+            explanation=why_refused,
+            would_fit=offers,
+            earliest_start=lambda refusal: refusal.earliest_start and sayings.later(refusal.earliest_start),
+        ),
+        _row(QuotaExcess, "resource limit used wanted"),
         _row(Allotment, "segment rdma_cidr management_cidr numbers hosts rails"),
         _row(Graph, "", resources=_graph),
         _row(Resource, "key name where owner needs node", spec=_spec),

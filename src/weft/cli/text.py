@@ -58,7 +58,7 @@ def refusal(detail: Mapping[str, Any]) -> str:
         if key == "explanation" and isinstance(value, Mapping):
             lines += _explanation(cast(Mapping[str, Any], value))
         elif key == "would_fit" and value:
-            lines += ["What would fit:", *(f"  {change}" for change in value)]
+            lines += ["What would fit:", *(f"  {offer['message']}" for offer in value)]
         elif isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
             lines += [f"{key}:", *table(tuple(value[0]), value, "  ")]
         elif key == "earliest_start" and value:

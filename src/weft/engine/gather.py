@@ -15,15 +15,15 @@ from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.fabric import TightPort
 from weft.model.ids import moment
 from weft.model.order import Order
-from weft.model.placement import FullPort, Occupancy, Refusal
+from weft.model.placement import Explanation, FullPort, Occupancy, QuotaExcess, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
 from weft.planning.fabric.portkeys import full as full_port
 from weft.planning.kept import kept
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import Terms
-from weft.planning.queue.advice import advise
-from weft.planning.queue.book import Book, when
+from weft.planning.queue.advice import advise, start_offer
+from weft.planning.queue.book import Book
 from weft.planning.queue.shares import Sharer, earliest
 from weft.planning.shapes.change import make_change
 from weft.planning.shapes.limits import ending, over_limit
@@ -151,7 +151,7 @@ class PlanningInput:
         found = earliest(one, book, health, window.start, window.now)
         if found is None or found.start <= window.start:
             return refusal
-        would = (*refusal.would_fit, f"lease.start: fits from {when(found.start)}")
+        would = (*refusal.would_fit, start_offer(window.start, found.start))
         return refusal.model_copy(update={"would_fit": would, "earliest_start": moment(found.start)})
 
     def change(
@@ -213,10 +213,11 @@ class PlanningInput:
         rows = self.world.clouds[plan.cloud].exceeded_quotas(project, plan.graph, plan.flavor)
         if rows:
             said = "; ".join(f"{r.resource}: {r.used} used + {r.wanted} requested > {r.limit}" for r in rows)
-            quotas = [
-                {"resource": r.resource, "limit": r.limit, "used": r.used, "wanted": r.wanted} for r in rows
-            ]
-            raise RefusedError(f"the project's quotas would be exceeded: {said}", {"quotas": quotas})
+            quotas = tuple(
+                QuotaExcess(resource=r.resource, limit=r.limit, used=r.used, wanted=r.wanted) for r in rows
+            )
+            reason = f"the project's quotas would be exceeded: {said}"
+            raise refused(Refusal(reason=reason, explanation=Explanation(considered=0), quotas=quotas))
 
     def _make(self, pod_id: str, order: Resolved, occupancy: Occupancy, used: UsedNumbers) -> Plan | Refusal:
         can = {name: fabric.capabilities for name, fabric in self.world.fabrics.items()}
@@ -236,7 +237,7 @@ def _leaving(plan: Plan, capacity: Capacity, pod: str) -> list[str]:
 
 
 def refused(refusal: Refusal) -> RefusedError:
-    return RefusedError(refusal.reason, refusal.model_dump(mode="json"))
+    return RefusedError(refusal.reason, refusal=refusal)
 
 
 def gather(record: SiteRecord, world: World, cloud: str, needs: Needs) -> PlanningInput:

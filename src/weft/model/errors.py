@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.model.placement import Refusal
 
 
 class WeftError(Exception):
@@ -85,12 +89,18 @@ class ForbiddenError(WeftError):
 class RefusedError(WeftError):
     """An order that can't be served: no capacity, over quota, not possible on this fabric. HTTP 422.
 
-    `detail` is a JSON object that explains (filters, quota rows, the smallest change that would fit).
+    Attributes:
+        refusal: filters, quotas, the smallest changes that would fit: a `weft.model.placement.Refusal`; None: the
+            sentence is all, or the error was read from an answer.
+        detail: the same as a JSON object.
     """
 
-    def __init__(self, message: str, detail: dict[str, object] | None = None) -> None:
+    def __init__(
+        self, message: str, detail: dict[str, object] | None = None, refusal: Refusal | None = None
+    ) -> None:
         super().__init__(message)
-        self.detail = detail or {}
+        self.refusal = refusal
+        self.detail = detail or ({} if refusal is None else refusal.model_dump(mode="json"))
 
 
 class OutsideError(WeftError):

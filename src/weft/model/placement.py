@@ -11,6 +11,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.localityorder import Level, Preference, SliceWithin
+from weft.model.offer import Offer
 from weft.model.site import AcceleratorCount, PciAffinity
 
 
@@ -250,12 +251,24 @@ class Placement(Document):
         return tuple(dict.fromkeys(n.node for n in (*self.nodes, *self.spares)))
 
 
+class QuotaExcess(Document):
+    """A quota of the project that an order would exceed."""
+
+    resource: str = Field(description="As the cloud calls it, such as `cores`.")
+    limit: int
+    used: int
+    wanted: int = Field(description="What the order takes of it.")
+
+
 class Refusal(Document):
     """No placement."""
 
     reason: str
     explanation: Explanation
-    would_fit: tuple[str, ...] = Field(default=(), description="Smallest changes that would make it fit.")
+    would_fit: tuple[Offer, ...] = Field(default=(), description="Smallest changes that would make it fit.")
     earliest_start: datetime | None = Field(
         default=None, description="When it would fit unchanged, if no lease is extended."
+    )
+    quotas: tuple[QuotaExcess, ...] = Field(
+        default=(), description="Quotas of the project in the cloud that it would exceed."
     )

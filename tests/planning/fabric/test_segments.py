@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.offers import offers
 from tests.helpers.smallsite import small_site
 from weft.model.errors import InputError
 from weft.model.order import NetworkOrder
@@ -70,7 +71,7 @@ def test_an_exhausted_range_is_a_refusal_with_the_reason(used: UsedNumbers, reas
     refusal = numbers(used)
     assert isinstance(refusal, Refusal)
     assert refusal.reason == reason
-    assert refusal.would_fit
+    assert offers(refusal)
 
 
 def test_a_large_pod_gets_a_larger_subnet() -> None:

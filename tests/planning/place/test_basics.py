@@ -7,6 +7,7 @@ import random
 import pytest
 from pydantic import ValidationError
 
+from tests.helpers.offers import offers
 from tests.planning.place.placesites import adapters, build_request, build_site, dedicate
 from weft.model.errors import InputError
 from weft.model.placement import (
@@ -178,7 +179,7 @@ def test_slices_stay_inside_one_leaf() -> None:
     site = build_site([[4, 4, 4]])
     answer = placed(build_request(6, slice=3), site)
     assert [n.leaf for n in answer.nodes] == ["l0-0"] * 3 + ["l0-1"] * 3
-    assert refused(build_request(12, slice=3), site).would_fit[0] == "count: 9 instead of 12"
+    assert offers(refused(build_request(12, slice=3), site))[0] == "nodes.count: 9 instead of 12"
     with pytest.raises(InputError, match=r"count: 7 is not allowed: a multiple of the slice \(3\)"):
         place(build_request(7, slice=3), site, FREE)
 
@@ -314,7 +315,7 @@ def test_a_refusal_says_how_many_there_are_and_what_would_fit() -> None:
     """Too many nodes: the reason counts, and the largest number that fits is offered."""
     answer = refused(build_request(9), build_site([[4, 4]]), taken("gpu1"))
     assert answer.reason == "9 nodes are requested, but 7 are available (removed by: busy 1)."
-    assert "count: 7 instead of 9" in answer.would_fit
+    assert "nodes.count: 7 instead of 9" in offers(answer)
 
 
 def test_a_refusal_for_locality_offers_the_weaker_level_and_a_release() -> None:
@@ -322,8 +323,8 @@ def test_a_refusal_for_locality_offers_the_weaker_level_and_a_release() -> None:
     site = build_site([[4, 4]])
     request = build_request(4, required="leaf")
     answer = refused(request, site, Occupancy(busy={"gpu1": "a", "gpu5": "b"}))
-    assert answer.would_fit == (
-        "count: 3 instead of 4",
+    assert offers(answer) == (
+        "nodes.count: 3 instead of 4",
         "locality.required: block instead of leaf",
         "when pod a (1 node) is released",
     )
@@ -334,7 +335,7 @@ def test_a_refusal_for_locality_offers_the_weaker_level_and_a_release() -> None:
 def test_all_in_quarantine_offers_what_gives_them_back() -> None:
     """The way out of quarantine is named."""
     answer = refused(build_request(1), build_site([[2]]), Occupancy(quarantined={"gpu1": "x", "gpu2": "y"}))
-    assert answer.would_fit == ("when gpu1 leaves quarantine (x)",)
+    assert offers(answer) == ("when gpu1 leaves quarantine (x)",)
 
 
 def test_a_site_without_pods_is_one_block() -> None:

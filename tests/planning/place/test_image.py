@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from tests.helpers.offers import offers
 from tests.planning.place.placesites import build_request, build_site
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.planning.place.ask import Ask
@@ -37,10 +38,10 @@ def test_a_refusal_says_that_another_image_would_do() -> None:
     answer = place(build_request(3, boot="old"), site, occupancy)
     assert isinstance(answer, Refusal)
     assert "image 1" in answer.reason
-    assert "nodes.image, nodes.flavor: others, which can boot on 1 more nodes" in answer.would_fit
+    assert "nodes.image, nodes.flavor: others, which can boot on 1 more nodes" in offers(answer)
     answer = place(build_request(4, boot="old"), site, occupancy)
     assert isinstance(answer, Refusal)
-    assert not [change for change in answer.would_fit if "nodes.image" in change]
+    assert not [change for change in offers(answer) if "nodes.image" in change]
 
 
 def test_the_doors_agree_on_images() -> None:

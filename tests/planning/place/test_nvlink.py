@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.offers import offers
 from tests.planning.place.placesites import build_request, build_site
 from weft.model.errors import InputError
 from weft.model.localityorder import LocalityOrder, Preference
@@ -82,8 +83,8 @@ def test_a_domain_half_occupied_holds_no_more_than_its_other_half() -> None:
         "at most 2 of the 3 within one nvlink_domain (d1), and locality.required is nvlink_domain"
         in found.reason
     )
-    assert "count: 2 instead of 3" in found.would_fit
-    assert "locality.required: leaf instead of nvlink_domain" in found.would_fit
+    assert "nodes.count: 2 instead of 3" in offers(found)
+    assert "locality.required: leaf instead of nvlink_domain" in offers(found)
 
 
 def test_more_than_a_domain_has_never_fits_inside_one() -> None:
@@ -106,8 +107,8 @@ def test_groups_that_fit_a_leaf_but_no_domain_are_refused() -> None:
         "in groups of 4 per NVLink domain, but only 0 of the 8 available nodes form such groups"
         in found.reason
     )
-    assert "locality.slice: 2 instead of 4" in found.would_fit
-    assert "locality.slice_within: leaf instead of nvlink_domain" in found.would_fit
+    assert "locality.slice: 2 instead of 4" in offers(found)
+    assert "locality.slice_within: leaf instead of nvlink_domain" in offers(found)
 
 
 def test_a_whole_domain_is_one_that_nobody_else_can_be_in() -> None:
@@ -116,7 +117,7 @@ def test_a_whole_domain_is_one_that_nobody_else_can_be_in() -> None:
     assert domains(site, placed(site, busy(), 4, slice=4, slice_within=WHOLE)) == {"d2"}
     found = refused(site, busy(7), 4, slice=4, slice_within=WHOLE)
     assert "in groups of 4 that are whole NVLink domains, but only 0 of the 15" in found.reason
-    assert "locality.slice_within: nvlink_domain instead of whole_nvlink_domain" in found.would_fit
+    assert "locality.slice_within: nvlink_domain instead of whole_nvlink_domain" in offers(found)
 
 
 @pytest.mark.parametrize("level", [{"required": ONE}, {"preferred": ONE}, {}])
@@ -133,8 +134,8 @@ def test_what_is_inside_one_domain_is_counted_in_whole_groups() -> None:
     assert domains(site, placed(site, busy(), 4, slice=2, slice_within=WHOLE, preferred=ONE)) == {"d2", "d3"}
     found = refused(site, busy(), 4, slice=2, slice_within=WHOLE, required=ONE)
     assert "at most 2 of the 4 within one nvlink_domain (d2)" in found.reason
-    assert "count: 2 instead of 4" in found.would_fit
-    assert "locality.slice_within: nvlink_domain instead of whole_nvlink_domain" in found.would_fit
+    assert "nodes.count: 2 instead of 4" in offers(found)
+    assert "locality.slice_within: nvlink_domain instead of whole_nvlink_domain" in offers(found)
 
 
 @pytest.mark.parametrize("within", [ONE, WHOLE])
@@ -143,11 +144,11 @@ def test_no_suggestion_that_no_order_may_have(within: str, excluded: tuple[str, 
     """Groups in domains are of two at least; on leaves single nodes are a way out."""
     site, occupancy = racks([[[2, 2]]]), busy(2, 3)
     found = refused(site, occupancy, 2, slice=2, slice_within=within, exclude=excluded)
-    assert not [f for f in found.would_fit if "locality.slice: 1" in f]
+    assert not [f for f in offers(found) if "locality.slice: 1" in f]
     with pytest.raises(ValueError, match="needs slice"):
         LocalityOrder.model_validate({"slice": 1, "slice_within": within})
     leaves = build_site([[1, 1]])
-    assert "locality.slice: 1 instead of 2" in refused(leaves, busy(), 2, slice=2).would_fit
+    assert "locality.slice: 1 instead of 2" in offers(refused(leaves, busy(), 2, slice=2))
 
 
 def test_groups_of_one_count_as_groups_beside_excluded_nodes() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-import re
-
-import pytest
+from collections import Counter
 
 from tests.helpers.amounts import examples, seeded
+from tests.helpers.offers import offers
 from tests.planning.place.placesites import adapters, build_request, build_site, cabled
+from weft.model.offer import ClearOffer, ExclusionsOffer, Offer, ReleaseOffer, applied, can_apply, fields_of
+from weft.model.order import Order
 from weft.model.placement import Neighbour, Occupancy, Placement, PlacementRequest, Refusal
 from weft.model.site import Site
 from weft.planning.place.placement import place
@@ -27,7 +28,7 @@ def test_slices_that_no_leaf_holds_are_the_reason() -> None:
         "12 nodes are requested in groups of 3 per leaf, but only 9 of the 12 available nodes form such groups "
         "(locality.slice is 3)."
     )
-    assert answer.would_fit == ("count: 9 instead of 12", "locality.slice: 2 instead of 3")
+    assert offers(answer) == ("nodes.count: 9 instead of 12", "locality.slice: 2 instead of 3")
     inside = refused(build_request(12, slice=3, required="block"), build_site([[4, 4, 4], [4, 4]]))
     assert inside.reason.startswith("15 nodes are available in groups of 3, but at most 9 of the 12")
 
@@ -36,11 +37,11 @@ def test_one_node_is_told_in_the_singular() -> None:
     """As a person would."""
     answer = refused(build_request(1), build_site([[1]]), Occupancy(busy={"gpu1": "a"}))
     assert answer.reason == "1 node is requested, but 0 are available (removed by: busy 1)."
-    assert answer.would_fit == ("when pod a (1 node) is released",)
+    assert offers(answer) == ("when pod a (1 node) is released",)
 
 
-def random_case(rng: random.Random) -> tuple[PlacementRequest, Site, Occupancy]:
-    """A site that is nearly full, and an order that is likely not to fit."""
+def random_case(rng: random.Random) -> tuple[Order, tuple[str, ...], Site, Occupancy]:
+    """An order that is likely not to fit, nodes that it must not get, and a site that is nearly full."""
 
     def node(name: str) -> dict[str, object]:
         return {"hcas": adapters(name, 1 if int(name.removeprefix("gpu")) % 3 == 0 else 2)}
@@ -57,73 +58,67 @@ def random_case(rng: random.Random) -> tuple[PlacementRequest, Site, Occupancy]:
     left = [n for n in names if n not in busy]
     quarantined = {n: "not clean" for n in left if rng.random() < 0.2}
     size = rng.choice([1, 1, 2, 3])
-    request = build_request(
-        rng.randint(1, 6) * size,
-        slice=size,
-        spare=rng.choice([0, 0, size]),
-        required=rng.choice(["leaf", "block", "site"]),
-        hcas_per_node=rng.choice([1, 1, 2]),
-        exclude=tuple(rng.sample(names, min(rng.choice([0, 0, 2]), len(names)))),
-        exclusive=rng.random() < 0.2,
-        apart_from=rng.choice([(), (), ("p2",), ("p2", "p3")]),
+    nodes: dict[str, object] = {"flavor": "any", "image": "tiny", "count": rng.randint(1, 6) * size}
+    nodes["spare"] = rng.choice([0, 0, size])
+    locality: dict[str, object] = {"slice": size, "required": rng.choice(["leaf", "block", "site"])}
+    fabric = {"hcas_per_node": rng.choice([1, 1, 2])}
+    exclude = tuple(rng.sample(names, min(rng.choice([0, 0, 2]), len(names))))
+    locality["exclusive"] = rng.random() < 0.2
+    locality["apart_from"] = rng.choice([(), (), ("p2",), ("p2", "p3")])
+    order = Order.model_validate({"name": "run1", "nodes": nodes, "fabric": fabric, "locality": locality})
+    return order, exclude, site, Occupancy(busy=busy, quarantined=quarantined, neighbours=neighbours)
+
+
+def request_of(order: Order, exclude: tuple[str, ...]) -> PlacementRequest:
+    """What placement is asked for an order."""
+    locality = order.locality
+    return build_request(
+        order.nodes.count,
+        slice=locality.slice,
+        spare=order.nodes.spare,
+        required=locality.required,
+        hcas_per_node=order.fabric.hcas_per_node or 1,
+        exclude=exclude,
+        exclusive=locality.exclusive,
+        apart_from=locality.apart_from,
     )
-    return request, site, Occupancy(busy=busy, quarantined=quarantined, neighbours=neighbours)
 
 
-def changed(
-    sentence: str, request: PlacementRequest, occupancy: Occupancy
-) -> tuple[PlacementRequest, Occupancy]:
-    """The order and the state after the change that the sentence offers."""
-    fields: dict[str, object] = {}
-    free = occupancy
-    if found := re.match(
-        r"(?:count|locality\.slice|nodes\.spare|fabric\.hcas_per_node): (\d+) instead", sentence
-    ):
-        field = re.split(r"[.:]", sentence)
-        fields[field[0] if field[0] == "count" else field[1]] = int(found[1])
-    elif found := re.match(r"locality\.required: (\w+) instead", sentence):
-        fields["required"] = found[1]
-    elif sentence.startswith("locality.exclusive: false"):
-        fields["exclusive"] = False
-    elif found := re.match(r"locality\.apart_from: without (\w+)", sentence):
-        fields["apart_from"] = tuple(p for p in request.apart_from if p != found[1])
-    elif sentence.startswith("locality.apart_from: none"):
-        fields["apart_from"] = ()
-    elif sentence.startswith("exclude: none"):
-        fields["exclude"] = ()
-    elif found := re.match(r"when (\w+) leaves quarantine", sentence):
-        rest = {n: r for n, r in occupancy.quarantined.items() if n != found[1]}
-        free = occupancy.model_copy(update={"quarantined": rest})
-    elif "quarantined nodes are cleared" in sentence:
-        free = occupancy.model_copy(update={"quarantined": {}})
-    elif found := re.match(r"when (?:pod (\w+)|several of the current pods)", sentence):
-        gone = {found[1]} if found[1] else set(occupancy.busy.values())
-        busy = {n: p for n, p in occupancy.busy.items() if p not in gone}
-        left = tuple(n for n in occupancy.neighbours if n.pod not in gone)
-        free = occupancy.model_copy(update={"busy": busy, "neighbours": left})
-    else:
-        pytest.fail(f"nobody knows what this asks for: {sentence}")
-    return request.model_copy(update=fields), free
+def then(offer: Offer, occupancy: Occupancy) -> Occupancy:
+    """The state after what others do."""
+    match offer:
+        case ClearOffer():
+            rest = {n: r for n, r in occupancy.quarantined.items() if offer.node not in (None, n)}
+            return occupancy.model_copy(update={"quarantined": rest})
+        case ReleaseOffer():
+            gone = set(occupancy.busy.values()) if offer.pod is None else {offer.pod}
+            busy = {n: p for n, p in occupancy.busy.items() if p not in gone}
+            left = tuple(n for n in occupancy.neighbours if n.pod not in gone)
+            return occupancy.model_copy(update={"busy": busy, "neighbours": left})
+        case _:
+            return occupancy
 
 
 def test_every_change_that_a_refusal_offers_makes_the_order_fit() -> None:
-    """Each sentence is read as a person would, done, and decided again; one node more than offered is refused."""
+    """Each offer is applied and decided again; one node more than offered is refused."""
     rng = seeded(41)
-    offers: dict[str, int] = {}
+    seen = Counter[str]()
     for _ in range(examples(400)):
-        request, site, occupancy = random_case(rng)
-        answer = place(request, site, occupancy)
+        order, exclude, site, occupancy = random_case(rng)
+        answer = place(request_of(order, exclude), site, occupancy)
         if isinstance(answer, Placement):
             continue
-        for sentence in answer.would_fit:
-            again, then = changed(sentence, request, occupancy)
-            assert isinstance(place(again, site, then), Placement), (sentence, request, occupancy)
-            kind = re.split(r"[ :]", sentence)[0] + (" pod" if "pod" in sentence.split() else "")
-            offers[kind] = offers.get(kind, 0) + 1
-            if kind == "count" and again.count + request.slice < request.count:
-                more = again.model_copy(update={"count": again.count + request.slice})
-                assert isinstance(place(more, site, then), Refusal)
-    assert set(offers) >= {
-        "count", "locality.required", "locality.slice", "nodes.spare", "fabric.hcas_per_node", "exclude", "when pod",
-        "when",
-    }, offers  # fmt: skip
+        for offer in answer.would_fit:
+            changed = applied(order, offer) if can_apply(offer) else order
+            left, free = () if isinstance(offer, ExclusionsOffer) else exclude, then(offer, occupancy)
+            again = request_of(changed, left)
+            assert (again, left, free) != (request_of(order, exclude), exclude, occupancy), offer
+            assert isinstance(place(again, site, free), Placement), (offer, order, occupancy)
+            seen.update(fields_of(offer) or (offer.kind,))
+            if fields_of(offer) == ("nodes.count",) and again.count + again.slice < order.nodes.count:
+                more = again.model_copy(update={"count": again.count + again.slice})
+                assert isinstance(place(more, site, free), Refusal)
+    assert set(seen) >= {
+        "nodes.count", "nodes.spare", "locality.required", "locality.slice", "fabric.hcas_per_node", "exclusions",
+        "release", "clear",
+    }, seen  # fmt: skip

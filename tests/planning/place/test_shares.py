@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
+from tests.helpers.offers import offers
 from tests.planning.place.placesites import build_request, build_site
 from weft.model.localityorder import Level
 from weft.model.placement import Neighbour, Occupancy, Part, Placement, PlacementRequest, Refusal, Share
@@ -130,7 +131,7 @@ def test_over_numa_nodes_only_where_the_flavor_lets_it() -> None:
         gpu1=[part(0), part(4)], gpu2=[part(*range(8))], gpu3=[part(*range(8))], gpu4=[part(*range(8))]
     )
     refused = place(request(3, 2, strict), site(), state)
-    assert isinstance(refused, Refusal) and refused.would_fit == ("count: 2 instead of 3",)
+    assert isinstance(refused, Refusal) and offers(refused) == ("nodes.count: 2 instead of 3",)
     assert numbers(place(request(2, 2, strict), site(), state)) == [[2, 3], [6, 7]]
 
 
@@ -142,7 +143,7 @@ def test_cores_and_memory_run_out_before_accelerators_do(share: Share, fits: int
     one = site([[1]], cores=96, memory_mib=1000)
     assert len(placed(place(request(fits, share=share), one, Occupancy()))) == fits
     refused = place(request(fits + 1, share=share), one, Occupancy())
-    assert isinstance(refused, Refusal) and refused.would_fit == (f"count: {fits} instead of {fits + 1}",)
+    assert isinstance(refused, Refusal) and offers(refused) == (f"nodes.count: {fits} instead of {fits + 1}",)
 
 
 @pytest.mark.parametrize("level", ["hall", "building"])
@@ -160,7 +161,7 @@ def test_all_inside_the_required_level_or_none() -> None:
     refused = place(request(6, required="node", preferred="node"), site(), state)
     assert isinstance(refused, Refusal)
     assert "6 servers with 1 a100 each fit, but at most 3 within one node" in refused.reason
-    assert refused.would_fit == ("count: 3 instead of 6", "locality.required: leaf instead of node")
+    assert offers(refused) == ("nodes.count: 3 instead of 6", "locality.required: leaf instead of node")
 
 
 def test_who_keeps_others_off_its_leaf_keeps_parts_off_too() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.offers import offers
 from tests.planning.place.placesites import build_request, build_site, dedicate
 from tests.planning.place.test_rails import railed
 from tests.planning.place.test_weighed import wired
@@ -167,15 +168,15 @@ def test_refusals_say_who_is_in_the_way_and_what_would_do() -> None:
         "gpu2: leaf l0-0 is used by project p2",
         "gpu4: leaf l0-1 is used by project p3",
     )
-    assert answer.would_fit[0] == "locality.exclusive: false instead of true"
+    assert offers(answer)[0] == "locality.exclusive: false instead of true"
     answer = place(build_request(2), site, held)
     assert isinstance(answer, Refusal)
     report = next(f for f in answer.explanation.filters if f.filter == "apart")
     assert report.examples == ("gpu2: leaf l0-0 has pod a of project p2, which keeps others away",)
-    assert answer.would_fit == ("count: 1 instead of 2", "when pod a (1 node) is released")
+    assert offers(answer) == ("nodes.count: 1 instead of 2", "when pod a (1 node) is released")
     answer = place(build_request(1, apart_from=("p3", "p9")), site, held)
     assert isinstance(answer, Refusal)
-    assert answer.would_fit[0] == "locality.apart_from: without p3"
+    assert offers(answer)[0] == "locality.apart_from: without p3"
 
 
 def test_a_longer_lease_meets_terms_and_uplinks() -> None:

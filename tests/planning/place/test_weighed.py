@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples, seeded
+from tests.helpers.offers import offers
 from tests.planning.place.placeoptimum import least_weighed
 from tests.planning.place.placesites import STATES, build_request, build_site
 from weft.model.errors import InputError
@@ -242,15 +243,15 @@ def test_uplinks_are_not_given_away_twice() -> None:
     answer = place(build_request(6, bisection_gbps=300), site, Occupancy())
     assert isinstance(answer, Refusal)
     assert "no leaves whose uplinks have 300 Gb/s left" in answer.reason
-    assert "fabric.bisection_gbps: 200 instead of 300" in answer.would_fit
+    assert "fabric.bisection_gbps: 200 instead of 300" in offers(answer)
     other = Neighbour(pod="o", project="p2", nodes=("gpu1", "gpu5"), bisection_gbps=250)
     held = Occupancy(busy={"gpu1": "o", "gpu5": "o"}, neighbours=(other,))
     answer = place(build_request(4, bisection_gbps=100), site, held)
     assert isinstance(answer, Placement)
     answer = place(build_request(4, bisection_gbps=200), site, held)
     assert isinstance(answer, Refusal)
-    assert "fabric.bisection_gbps: 150 instead of 200" in answer.would_fit
-    assert "when pod o (2 nodes) is released" in answer.would_fit
+    assert "fabric.bisection_gbps: 150 instead of 200" in offers(answer)
+    assert "when pod o (2 nodes) is released" in offers(answer)
 
 
 def test_a_guarantee_needs_known_cables() -> None:
@@ -345,7 +346,7 @@ def test_spares_stand_beside_and_are_named() -> None:
     refusal = place(build_request(7, spare=1), site, Occupancy())
     assert isinstance(refusal, Refusal)
     assert "8 nodes (1 of them spare) are requested" in refusal.reason
-    assert "nodes.spare: 0 instead of 1" in refusal.would_fit
+    assert "nodes.spare: 0 instead of 1" in offers(refusal)
     with pytest.raises(InputError, match="spare: 1 is not allowed"):
         place(build_request(4, slice=2, spare=1), site, Occupancy())
 

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
+from tests.helpers.offers import offers
 from tests.helpers.paths import EXAMPLES, GOLDEN
 from tests.helpers.smallsite import POD_ID, SSH_KEY, order, small_site
 from weft.app.drivers import static_capabilities
 from weft.app.sitefile import load_site
 from weft.model.errors import ConflictError, InputError
+from weft.model.offer import applied, can_apply, fields_of
 from weft.model.order import Order
 from weft.model.placement import Neighbour, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
@@ -253,7 +255,35 @@ def test_no_room_for_more_says_why_and_how_many_there_are() -> None:
     found = refused(first, order(6), Occupancy(busy=taken))
     assert isinstance(found, Refusal)
     assert found.reason.startswith("4 additional nodes for the 2 of the pod: ")
-    assert found.would_fit[0] == "nodes.count: 4 instead of 6"
+    assert offers(found)[0] == "nodes.count: 4 instead of 6"
+
+
+def test_growth_is_offered_what_a_pod_can_change() -> None:
+    """Of the pod's order, not of the nodes that are added: applied, it is a change that can be made."""
+    busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(8, 17)})
+    wide = count(order(4, fabric={"hcas_per_node": 1}), 4, spare=2)
+    wide = with_(wide, "locality", slice=2)
+    first = made(wide, busy)
+    more = count(wide, 6, spare=4)
+    found = refused(first, more, busy)
+    assert isinstance(found, Refusal)
+    fields = {field for offer in found.would_fit for field in fields_of(offer)}
+    assert fields <= {"nodes.count", "nodes.spare", "locality.required"}
+    for offer in found.would_fit:
+        if can_apply(offer):
+            assert applied(more, offer) != more
+
+
+def test_fewer_spares_are_offered_of_the_pods_number() -> None:
+    """One spare is there and two more are asked for, of which one fits: two, not one."""
+    busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(6, 17)})
+    first = made(count(order(2), 2, spare=1), busy)
+    more = count(order(2), 3, spare=3)
+    found = refused(first, more, busy)
+    assert isinstance(found, Refusal)
+    assert "nodes.spare: 2 instead of 3" in offers(found)
+    (offer,) = [x for x in found.would_fit if fields_of(x) == ("nodes.spare",)]
+    assert changed(first, applied(more, offer), busy).change is not None
 
 
 def test_a_subnet_that_is_too_small_refuses_more() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
+from tests.helpers.offers import offers
 from tests.helpers.paths import EXAMPLES, GOLDEN
 from tests.helpers.smallsite import POD_ID, order, small_site
 from weft.app.drivers import static_capabilities
@@ -20,6 +21,7 @@ from weft.app.shown import shown as shown_to_tenants
 from weft.app.sitefile import load_site
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
+from weft.model.offer import applied, fields_of
 from weft.model.order import Order
 from weft.model.placement import Neighbour, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
@@ -234,7 +236,18 @@ def test_shared_adapters_are_refused_by_the_fabrics_own_word(
     found = plan(order(1, fabric={"hcas": "shared"}), capabilities=capabilities)
     assert isinstance(found, Refusal)
     assert found.reason == f"shared adapters are not possible on fabric ib: {why}"
-    assert found.would_fit == ("fabric.hcas: dedicated (whole adapters, one server per node)",)
+    assert offers(found) == ("fabric.hcas: dedicated instead of shared",)
+
+
+def test_shared_adapters_of_shared_nodes_are_offered_both_as_whole_ones() -> None:
+    """Dedicated adapters alone would be no order: the fields change together, and the result is planned."""
+    nodes = {"count": 1, "flavor": "h100.8", "image": "tiny", "sharing": "shared"}
+    asked = order(1, nodes=nodes, fabric={"hcas": "shared"})
+    found = plan(asked)
+    assert isinstance(found, Refusal)
+    (offer,) = found.would_fit
+    assert fields_of(offer) == ("fabric.hcas", "nodes.sharing")
+    assert isinstance(plan(applied(asked, offer)), Plan)
 
 
 def test_too_many_nodes_are_a_refusal_with_a_way_out() -> None:
@@ -242,7 +255,7 @@ def test_too_many_nodes_are_a_refusal_with_a_way_out() -> None:
     found = plan(order(17))
     assert isinstance(found, Refusal)
     assert "16" in found.reason
-    assert any("16" in change for change in found.would_fit)
+    assert any("16" in change for change in offers(found))
     none_left = UsedNumbers(segments={"ib": frozenset(range(101, 227))})
     assert isinstance(plan(order(1), used=none_left), Refusal)
 

@@ -9,7 +9,7 @@ hidden until someone adds its form.
 
 from weft.app.sayings.forms import HIDDEN, OPERATORS
 from weft.app.sayings.networks import why_not_in
-from weft.app.sayings.orders import LATER, absent, allowed, change, chosen, conflict, refusal
+from weft.app.sayings.orders import absent, allowed, conflict, refusal
 from weft.app.sayings.outside import outside
 from weft.app.sayings.pods import EVENT, difference, event, health, reason, step
 from weft.app.sayings.times import earlier, later
@@ -17,12 +17,9 @@ from weft.app.sayings.times import earlier, later
 __all__ = [
     "EVENT",
     "HIDDEN",
-    "LATER",
     "OPERATORS",
     "absent",
     "allowed",
-    "change",
-    "chosen",
     "conflict",
     "difference",
     "earlier",

@@ -1,16 +1,14 @@
-"""What tenants see of refused orders and requests: refusals, changes that would fit, conflicts, allowed values."""
+"""What tenants see of refused orders and requests: refusals, conflicts, allowed values."""
 
 from __future__ import annotations
 
 import re
 
-from weft.app.sayings.forms import GAPS, OPERATORS, forms, told
-from weft.app.sayings.times import earlier, later, minute, moment
+from weft.app.sayings.forms import OPERATORS, forms, told
 from weft.model.order import KEY_PAIR_NAMES
 from weft.planning.shapes.orderdiff import WHYS
 from weft.planning.shapes.resolve import SHAPES
 
-LATER = "later, when other nodes have become free"
 _SPARE = ("", " ({n} of them spare)")
 
 
@@ -70,42 +68,6 @@ REFUSALS = forms(
     "{place}: no free subnet of {n} addresses is left…",
     "{place}: no free subnet is left…",
     *(text for shape in SHAPES for text in shape.says.refusals),
-)
-_CHOSEN = forms(
-    *(
-        f"{{n}} node{s} stay on {{n}} {leaves} ({{nodes}})…"
-        for s in ("", "s")
-        for leaves in ("leaf", "leaves")
-    ),
-    *(
-        f"{{n}} node{s}{spare} on {{n}} {leaves} ({{nodes}}{more})…"
-        for s in ("", "s")
-        for spare in ("", ", and {nodes} spare,")
-        for leaves in ("leaf", "leaves")
-        for more in ("", " and {n} more")
-    ),
-    *(
-        f"{{n}} {servers} on {{n}} node{z}…"
-        for servers in ("server", "servers", "server stays", "servers stay")
-        for z in ("", "s")
-    ),
-)
-_CHANGES = forms(
-    "count: {n} instead of {n}",
-    "locality.required: {level} instead of {level}",
-    "locality.slice: {n} instead of {n}",
-    *(
-        f"locality.slice_within: {within} instead of {asked}"
-        for asked, wider in (("nvlink_domain", ("leaf",)), ("whole_nvlink_domain", ("nvlink_domain", "leaf")))
-        for within in wider
-    ),
-    "locality.exclusive: false instead of true",
-    "nodes.spare: {n} instead of {n}",
-    "nodes.count: {n}",
-    "nodes.count: {n} instead of {n}",
-    "a new pod, with a larger network.{field}",
-    "nodes.image, nodes.flavor: others, …",
-    *(text for shape in SHAPES for text in shape.says.changes),
 )
 _CONFLICTS = forms(
     "name: pod {pod} already exists; release it first or use another name",
@@ -239,23 +201,6 @@ def refusal(text: str) -> str:
     if more := re.match(r"\d{1,9} additional (?:node|server)s? for the \d{1,9} of the pod: ", text):
         return more.group() + refusal(text[more.end() :])
     return told(REFUSALS, text) or quotas(text) or f"the order can't be served ({OPERATORS})"
-
-
-def chosen(text: str) -> str:
-    """Which nodes an order gets; why not others depends on what others have."""
-    shown = told(_CHOSEN, text)
-    return f"{shown}." if shown else ""
-
-
-def change(text: str) -> str:
-    """A change that would fit, if the tenant can make it; otherwise only that it would fit later."""
-    if shown := told(_CHANGES, text):
-        return shown
-    if fits := re.fullmatch(rf"lease\.start: fits from ({GAPS['time']})", text):
-        return f"lease.start: fits from {minute(later(moment(fits[1])))}"
-    if ends := re.fullmatch(rf"lease\.end: ({GAPS['time']}) at the latest", text):
-        return f"lease.end: {minute(earlier(moment(ends[1])))} at the latest"
-    return LATER
 
 
 def conflict(text: str) -> str:

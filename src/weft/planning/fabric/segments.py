@@ -12,6 +12,7 @@ from ipaddress import IPv4Network
 from itertools import filterfalse
 
 from weft.model.errors import InputError
+from weft.model.offer import NumbersOffer
 from weft.model.order import NetworkOrder
 from weft.model.placement import Explanation, Refusal
 from weft.model.plan import Allotment, UsedNumbers
@@ -165,7 +166,7 @@ def _exhausted(reason: str) -> Refusal:
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=0, chosen=reason),
-        would_fit=("any order, once a pod there is released or the operator widens the range",),
+        would_fit=(NumbersOffer(),),
     )
 
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from weft.model.localityorder import LEVELS, Level
+from weft.model.offer import offered
 from weft.model.placement import (
     Explanation,
     FilterReport,
@@ -303,12 +304,12 @@ def _refusal(
     else:
         level = request.required
         reason += f" fit, but at most {most} within one {level}, and locality.required is {level}."
-    would = [f"count: {most} instead of {request.count}"] if most else []
+    would = [offered("nodes.count", request.count, most)] if most else []
     if total >= request.count:
         wider: list[Level] = [x for x in topology.levels if LEVELS.index(x) > LEVELS.index(request.required)]
         for other in wider:
             if any(sum(r.servers for r in d) >= request.count for d in _domains(rooms, other, topology)):
-                would.append(f"locality.required: {other} instead of {request.required}")
+                would.append(offered("locality.required", request.required, other))
                 break
     return Refusal(
         reason=reason,

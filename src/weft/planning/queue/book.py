@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from math import ceil
 
 from weft.model.ids import LAST_MOMENT, moment
@@ -245,9 +246,14 @@ def earliest_start(
     return start.at if start else None
 
 
+def minute(seconds: float) -> datetime:
+    """A time of the book, in UTC, rounded up to the minute so that it is never too early."""
+    return moment(ceil(min(seconds, LAST_MOMENT.timestamp()) / 60) * 60)
+
+
 def when(seconds: float) -> str:
-    """A time of the book for people: UTC, to the minute, rounded up so that it is never too early."""
-    return moment(ceil(min(seconds, LAST_MOMENT.timestamp()) / 60) * 60).strftime("%Y-%m-%dT%H:%MZ")
+    """A time of the book for people, to the minute."""
+    return minute(seconds).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def booked(nodes: Iterable[str], units: str) -> str:

@@ -6,10 +6,11 @@ changed in place. So neither a new version nor a changed site rebuilds what nobo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sized
+from collections.abc import Collection, Iterator, Set, Sized
 from typing import Any
 
 from weft.model.change import PodChange, SpecChange
+from weft.model.offer import NewPodOffer, fields_of
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal, by_server
 from weft.model.plan import Plan
@@ -47,7 +48,7 @@ def make_change(
     named = as_placed(asked.order, plan)
     assignment = shape.reassign(plan, named, site, occupancy, leaving, remove)
     if isinstance(assignment, Refusal):
-        return assignment
+        return _with_possible(assignment, shape.changeable)
     now = {"order": asked.order, "placement": assignment.placement, "allotment": assignment.allotment}
     graph = _merged(plan, shape.graph(plan.model_copy(update=now), site), assignment)
     change = PodChange(
@@ -62,6 +63,12 @@ def make_change(
     generation = plan.generation + 1
     change = change.model_copy(update={"generation": generation})
     return plan.model_copy(update={**now, "generation": generation, "graph": graph, "change": change})
+
+
+def _with_possible(refusal: Refusal, changeable: Set[str]) -> Refusal:
+    """Without what is offered for new pods alone: other fields of a pod can't be changed."""
+    offers = [x for x in refusal.would_fit if isinstance(x, NewPodOffer) or changeable >= {*fields_of(x)}]
+    return refusal.model_copy(update={"would_fit": tuple(offers)})
 
 
 def _merged(plan: Plan, wanted: Graph, assignment: Assignment) -> Graph:

@@ -50,7 +50,7 @@ def refusal_text(name: str, refusal: Refusal) -> str:
         said = refusal.explanation.model_copy(update={"chosen": ""} if same else {})
         sections.append(list(_explanation(said)))
     if refusal.would_fit:
-        sections.append(["What would fit:", *(f"  {change}" for change in refusal.would_fit)])
+        sections.append(["What would fit:", *(f"  {offer.message}" for offer in refusal.would_fit)])
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from weft.model.fabric import Capabilities
 from weft.model.localityorder import Level
+from weft.model.offer import Offer
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
@@ -146,13 +147,11 @@ class Sayings(NamedTuple):
     Attributes:
         places: words for what orders are placed in, besides clouds and fabrics.
         refusals: why there is no room.
-        changes: what would fit.
         allowed: what is wrong with an order.
     """
 
     places: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
 
 
@@ -229,8 +228,8 @@ class Shape(Protocol):
         """Whether the order was refused for lack of capacity, so that another time may work."""
         ...
 
-    def fewer(self, order: Order, most: int) -> str:
-        """The largest order with this many nodes or machines, for people."""
+    def fewer(self, order: Order, most: int) -> Offer:
+        """The largest order with this many nodes or machines."""
         ...
 
     def cut(self, plan: Plan) -> dict[str, str]:

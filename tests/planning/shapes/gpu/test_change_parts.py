@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
+from tests.helpers.offers import offers
 from tests.helpers.smallsite import POD_ID, order, small_site
 from weft.app.drivers import static_capabilities
 from weft.model.errors import InputError
@@ -186,7 +187,7 @@ def test_growth_stays_inside_the_required_level() -> None:
         found = refused(first, parts(most + 1, locality={"required": level}))
         assert isinstance(found, Refusal)
         assert found.reason.startswith(f"{most - 1} additional servers for the 2 of the pod: ")
-        assert found.would_fit[0] == f"nodes.count: {most} instead of {most + 1}"
+        assert offers(found)[0] == f"nodes.count: {most} instead of {most + 1}"
 
 
 def test_the_same_order_changes_nothing() -> None:

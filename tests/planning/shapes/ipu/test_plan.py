@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.helpers.offers import offers
 from tests.helpers.paths import EXAMPLES
 from tests.helpers.smallsite import POD_ID
 from weft.app.sitefile import load_site
@@ -200,7 +201,7 @@ def test_ipus_where_there_are_none() -> None:
 def test_what_is_used_up_is_refused(used: dict[str, range], sentence: str) -> None:
     """Every range has an end, and the refusal says which."""
     refused = planned(UsedNumbers(spaces={space: frozenset(n) for space, n in used.items()}))
-    assert isinstance(refused, Refusal) and sentence in refused.reason and refused.would_fit
+    assert isinstance(refused, Refusal) and sentence in refused.reason and offers(refused)
 
 
 def places(**taken: int) -> dict[str, str]:
@@ -219,7 +220,7 @@ def places(**taken: int) -> dict[str, str]:
 def test_shared_hosts_have_so_many_places(taken: dict[str, str], sentence: str, field: str) -> None:
     """Those that are held count, and those that are promised or set aside; the refusal says what lacks."""
     refused = planned(occupancy=Occupancy().model_copy(update={field: taken}))
-    assert isinstance(refused, Refusal) and sentence in refused.reason and refused.would_fit
+    assert isinstance(refused, Refusal) and sentence in refused.reason and offers(refused)
     one_left = {name: why for name, why in taken.items() if not name.endswith("/8")}
     assert isinstance(planned(occupancy=Occupancy().model_copy(update={field: one_left})), Plan)
 
@@ -251,7 +252,7 @@ def test_shared_hosts_fill_evenly_and_skip_what_is_down() -> None:
     down = good(occupancy=Occupancy(down={"poplar1": "Nova host poplar1 is down"}))
     assert "server/poplar2" in down.graph.by_key()
     refused = planned(nodes={**ORDER["nodes"], "count": 3})
-    assert isinstance(refused, Refusal) and refused.would_fit == ("nodes.count: 2",)
+    assert isinstance(refused, Refusal) and offers(refused) == ("nodes.count: 2 instead of 3",)
 
 
 def test_the_tenants_quota_is_not_charged_for_the_controller() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.offers import offers
 from tests.helpers.paths import EXAMPLES
 from weft.app.sitefile import load_site
 from weft.model.placement import Occupancy, Refusal
@@ -53,7 +54,9 @@ def test_a_mesh_has_open_ends() -> None:
     """The same machines in a row that isn't joined are no neighbours."""
     refused = choose_run(4, "main", None, mesh(), busy(*range(3, 15)))
     assert isinstance(refused, Refusal) and "the longest run of them is 2" in refused.reason
-    assert "ipus.count: 8" in refused.would_fit and "when pod other is released" in refused.would_fit
+    assert "ipus.count: 8 instead of 16" in offers(refused) and "when pod other is released" in offers(
+        refused
+    )
 
 
 def test_a_ring_with_an_empty_place_is_no_ring() -> None:

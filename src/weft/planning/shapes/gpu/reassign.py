@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.localityorder import LEVELS
+from weft.model.offer import FieldsOffer, NewPodOffer, Offer, OfferedChange, fields_of, offered
 from weft.model.order import Order
 from weft.model.placement import (
     Explanation,
@@ -193,10 +194,19 @@ def _placed(
         return found if more else found.model_copy(update={"nodes": (), "spares": found.nodes})
     reason = f"{some(more + idle, 'additional node')} for the {len(stay)} of the pod: {found.reason}"
     fewer = _fewer_more(asked, site, occupancy) if more > 1 else 0
-    changes = [w for w in found.would_fit if not w.startswith("count:")]  # of the added nodes, not of the pod
     total = request.count - more + fewer
-    first = [f"nodes.count: {total} instead of {request.count}"] if fewer else []
+    first = [offered("nodes.count", request.count, total)] if fewer else []
+    changes = [_of_pod(x, request) for x in found.would_fit if "nodes.count" not in fields_of(x)]
     return found.model_copy(update={"reason": reason, "would_fit": (*first, *changes)})
+
+
+def _of_pod(offer: Offer, request: PlacementRequest) -> Offer:
+    """What is offered for the added nodes and spares, as a change of the pod's order; `request`: of all of them."""
+    match offer:
+        case FieldsOffer(changes=(OfferedChange(field="nodes.spare", was=int(was), becomes=int(becomes)),)):
+            return offered("nodes.spare", request.spare, request.spare - was + becomes)
+        case _:
+            return offer
 
 
 def _fewer_more(asked: PlacementRequest, site: Site, occupancy: Occupancy) -> int:
@@ -267,7 +277,7 @@ def _too_small(plan: Plan, order: Order, numbers: int, rails: int) -> Refusal | 
                 f"subnet {cidr} of the pod's {plane} network has {there} addresses, and {size} are needed for "
                 f"{some(order.nodes.count, 'node')}; a subnet can't grow while servers are on it"
             )
-            would = f"a new pod, with a larger network.{plane}"
+            would = NewPodOffer(field=f"network.{plane}")
             return Refusal(
                 reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=(would,)
             )

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.mark import outside_name
+from weft.model.offer import fields_of, offered
 from weft.model.placement import (
     Explanation,
     Occupancy,
@@ -144,8 +145,8 @@ def _placed(
         return found
     reason = f"{some(more, 'additional server')} for the {len(stay)} of the pod: {found.reason}"
     fewer = most_shares(asked, site, occupancy) if more > 1 else 0
-    changes = [w for w in found.would_fit if not w.startswith("count:")]
-    first = [f"nodes.count: {len(stay) + fewer} instead of {request.count}"] if 0 < fewer < more else []
+    changes = [x for x in found.would_fit if "nodes.count" not in fields_of(x)]
+    first = [offered("nodes.count", request.count, len(stay) + fewer)] if 0 < fewer < more else []
     return found.model_copy(update={"reason": reason, "would_fit": (*first, *changes)})
 
 

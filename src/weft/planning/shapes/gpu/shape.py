@@ -10,6 +10,7 @@ from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.fabrictypes import FabricKind
 from weft.model.ids import moment
 from weft.model.localityorder import Level
+from weft.model.offer import FieldsOffer, Offer, OfferedChange, applied, offered
 from weft.model.order import Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Plan, UsedNumbers
@@ -56,12 +57,6 @@ SAYS = Sayings(
         *(f"{{place}}: all {t.row.words} of its range {{n}} to {{n}} are in use" for t in FabricKind),
         "shared adapters are not possible on {place}…",
         "virtual machines are not possible on {place}: Omni-Path adapters have no SR-IOV",
-    ),
-    changes=(
-        "fabric.bisection_gbps: {n} instead of {n}",
-        "fabric.hcas_per_node: {n} instead of {n}",
-        "fabric.hcas: dedicated (whole adapters, one server per node)",
-        "nodes.sharing: shared",
     ),
 )
 
@@ -169,8 +164,8 @@ class GpuShape:
     def is_full(self, refusal: Refusal) -> bool:
         return bool(refusal.explanation.filters)
 
-    def fewer(self, order: Order, most: int) -> str:
-        return f"count: {most} instead of {order.nodes.count}"
+    def fewer(self, order: Order, most: int) -> Offer:
+        return offered("nodes.count", order.nodes.count, most)
 
     def cut(self, plan: Plan) -> dict[str, str]:
         given, numbers = plan.order.network, plan.allotment
@@ -273,10 +268,12 @@ def _not_possible(resolved: Resolved, can: Capabilities | None) -> Refusal | Non
     """What the fabric's manager can't do, as it reports, or the site doesn't have."""
     order, fabric = resolved.order, resolved.fabric
     if order.fabric.rdma and resolved.site.fabrics[fabric].type is FabricKind.OMNIPATH:
-        return _not_on_omni_path(order, fabric)
+        return _not_on_omni_path(resolved, fabric)
     if order.fabric.hcas != "shared":
         return None
-    change = "fabric.hcas: dedicated (whole adapters, one server per node)"
+    whole = [_change("fabric.hcas", "shared", "dedicated")]
+    if order.nodes.sharing == "shared":  # which has no whole adapters
+        whole.append(_change("nodes.sharing", "shared", "dedicated"))
     if can is None:
         why = "what its manager can do is not known"
     elif not can.virtual_functions:
@@ -284,20 +281,58 @@ def _not_possible(resolved: Resolved, can: Capabilities | None) -> Refusal | Non
     elif not any(h.vfs for n in resolved.site.nodes for h in n.hcas_on(fabric)):
         why = "the site describes no virtual functions"
     elif order.nodes.sharing == "dedicated":
-        why, change = "whole nodes have whole adapters", "nodes.sharing: shared"
+        why, whole = "whole nodes have whole adapters", [_change("nodes.sharing", "dedicated", "shared")]
     else:
         return None
-    reason = f"shared adapters are not possible on fabric {fabric}: {why}"
-    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=(change,))
+    return _impossible(f"shared adapters are not possible on fabric {fabric}: {why}", order, whole)
 
 
-def _not_on_omni_path(order: Order, fabric: str) -> Refusal | None:
+def _not_on_omni_path(resolved: Resolved, fabric: str) -> Refusal | None:
+    order = resolved.order
     if order.nodes.kind == "bare_metal":
         return None
     what = "shared adapters" if order.fabric.hcas == "shared" else "virtual machines"
     reason = f"{what} are not possible on fabric {fabric}: Omni-Path adapters have no SR-IOV"
-    change = "nodes.kind: bare_metal (whole machines)"
-    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=(change,))
+    return _impossible(reason, order, _as_machines(resolved))
+
+
+def _as_machines(resolved: Resolved) -> list[OfferedChange]:
+    """What makes an order of virtual machines one of whole machines; nothing where no flavor is one."""
+    order, flavors = resolved.order, resolved.site.clouds[resolved.cloud].flavors
+    there = sorted(
+        name
+        for name, f in flavors.items()
+        if f.bare_metal and (resolved.accelerators is None or f.accelerators == resolved.accelerators)
+    )
+    if not there:
+        return []
+    changes = [_change("nodes.kind", "virtual", "bare_metal")]
+    if order.nodes.flavor is not None:
+        changes.append(_change("nodes.flavor", order.nodes.flavor, there[0]))
+    if order.nodes.sharing == "shared":
+        changes.append(_change("nodes.sharing", "shared", "dedicated"))
+    if order.fabric.hcas == "shared":
+        changes.append(_change("fabric.hcas", "shared", "dedicated"))
+    return changes
+
+
+def _change(field: str, was: str, becomes: str) -> OfferedChange:
+    return OfferedChange(field=field, was=was, becomes=becomes)
+
+
+def _impossible(reason: str, order: Order, changes: Sequence[OfferedChange]) -> Refusal:
+    """A refusal of what no time makes possible, with changes that would, if the order can have them."""
+    offers = (FieldsOffer(changes=tuple(changes)),) if changes else ()
+    possible = tuple(one for one in offers if _is_order(order, one))
+    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=possible)
+
+
+def _is_order(order: Order, offer: FieldsOffer) -> bool:
+    try:
+        applied(order, offer)
+    except ValueError:  # such as spare nodes with shared ones
+        return False
+    return True
 
 
 def _limits(resolved: Resolved, can: Capabilities | None) -> tuple[str, ...]:

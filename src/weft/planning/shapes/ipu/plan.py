@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 from weft.model.errors import ConflictError, InputError
 from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import LocalityOrder
+from weft.model.offer import NumbersOffer, ReleaseOffer, offered
 from weft.model.order import FabricOrder, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
@@ -149,8 +150,8 @@ def choose_hosts(
     reason = f"IPU-POD {ipu_pod} has {len(fit)} {what} with capacity, {count} are needed" + (
         f" ({why})" if why else ""
     )
-    fits = (f"nodes.count: {len(fit)}",) if fit else ()
-    later = ("later, when a pod there is released",) if any(not h.free for h in hosts) else ()
+    fits = (offered("nodes.count", count, len(fit)),) if fit and role == "poplar" else ()
+    later = (ReleaseOffer(),) if any(not h.free for h in hosts) else ()
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=len(there), chosen=reason),
@@ -204,7 +205,7 @@ def _exhausted(reason: str) -> Refusal:
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=0, chosen=reason),
-        would_fit=("any order, once a pod there is released or the operator widens the range",),
+        would_fit=(NumbersOffer(),),
     )
 
 

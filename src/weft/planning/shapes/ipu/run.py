@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.model.offer import Offer, ReleaseOffer, offered
 from weft.model.placement import (
     Candidate,
     Explanation,
@@ -233,17 +234,18 @@ def _refuse(
 
 def _changes(
     machines: int, cloud: str, ipu_pod: str | None, site: Site, occupancy: Occupancy, longest: int
-) -> Iterator[str]:
+) -> Iterator[Offer]:
     """Fewer IPUs, another IPU-POD, or the release of one pod."""
 
     def fits(pod: str | None, then: Occupancy) -> bool:
         return next(runs(machines, rows(site, _eligible(cloud, pod, site, then, {})[0])), None) is not None
 
     if longest:
-        yield f"ipus.count: {(1 << (longest.bit_length() - 1)) * IPUS_PER_MACHINE}"
+        fewer = (1 << (longest.bit_length() - 1)) * IPUS_PER_MACHINE
+        yield offered("ipus.count", machines * IPUS_PER_MACHINE, fewer)
     if ipu_pod is not None and fits(None, occupancy):
-        yield "no ipus.ipu_pod: another IPU-POD has capacity"
+        yield offered("ipus.ipu_pod", ipu_pod, None)
     for pod in sorted(set(occupancy.busy.values())):
         busy = {n: p for n, p in occupancy.busy.items() if p != pod}
         if fits(ipu_pod, occupancy.model_copy(update={"busy": busy})):
-            yield f"when pod {pod} is released"
+            yield ReleaseOffer(pod=pod)

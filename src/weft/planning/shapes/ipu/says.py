@@ -16,11 +16,6 @@ SAYS = Sayings(
         "{place}: all VLANs of its data network are in use",
         "{place}: all addresses for V-IPU controllers are in use",
     ),
-    changes=(
-        "ipus.count: {n}",
-        "ipus.count: {n} instead of {n}",
-        "no ipus.ipu_pod: another IPU-POD has capacity",
-    ),
     allowed=(
         "must be omitted with ipu: IPUs are always adjacent in one IPU-POD",
         "IPU-PODs of cloud {node}: {list}",

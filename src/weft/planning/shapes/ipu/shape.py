@@ -11,6 +11,7 @@ from weft.model.fabric import Capabilities
 from weft.model.ids import moment
 from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import Level
+from weft.model.offer import Offer, offered
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
@@ -103,9 +104,9 @@ class IpuShape:
     def is_full(self, refusal: Refusal) -> bool:
         return True
 
-    def fewer(self, order: Order, most: int) -> str:
+    def fewer(self, order: Order, most: int) -> Offer:
         fits = 1 << most.bit_length() - 1
-        return f"ipus.count: {fits * IPUS_PER_MACHINE} instead of {_ipus(order).count}"
+        return offered("ipus.count", _ipus(order).count, fits * IPUS_PER_MACHINE)
 
     def cut(self, plan: Plan) -> dict[str, str]:
         # The data network's subnet is the IPU-POD's own.

@@ -1,0 +1,78 @@
+"""What a tenant is shown of placements and refusals; see `weft.app.shown`."""
+
+from __future__ import annotations
+
+from weft.app import sayings
+from weft.model.offer import BootOffer, FieldsOffer, LaterOffer, LeaseOffer, NewPodOffer, Offer, OfferedTime
+from weft.model.placement import Explanation, FilterReport, Placement, Refusal
+from weft.planning.words import first_names, some
+
+OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", "stays", "ipu_pod"})
+"""Filters that depend on the order. What others remove is reported as one sum: busy, booked, kept apart, broken or in
+maintenance are the same to a tenant."""
+TAKEN = "busy"
+
+
+def why_chosen(placement: Placement) -> Explanation:
+    """How many nodes on which leaves it has; why not others depends on what others have."""
+    return _explanation(placement.explanation, _summary(placement))
+
+
+def _summary(placement: Placement) -> str:
+    """In one sentence: nodes, spares and leaves, or servers and the shared nodes that they are on."""
+    number = len(placement.nodes)
+    if any(node.part is not None for node in placement.nodes):
+        return f"{some(number, 'server')} on {some(len(placement.held), 'node')}."
+    leaves = list(dict.fromkeys(node.leaf for node in (*placement.nodes, *placement.spares)))
+    spares = [node.node for node in placement.spares]
+    spare = f", and {first_names(spares)} spare," if spares else ""
+    on = f"{some(len(leaves), 'leaf', 'leaves')} ({first_names(leaves)})"
+    return f"{some(number, 'node')}{spare} on {on}."
+
+
+def why_refused(refusal: Refusal) -> Explanation:
+    """A refusal is explained by its reason."""
+    chosen = refusal.explanation.chosen
+    return _explanation(refusal.explanation, sayings.refusal(chosen) if chosen else "")
+
+
+def _explanation(explanation: Explanation, chosen: str) -> Explanation:
+    return Explanation(considered=explanation.considered, filters=_filters(explanation), chosen=chosen)
+
+
+def _filters(explanation: Explanation) -> tuple[FilterReport, ...]:
+    """What the order's own requirements removed, then everything else as one row."""
+    rows = explanation.filters
+    left = rows[0].left + rows[0].removed if rows else 0
+    told: list[FilterReport] = []
+    for row in rows:
+        if row.filter in OWN_FILTERS:
+            left -= row.removed
+            told.append(FilterReport(filter=row.filter, removed=row.removed, left=left))
+    if taken := sum(row.removed for row in rows if row.filter not in OWN_FILTERS):
+        told.append(FilterReport(filter=TAKEN, removed=taken, left=left - taken))
+    return tuple(told)
+
+
+def offers(refusal: Refusal) -> tuple[Offer, ...]:
+    """What the tenant itself can change; of all others together, that it would fit later."""
+    return tuple(dict.fromkeys(_offer(one) for one in refusal.would_fit))
+
+
+def _offer(offer: Offer) -> Offer:
+    """By kind: others say who is there, or what others must do."""
+    match offer:
+        case FieldsOffer() | NewPodOffer():
+            return offer
+        case BootOffer():
+            return BootOffer(fields=offer.fields)
+        case LeaseOffer():
+            return LeaseOffer(changes=tuple(_time(change) for change in offer.changes))
+        case _:
+            return LaterOffer()
+
+
+def _time(change: OfferedTime) -> OfferedTime:
+    """It follows from others' leases, so it is rounded."""
+    rounded = sayings.later if change.field == "lease.start" else sayings.earlier
+    return change.model_copy(update={"becomes": rounded(change.becomes)})
