@@ -80,6 +80,37 @@ def test_leaked_allocation_is_told_by_capacity_nodes_and_audit(house: House) -> 
     assert {row.free for row in house.service.capacity(house.operator, None, None, "24h").rows} == {16}
 
 
+def test_reserved_inventory_is_told_by_capacity_nodes_and_audit(house: House) -> None:
+    """Nova finds no valid host there: nothing calls the node free, and no order is given it. A pod that is there
+    stays."""
+    pod = house.ready(ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 1})}))
+    (mine,) = pod.nodes
+    house.cloud.offers.reserved |= dict.fromkeys(
+        ("gpu03", mine), "Placement has reserved 1 of 1 CUSTOM_GPU of p"
+    )
+    found = house.service.capacity(house.operator, None, None, "24h")
+    assert {row.free for row in found.rows} == {14}
+    shown = {n.name: n for n in house.service.nodes(house.operator)}
+    assert (shown["gpu03"].state, shown["gpu04"].state) == ("busy", "free")
+    assert shown["gpu03"].reason == "Placement has reserved 1 of 1 CUSTOM_GPU of p"
+    told = {f.subject: f.what for f in house.service.audit(house.operator).findings}
+    assert told == {"gpu03": "not to be assigned: Placement has reserved 1 of 1 CUSTOM_GPU of p"}
+    assert "gpu03" not in house.order(ORDER.model_copy(update={"name": "more"}), count=14).nodes
+    assert house.run(pod, PodState.READY, visits=1)
+    with pytest.raises(RefusedError):
+        house.order(ORDER.model_copy(update={"name": "last"}), count=1)
+    house.cloud.offers.reserved.clear()
+    assert house.order(ORDER.model_copy(update={"name": "last"}), count=1).nodes == ("gpu03",)
+
+
+def test_inventory_that_was_reserved_just_now_is_seen_before_the_claim(house: House) -> None:
+    """The listing of all hosts doesn't have it yet: other nodes are chosen."""
+    listed = house.cloud.servers_on_hosts()
+    house.cloud.servers_on_hosts = lambda: listed  # type: ignore[method-assign]
+    house.cloud.offers.reserved["gpu01"] = "Placement has reserved 1 of 1 CUSTOM_GPU of p"
+    assert "gpu01" not in house.order(count=15).nodes
+
+
 def test_list_of_nodes_is_answered_without_the_cloud(house: House) -> None:
     """By weft's records, and with the word that nothing else is known."""
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)

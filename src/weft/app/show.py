@@ -155,7 +155,7 @@ def node_views(
     """Every node, then every machine that is no host, in the site's order.
 
     Args:
-        found: node that no pod holds -> what the cloud has on its host.
+        found: node that no pod holds -> why it can't be assigned, by the cloud.
         unknown: node that no pod holds -> why that is unknown.
     """
     leaves: dict[str, str] = {}
@@ -176,7 +176,7 @@ def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -
     # All of them are listed; the state is the first that applies.
     if found:
         state = "busy"
-        reasons.append(f"its host has {found}, which no pod is known to have")
+        reasons.append(found)
     elif unknown:
         reasons.append(f"what is on its host is unknown: {unknown}")
     if node.maintenance:

@@ -204,13 +204,7 @@ class Comparison:
                 holders = [self._live.get(row["pod_id"]) for row in rows if row["node"] == node]
                 if any(holder is None or self._has_moved_on(holder[0]) for holder in holders):
                     continue  # ordered, released or processed since: its servers may be changing
-                self._found.add(
-                    "foreign",
-                    "node",
-                    cloud,
-                    node,
-                    f"on it, but doesn't belong to the pod that holds it: {who}",
-                )
+                self._found.add("foreign", "node", cloud, node, who)
 
     def _has_moved_on(self, owner: OwnerRecord) -> bool:
         """Whether it has been released or processed since its row was read, which explains missing resources."""

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 FOREIGN = "its host has something that isn't weft's"
 """For everybody: whose it is, and what, is for operators alone."""
+WITHHELD = "Placement has reserved something of its host"
 UNLISTED = "the cloud doesn't report what is on its host"
 UNANSWERED = "its host has a server that may be weft's: Nova hasn't answered the order of one there yet"
 LISTING_SECONDS = 1.0
@@ -92,7 +93,7 @@ def on_nodes(hosts: Mapping[str, str], listed: Mapping[str, OnHost]) -> Mapping[
     found = Marked({
         name: one
         for name, host in hosts.items()
-        if (one := listed.get(host, unlisted)).occupants or one.unknown
+        if (one := listed.get(host, unlisted)).occupants or one.unknown or one.withheld
     })  # fmt: skip
     _seen.append((hosts, listed, found))
     return found
@@ -115,13 +116,16 @@ def not_free(
             reasons[node] = UNLISTED
         elif any(o.id not in gone for o in one.occupants):
             reasons[node] = FOREIGN
+        elif one.withheld:
+            reasons[node] = WITHHELD
     return reasons
 
 
 def on_free_nodes(
     facts: Occupants, site: Site, cloud: str, held: Container[str], gone: Container[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Node that no pod holds -> what is on its host; and -> why that is unknown. For operators.
+    """Node that no pod holds -> why it can't be assigned, by what is on its host; and -> why that is unknown. For
+    operators.
 
     By a listing that may be slightly stale, for which it waits `LISTING_SECONDS` at most.
     """
@@ -136,16 +140,18 @@ def on_free_nodes(
         if name in held:
             continue
         if told := [o.text() for o in one.occupants if o.id not in gone]:
-            found[name] = ", ".join(told)
+            found[name] = f"its host has {', '.join(told)}, which no pod is known to have"
         elif one.unknown:
             unknown[name] = one.unknown
+        elif one.withheld:
+            found[name] = one.withheld
     return found, unknown
 
 
 def strangers(
     facts: Occupants, site: Site, cloud: str, own: Mapping[str, frozenset[str]], pods: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Node -> who is on it without being allowed to; and node -> why that is unknown. For operators.
+    """Node -> what is wrong with what is on it; and node -> why that is unknown. For operators.
 
     Nodes in maintenance may be off, or not in Nova at all: that they are unknown means nothing. Raises
     `UnknownError`.
@@ -159,7 +165,7 @@ def strangers(
     suspects = [
         name
         for name, one in listed.items()
-        if one.unknown or {o.id for o in one.occupants} - own.get(name, set())
+        if one.unknown or one.withheld or {o.id for o in one.occupants} - own.get(name, set())
     ]
     seen = facts.on_hosts([nodes[name].nova_host for name in suspects])  # the listing may be a little old
     found: dict[str, str] = {}
@@ -169,9 +175,11 @@ def strangers(
         others = [o for o in one.occupants if o.id not in own.get(name, ())]
         told = [o.text() + (f" of pod {pods[o.id]}" if o.id in pods else "") for o in others]
         if told:
-            found[name] = ", ".join(told)
+            found[name] = f"on it, but doesn't belong to the pod that holds it: {', '.join(told)}"
         elif one.unknown and nodes[name].maintenance is None:
             unknown[name] = one.unknown
+        elif one.withheld and not own.get(name) and nodes[name].maintenance is None:
+            found[name] = f"not to be assigned: {one.withheld}"  # whose servers are there has them still
     return found, unknown
 
 
@@ -207,9 +215,10 @@ def look_before_claim(
     for node in nodes:
         one, known = seen[node.nova_host], sharing.get(node.name, Sharing())
         others = [o for o in one.occupants if o.id not in known.ids]
-        if one.unknown or others:
-            beside = UNANSWERED if known.unanswered else FOREIGN
+        withheld = "" if known.ids else one.withheld  # its servers there have that, perhaps
+        if one.unknown or others or withheld:
+            beside = UNANSWERED if known.unanswered else FOREIGN if others else WITHHELD
             reasons[node.name] = UNLISTED if one.unknown else beside
-            detail = one.unknown or ", ".join(o.text() for o in others)
+            detail = one.unknown or ", ".join(o.text() for o in others) or withheld
             log.warning("node %s is free in weft's records, but isn't assigned: %s", node.name, detail)
     return reasons

@@ -52,6 +52,8 @@ class OnHost:
         down: why its nova-compute is considered down; empty: it is up.
         busy: bare metal: what is done with the machine, or was deployed on it, so that something other than what weft
             has checked runs on it; empty: nothing.
+        withheld: what of it Placement gives to nobody, so that no new server comes onto it; empty: nothing, or not read
+            yet. It says nothing of what is there.
         by: services that were asked, for receipts.
     """
 
@@ -59,6 +61,7 @@ class OnHost:
     unknown: str = ""
     down: str = ""
     busy: str = ""
+    withheld: str = ""
     by: Literal["Nova and Placement", "Ironic"] = "Nova and Placement"
 
 

@@ -347,4 +347,5 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
             tuple(both[i] for i in sorted(both)),
             down="" if state == "up" else state,
             busy=self.offers.busy.get(host, ""),
+            withheld=self.offers.reserved.get(host, ""),
         )

@@ -246,6 +246,8 @@ class Offers:
     """Nova host -> consumers besides its servers that Placement has allocations of it for, since a moment ago."""
     leaked: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The same of allocations for so long that the listing of all hosts has them."""
+    reserved: dict[str, str] = field(default_factory=dict[str, str])
+    """Nova host -> what of it Placement gives to nobody."""
     busy: dict[str, str] = field(default_factory=dict[str, str])
     """Machine -> what Ironic does with it."""
     machines: dict[str, SeenMachine] = field(default_factory=dict[str, SeenMachine])

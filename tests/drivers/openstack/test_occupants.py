@@ -140,6 +140,48 @@ def test_allocations_of_many_hosts_are_read_in_bounded_rounds(
     assert next_listing(facts)[names[-1]] == [], "one that had something is read again at once"
 
 
+def test_inventory_that_is_reserved_whole_is_withheld(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """Of the host or of a device of its own; what is left of one goes on, and Nova reserves machines by itself."""
+    tiny, facts = cloud
+    tiny.children = {"of-gpu001": ["pci-1"]}
+    tiny.lies = [(f"{OF}/pci-1/allocations", Reply(200, {"allocations": {}}))]
+    names = hosts(tiny, 4)
+    tiny.lies[-2][1].body["hypervisors"][3]["hypervisor_type"] = "ironic"  # type: ignore[index]
+    tiny.reserved = {
+        "of-gpu000": {"VCPU": 8, "MEMORY_MB": 7},
+        "pci-1": {"CUSTOM_GPU": 8},
+        "of-gpu002": {"MEMORY_MB": 7},
+        "of-gpu003": {"CUSTOM_METAL": 8},
+    }
+    next_listing(facts)
+    next_listing(facts)
+    said = {host: one.withheld for host, one in facts.servers_on_hosts().items()}
+    assert said == {
+        names[0]: "Placement has reserved 8 of 8 VCPU of of-gpu000",
+        names[1]: "Placement has reserved 8 of 8 CUSTOM_GPU of pci-1",
+        names[2]: "",
+        names[3]: "",
+    }
+    row = {**tiny.lies[-2][1].body["hypervisors"][1], "servers": []}  # type: ignore[index]
+    tiny.lies.append(("GET /compute/os-hypervisors/of-gpu001", Reply(200, {"hypervisor": row})))
+    assert facts.on_hosts([names[1]])[names[1]].withheld == said[names[1]]
+
+
+@pytest.mark.parametrize("reply", [Reply(403, {}), Reply(200, {"inventories": {"VCPU": {}}}), Reply(200, {})])
+def test_inventory_that_cannot_be_read_withholds_nothing(
+    cloud: tuple[TinyCloud, OpenStackFacts], reply: Reply
+) -> None:
+    """What is on the host is known all the same; where Nova finds no room it says so itself."""
+    tiny, facts = cloud
+    (name,) = hosts(tiny, 1)
+    tiny.lies.append((f"{OF}/of-gpu000/inventories", reply))
+    next_listing(facts)
+    assert next_listing(facts) == {name: []}
+    one = facts.servers_on_hosts()[name]
+    assert (one.withheld, one.unknown) == ("", "")
+    assert sum("inventories" in line for line in tiny.asked) == 1, "nor asked again at once"
+
+
 def test_host_whose_allocations_cannot_be_read_is_unknown(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     """A Placement that doesn't answer says nothing of a host: not even of those that it wasn't asked about."""
     tiny, facts = cloud

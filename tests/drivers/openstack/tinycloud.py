@@ -94,6 +94,7 @@ class TinyCloud:
         narrow: tokens of these projects are shown things of their own project alone.
         children: resource provider -> those of its devices.
         missing_for: tokens of these projects are told 404 of anything they ask for by its id.
+        reserved: resource provider -> class -> how many of 8 Placement has reserved.
         actions: server -> Nova's record of its actions, the oldest first; see `act`.
         deleted: Nova's rows of servers that it deleted, until they are archived.
         filters_all: Nova filters servers by `deleted` and `uuid`, as for whom `servers:allow_all_filters` lets; it
@@ -113,6 +114,7 @@ class TinyCloud:
     narrow: set[str] = field(default_factory=set[str])
     missing_for: set[str] = field(default_factory=set[str])
     children: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    reserved: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     actions: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     deleted: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     filters_all: bool = True
@@ -165,7 +167,7 @@ class TinyCloud:
         """A group `default`, a compute service, and no lies."""
         self.lies, self.asked, self.scopes = [], [], []
         self.served, self.narrow, self.missing_for = set(), set(), set()
-        self.children, self.actions = {}, {}
+        self.children, self.actions, self.reserved = {}, {}, {}
         self.deleted, self.filters_all = [], True
         self.shows_segments, self.shows_hosts, self.page = True, False, 1000
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
@@ -195,6 +197,10 @@ class TinyCloud:
             return Reply(200, {"resource_providers": [{"uuid": i} for i in tree]})
         if path == "/v3/auth/projects":
             return Reply(200, {"projects": [{"id": p, "name": p} for p in sorted({PROJECT, *self.served})]})
+        if path.startswith("/placement/") and path.endswith("/inventories"):
+            reserved = self.reserved.get(path.split("/")[3], {})
+            rows = {name: {"total": 8, "reserved": one} for name, one in {"VCPU": 0, **reserved}.items()}
+            return Reply(200, {"inventories": rows})
         if "/os-instance-actions" in path:
             return self._acted(path, query)
         _, service, collection, *rest = path.split("/")

@@ -1,11 +1,14 @@
-"""Who has allocations of compute hosts in Placement.
+"""Who has allocations of compute hosts in Placement, and what Placement keeps from being allocated there.
 
-Sources: Placement's "List resource providers" (`in_tree`) and "List resource provider allocations". No request answers
-for several hosts at once, so an overview of a cloud is read in rounds, a bounded number of requests in each.
+Sources: Placement's "List resource providers" (`in_tree`), "List resource provider allocations" and "List resource
+provider inventories" (`reserved`: of a whole inventory by an operator, or by Nova of a device that is used once). No
+request answers for several hosts at once, so an overview of a cloud is read in rounds, a bounded number of requests in
+each.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +18,11 @@ from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
 from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError
 
+log = logging.getLogger(__name__)
+
 FRESH_TREE = 300.0
-"""Seconds for which the resource providers of a host are known: they change when its devices do."""
+"""Seconds for which the resource providers of a host are known, and what of them is reserved: they change when its
+devices do, or an operator says so."""
 ROUND = 500
 """Requests in one round, at most; a host's last one may exceed it by the providers of its devices."""
 KNOWN = 300.0
@@ -52,6 +58,7 @@ class Consumers:
         self._asking, self._unreadable = asking, unreadable
         self._trees: dict[str, tuple[float, tuple[str, ...]]] = {}
         self._read: dict[str, tuple[float, Classes]] = {}
+        self._withheld: dict[str, tuple[float, str]] = {}
 
     def of(self, own: Project, host: str, provider: str) -> Classes:
         """Who has an allocation of a host, or of one of its devices alone: they may be providers of their own.
@@ -68,6 +75,22 @@ class Consumers:
                 found[consumer] = found.get(consumer, frozenset()) | classes
         return {consumer: found[consumer] for consumer in sorted(found)}
 
+    def withheld(self, own: Project, host: str, provider: str) -> str:
+        """What of a host Placement keeps from everybody, read within `FRESH_TREE`; empty: no inventory is reserved
+        whole, or that can't be read. After `of`.
+
+        Nova itself finds no valid host there: so what can't be read is only logged, and makes nothing unknown.
+        """
+        read_at, text = self._withheld.get(provider, (-math.inf, ""))
+        if time.monotonic() - read_at > FRESH_TREE:
+            tree = self._trees.get(provider, (0.0, (provider,)))[1]
+            try:
+                text = ", ".join(one for p in tree for one in _reserved(own, host, p))
+            except self._unreadable as error:
+                log.warning("what Placement has reserved of host %s is not known: %s", host, error)
+            self._withheld = {**self._withheld, provider: (time.monotonic(), text)}
+        return text
+
     def forget(self, providers: Iterable[str]) -> None:
         """Their trees may have changed."""
         gone = set(providers)
@@ -75,8 +98,9 @@ class Consumers:
 
     def round(
         self, own: Project, hosts: Mapping[str, Iterable[str]], sentence: Callable[[Exception], str]
-    ) -> tuple[Mapping[str, Classes], Mapping[str, str]]:
-        """Host -> who has an allocation there, as last read; and host -> why that is unknown.
+    ) -> tuple[Mapping[str, Classes], Mapping[str, str], Mapping[str, str]]:
+        """Host -> who has an allocation there, as last read; host -> why that is unknown; and host -> what is withheld
+        there, from the second reading on, and up to `FRESH_TREE` old: allocations of all hosts come first.
 
         First read are hosts that had one, then those that were read longest ago. A host that no round has reached yet
         is in neither. One caller at a time.
@@ -96,12 +120,16 @@ class Consumers:
                     self._read[host] = (time.monotonic(), answer)
             if failed:
                 break
+        withheld = {h: text for h, own_ in hosts.items() if (text := self._known_withheld(own_))}
         if not failed:
-            return {host: classes for host, (_, classes) in self._read.items()}, {}
+            return {host: classes for host, (_, classes) in self._read.items()}, {}, withheld
         old = {h for h in hosts if time.monotonic() - self._when(h) > KNOWN}
         why = next(iter(failed.values()))
         known = {host: classes for host, (_, classes) in self._read.items() if host not in old}
-        return known, {host: failed.get(host, why) for host in sorted(old)}
+        return known, {host: failed.get(host, why) for host in sorted(old)}, withheld
+
+    def _known_withheld(self, providers: Iterable[str]) -> str:
+        return ", ".join(text for p in providers if (text := self._withheld.get(p, (0.0, ""))[1]))
 
     def _when(self, host: str) -> float:
         known = self._read.get(host)
@@ -112,6 +140,7 @@ class Consumers:
         spent, batch = 0, list[str]()
         for host in turn:
             batch.append(host)
+            # Inventories are read of a tree that was known, in about as many requests as it took to know it.
             spent += sum(1 + len(self._trees.get(p, (0.0, (p,)))[1]) for p in hosts[host])
             if spent >= ROUND:
                 break
@@ -125,8 +154,11 @@ class Consumers:
         try:
             found: dict[str, frozenset[str]] = {}
             for provider in providers:
+                known = provider in self._trees
                 for consumer, classes in self.of(own, host, provider).items():
                     found[consumer] = found.get(consumer, frozenset()) | classes
+                if known:
+                    self.withheld(own, host, provider)
             return found
         except self._unreadable as error:
             self.forget(providers)
@@ -161,3 +193,12 @@ def _allocations(own: Project, host: str, provider: str) -> dict[str, frozenset[
         )
         for consumer, row in rows.items()
     }
+
+
+def _reserved(own: Project, host: str, provider: str) -> list[str]:
+    """Inventories of which nothing is left to anybody."""
+    asked, path = f"list the inventories of host {host}", f"/resource_providers/{provider}/inventories"
+    answer = own.placement.ask(asked, "GET", path, headers=_PLACEMENT)
+    rows = own.placement.part(asked, answer, "inventories")
+    whole = {name: int(r["total"]) for name, r in rows.items() if int(r["reserved"]) >= int(r["total"]) > 0}
+    return [f"{total} of {total} {name} of {provider}" for name, total in sorted(whole.items())]

@@ -155,15 +155,19 @@ class OpenStackOccupants:
 
     def _list(self) -> None:
         started = time.monotonic()
-        found, ids = dict[str, OnHost](), dict[str, list[str]]()
+        found, ids, machines = dict[str, OnHost](), dict[str, list[str]](), set[str]()
         for row in self._hypervisors(with_servers=True):
             host = place_of(row)
             ids.setdefault(host, []).append(str(row["id"]))
             servers = {o.id: o for o in (*(found[host].occupants if host in found else ()), *_servers(row))}
             found[host] = OnHost(tuple(servers[i] for i in sorted(servers)), down=_down(row))
+            if row.get("hypervisor_type") == "ironic":
+                machines.add(host)
         for machine in self._by_ironic:
             found.pop(machine, None)  # a Nova that has it, too, has nothing to say of it
         found |= self._allocated({h: ids[h] for h, one in found.items() if not one.occupants}, found)
+        # Nova reserves a machine whenever Ironic doesn't have it free, and says so a minute late.
+        found |= {host: replace(found[host], withheld="") for host in machines & found.keys()}
         if self._by_ironic:
             found |= self._on_machines()
         self._listed = (started, found)
@@ -172,7 +176,7 @@ class OpenStackOccupants:
         self, empty: Mapping[str, Sequence[str]], found: Mapping[str, OnHost]
     ) -> Mapping[str, OnHost]:
         """What Placement has of hosts on which Nova lists nothing, such as an allocation whose server is gone."""
-        known, unknown = self._consumers.round(self._sessions.own(), empty, _sentence)
+        known, unknown, withheld = self._consumers.round(self._sessions.own(), empty, _sentence)
         seen = {
             host: tuple(
                 Occupant(c, placement=True, devices=tuple(sorted(d))) for c, d in sorted(classes.items())
@@ -180,10 +184,11 @@ class OpenStackOccupants:
             for host, classes in known.items()
             if classes
         }
-        return {
+        read = {
+            **{host: replace(found[host], withheld=_withheld(text)) for host, text in withheld.items()},
             **{host: replace(found[host], occupants=occupants) for host, occupants in seen.items()},
-            **{host: replace(found[host], unknown=why) for host, why in unknown.items()},
         }
+        return {**read, **{host: replace(found[host], unknown=why) for host, why in unknown.items()}}
 
     def _on_machines(self) -> Mapping[str, OnHost]:
         """Without Ironic's answer they are unknown; the hosts of virtual machines are what they are."""
@@ -223,7 +228,7 @@ class OpenStackOccupants:
         if not ids:
             said = f"Nova lists no hypervisor of host {host}: it has none, or its cell is down"
             return OnHost(unknown=said, busy=self._use(host))
-        own, seen, down, busy = self._sessions.own(), dict[str, Occupant](), "", ""
+        own, seen, down, busy, withheld = self._sessions.own(), dict[str, Occupant](), "", "", ""
         try:
             for provider in ids:
                 row = _hypervisor(own, host, provider)
@@ -243,12 +248,15 @@ class OpenStackOccupants:
                 if row.get("hypervisor_type") == "ironic":
                     node = node_in_ironic(own, host)
                     busy = use_of_node(node) or _another(node, seen.values()) or unsettled_boot(own, node)
+                else:
+                    withheld = withheld or self._consumers.withheld(own, host, provider)
         except UNREADABLE as error:
             self._ids = {h: i for h, i in self._ids.items() if h != host}  # its id may have changed
             self._consumers.forget(ids)
             occupants = tuple(seen[i] for i in sorted(seen))
             return OnHost(occupants, unknown=_sentence(error), down=down, busy=self._use(host))
-        return OnHost(tuple(seen[i] for i in sorted(seen)), down=down, busy=busy)
+        there = tuple(seen[i] for i in sorted(seen))
+        return OnHost(there, down=down, busy=busy, withheld=_withheld(withheld))
 
     def _use(self, host: str) -> str:
         """What Ironic does with a machine, also while Nova doesn't say what is on it; empty: nothing, or unknown."""
@@ -289,6 +297,10 @@ def _servers(row: Json, consumers: Collection[str] = ()) -> list[Occupant]:
     if row.get("hypervisor_type") == "ironic":
         rows = [s for s in rows if str(s["uuid"]) in consumers]
     return [Occupant(str(s["uuid"]), str(s.get("name") or ""), nova=True, devices=()) for s in rows]
+
+
+def _withheld(text: str) -> str:
+    return f"Placement has reserved {text}" if text else ""
 
 
 def _down(row: Json) -> str:
