@@ -142,13 +142,17 @@ def test_a_late_creation_of_a_released_pod_is_weft_s_own(house: House) -> None:
 
 
 def test_a_second_thing_goes_only_when_it_is_old_and_the_pod_at_rest(house: House) -> None:
-    """What the loop has just made, and not yet written down, looks the same."""
-    house.ready()
+    """What the loop has just made, and not yet written down, looks the same. How often the pod's visits failed is as
+    before: its next one is no first attempt."""
+    pod = house.ready()
     first = house.cloud.thing("network/rdma")
     house.cloud.add(Kind.NETWORK, first.name, "team-a", first.mark)
     assert of_kind(repair(house), Kind.NETWORK).repaired is False
     house.clock.sleep(3600)
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE owner SET failures = 7 WHERE id = %s", [pod.id])
     assert of_kind(repair(house), Kind.NETWORK).repaired
+    assert house.store.find_pod(str(pod.id), None).failures == 7
     assert [t.id for t in house.cloud.things(Kind.NETWORK) if t.name == first.name] == [first.id]
 
 

@@ -14,11 +14,14 @@ from tests.engine.test_functions import furnished, port, small, with_functions, 
 from tests.engine.ufmhouse import UfmOfAHouse
 from weft.app.shown import shown
 from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.twins import is_ironics
 from weft.model.fabric import Snapshot
 from weft.model.pod import PodState
-from weft.model.resources import Kind
+from weft.model.resources import Kind, Resource
+from weft.model.specs import PortSpec
 from weft.planning.fabric.functions import guid_of
+from weft.ports.tenantnetworks import TenantPort
 from weft.testing.cloud import Fault
 from weft.testing.cloud_state import Thing
 from weft.testing.ethernet import FakeEthernet
@@ -135,6 +138,49 @@ def test_port_that_may_send_from_the_mac_is_named_alone(house: House, tmp_path: 
     assert named(house, theirs) == ["victim"] and theirs in house.cloud.things(Kind.PORT)
     house.cloud.plant(Fault.UNREACHABLE, verb="ports", times=None)
     assert "unknown" in {f.category for f in house.service.audit(house.operator).findings}
+
+
+@pytest.mark.parametrize(
+    ("pair", "inside", "said"),
+    [
+        ("{address}", True, True),
+        ("10.0.0.0/8", True, True),
+        ("{address}", False, False),
+        ("11.0.0.1", True, False),
+    ],
+)
+def test_port_that_may_send_from_the_address_is_named(
+    house: House, pair: str, inside: bool, said: bool
+) -> None:
+    """A pair without a MAC address has its port's own: on the pod's network that is the pod's address all the same, and
+    may be a whole subnet. On another network, or with another address, it concerns no pod."""
+    pod = house.run(house.order(count=1), PodState.READY)
+    its = next(t for t in house.cloud.ports if t.mark and t.mark.key == f"port/{pod.nodes[0]}/management")
+    network = str(its.fields["network"]) if inside else "elsewhere"
+    pairs = (pair.format(address=its.fields["address"]),)
+    theirs = house.cloud.add(
+        Kind.PORT, "theirs", "team-a", network=network, mac="fa:16:3e:1:2:3", address_pairs=pairs
+    )
+    found = [f for f in house.service.audit(house.operator).findings if f.id == theirs.id]
+    assert any("may send from it (allowed_address_pairs)" in f.what for f in found) is said
+
+
+@pytest.mark.parametrize("bound", ["its machine", "another", ""])
+def test_only_a_port_that_is_bound_to_the_machine_is_ironics(bound: str) -> None:
+    """No project can bind a port of its own to a machine: type and MAC address it can have."""
+    spec = PortSpec(
+        network="network/x",
+        subnet="subnet/x",
+        address="",
+        mac="02:00:00:00:00:01",
+        vnic_type="baremetal",
+        host="m-1",
+    )
+    resource = Resource(key="port/x", name="x", where="lab", spec=spec)
+    own = {str(spec.mac): ResourceRecord(resource, RowState.SETTLED, "id", "", (), {}, 0, None, None)}
+    host = {"its machine": "m-1", "another": "m-2", "": ""}[bound]
+    port = TenantPort("p", "p", "02:00:00:00:00:01", "baremetal", "other", host)
+    assert is_ironics(port, own) is (bound == "its machine")
 
 
 def test_what_can_not_be_listed_changes_no_membership(house: House, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The audit's look for ports of others with MAC addresses that weft has chosen for pods, or that may send from them."""
+"""The audit's look for ports of others with MAC addresses that weft has chosen for pods, or that may send from them, or
+from pods' IP addresses on the same network."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from weft.engine.records import PodRecord, ResourceRecord
 from weft.engine.twins import addresses, ports_by_mac, same_address, twin
 from weft.engine.world import World
 from weft.model.errors import WeftError
+from weft.model.kinds import Kind
+from weft.ports.tenantnetworks import End, TenantPort
 
 _REPAIR = "nothing here: it is removed if it is on a network that is a pod's alone, as a finding of that pod"
 
@@ -37,23 +40,41 @@ def audit_pairs(
         by_cloud.setdefault(pod.plan.cloud, []).append((pod, {r.key: r for r in records}))
     for cloud, here in sorted(by_cloud.items()):
         owned = {mac: (pod, rows) for pod, rows in here for mac in _addresses(pod, rows)}
-        if not owned or cloud not in world.clouds:
+        ends = {end: (pod, r) for pod, rows in here for r in rows.values() if (end := _end(r)) is not None}
+        if not (owned or ends) or cloud not in world.clouds:
             continue
         try:
-            seen = world.clouds[cloud].pairs_with(here[0][0].project_id, owned.keys())
+            macs, there = world.clouds[cloud].pairs_with(here[0][0].project_id, owned.keys(), ends.keys())
         except WeftError as error:
             found.add("unknown", "port", cloud, "address pairs", str(error))
             continue
-        for mac, ports in sorted(seen.items()):
+        ids = {p.id: frozenset(r.outside_id for r in rows.values()) for p, rows in here}
+        for mac, ports in sorted(macs.items()):
             pod, rows = owned[mac]
-            own = {r.outside_id for r in rows.values()}
-            for port in (p for p in ports if p.id not in own):
-                one = twin(
-                    port, mac, ports_by_mac(rows), pod, " that may send from it (allowed_address_pairs)"
-                )
-                what, thing = one.problem.text(), one.problem.detail["thing"]
-                mine = {"pod": pod.name, "pod_id": str(pod.id)}
-                found.add("foreign", "port", cloud, thing, what, id=port.id, repair=_PAIR, **mine)
+            for port in (p for p in ports if p.id not in ids[pod.id]):
+                one = twin(port, mac, ports_by_mac(rows), pod, _HOW)
+                _say(found, pod, port, one.problem.detail["thing"], one.problem.text())
+        for end, ports in sorted(there.items()):
+            pod, record = ends[end]
+            for port in (p for p in ports if p.id not in ids[pod.id]):
+                thing = twin(port, "", {}, pod, _HOW).problem.detail["thing"]
+                what = f"port {record.resource.name} is not the only one with its address {end[1]}: {thing}"
+                _say(found, pod, port, thing, what)
+
+
+_HOW = " that may send from it (allowed_address_pairs)"
+
+
+def _say(found: Findings, pod: PodRecord, port: TenantPort, thing: str, what: str) -> None:
+    mine = {"pod": pod.name, "pod_id": str(pod.id)}
+    found.add("foreign", "port", pod.plan.cloud, thing, what, id=port.id, repair=_PAIR, **mine)
+
+
+def _end(record: ResourceRecord) -> End | None:
+    """Where a port of a pod's sends and listens, as it was seen last; None: it isn't one, or was never seen."""
+    network, address = record.facts.get("network"), record.facts.get("address")
+    seen = record.kind is Kind.PORT and record.wanted and network and address
+    return (str(network), str(address)) if seen else None
 
 
 def _addresses(pod: PodRecord, records: Mapping[str, ResourceRecord]) -> frozenset[str]:

@@ -141,7 +141,7 @@ class TakeBack:
             try:
                 self._until_gone(where, things, held)
             finally:
-                held.give_up(0.0)
+                held.give_up(0.0, held.owner.failures)  # its own loop goes on as before
 
     def _until_gone(self, where: str, things: list[Marked], held: Held | None = None) -> None:
         deadline = self._clock.monotonic() + self._patience

@@ -188,6 +188,6 @@ class Seen:
 
 def _give_up(held: Held) -> None:
     try:
-        held.give_up(0.0)
+        held.give_up(0.0, held.owner.failures)
     except WeftError as error:
         log.warning("%s (%s) can't be released: %s", held.owner, held.owner.id, error)

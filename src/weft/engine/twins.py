@@ -113,7 +113,7 @@ def same_address(
     if there and not there.intersection(p.id for p in ports):
         asked, said = "list the ports with a pod's addresses", "none of the pod's own is listed"
         return UnknownError(asked, pod.plan.cloud, said)
-    others = (p for p in ports if p.id not in ids and not _is_ironics(p, own))
+    others = (p for p in ports if p.id not in ids and not is_ironics(p, own))
     return tuple(twin(p, p.mac, own, pod) for p in others if not _is_its_own(p, own, ids))
 
 
@@ -129,11 +129,13 @@ def ports_by_mac(records: Mapping[str, ResourceRecord]) -> dict[str, ResourceRec
     return {spec.mac.lower(): r for r, spec in ports if isinstance(spec, PortSpec) and spec.mac}
 
 
-def _is_ironics(port: TenantPort, own: Mapping[str, ResourceRecord]) -> bool:
-    """Whether it may be Ironic's own port of the pod's machine: while it is cleaned or inspected."""
+def is_ironics(port: TenantPort, own: Mapping[str, ResourceRecord]) -> bool:
+    """Whether it is Ironic's own port of the pod's machine, while it is cleaned or inspected: bound to that machine, as
+    no project can do itself (ironic 39, `common.neutron.add_ports_to_network`)."""
     record = own.get(port.mac.lower())
     spec = record.resource.spec if record is not None else None
-    return port.vnic_type == _MACHINES and isinstance(spec, PortSpec) and spec.vnic_type == _MACHINES
+    same = port.vnic_type == _MACHINES and isinstance(spec, PortSpec) and spec.vnic_type == _MACHINES
+    return same and isinstance(spec, PortSpec) and bool(spec.host) and port.host == spec.host
 
 
 def _is_its_own(port: TenantPort, own: Mapping[str, ResourceRecord], ids: Container[str]) -> bool:

@@ -269,7 +269,7 @@ class Worker:
         try:
             held.let_go(look.delay, look.failures)
         except ChangedError:
-            held.give_up(0.0)
+            held.give_up(0.0, held.owner.failures)
         return False
 
     def _ended(self, held: Held, lane: Lane | None, seen: bool) -> None:

@@ -8,6 +8,9 @@ from typing import Protocol
 
 from weft.model.mark import Mark
 
+End = tuple[str, str]
+"""Id of a network, and an address on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class TenantPort:
@@ -91,9 +94,13 @@ class TenantNetworks(Protocol):
         """
         ...
 
-    def pairs_with(self, project_id: str, macs: Collection[str]) -> Mapping[str, Sequence[TenantPort]]:
-        """MAC address in lower case -> ports of all projects and networks that may send from it besides their own
-        (`allowed_address_pairs`). Reads every port of the cloud.
+    def pairs_with(
+        self, project_id: str, macs: Collection[str], ends: Collection[End] = ()
+    ) -> tuple[Mapping[str, Sequence[TenantPort]], Mapping[End, Sequence[TenantPort]]]:
+        """What ports of all projects and networks may send from besides their own (`allowed_address_pairs`).
+
+        MAC address in lower case -> ports that may; and end -> ports on its network that may. Reads every port of the
+        cloud.
 
         Args:
             project_id: as in `ports_at`.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from ipaddress import ip_address, ip_network
 
 from weft.model.errors import UnknownError
 from weft.model.resources import Kind
-from weft.ports.tenantnetworks import TenantNetwork, TenantPort
+from weft.ports.tenantnetworks import End, TenantNetwork, TenantPort
 from weft.testing.cloud_rules import segments_of
 from weft.testing.cloud_state import Thing
 from weft.testing.cloud_uses import FakeUses
@@ -47,18 +48,25 @@ class FakeNetworks(FakeUses):
         mine = (p for p in shown if p.host in hosts or (p.mac and p.mac.lower() in macs))
         return sorted(mine, key=lambda p: p.id)
 
-    def pairs_with(self, project_id: str, macs: Collection[str]) -> Mapping[str, Sequence[TenantPort]]:
+    def pairs_with(
+        self, project_id: str, macs: Collection[str], ends: Collection[End] = ()
+    ) -> tuple[Mapping[str, Sequence[TenantPort]], Mapping[End, Sequence[TenantPort]]]:
+        """Pairs are texts of an address, and perhaps a MAC address after it."""
         self._call("ports", None)
         if project_id in self.unseen_projects:
             raise UnknownError("list ports", self.name, f"nothing of project {project_id} is shown")
-        found: dict[str, list[TenantPort]] = {}
+        found, there = dict[str, list[TenantPort]](), dict[End, list[TenantPort]]()
         for port in self._shown(Kind.PORT):
             pairs = port.fields.get("address_pairs") or ()
             assert isinstance(pairs, tuple)
             for mac in {m.lower() for m in macs}:
                 if any(mac in str(pair).lower() for pair in pairs):
                     found.setdefault(mac, []).append(_tenant_port(port))
-        return found
+            nets = [ip_network(str(pair).split()[0], strict=False) for pair in pairs]
+            for end in (e for e in ends if e[0] == port.fields.get("network")):
+                if any(ip_address(end[1]) in net for net in nets):
+                    there.setdefault(end, []).append(_tenant_port(port))
+        return found, there
 
     def _by_id(self, kind: Kind, thing_id: str, project_id: str) -> Thing | None:
         found = next((t for t in self._shown(kind) if t.id == thing_id), None)

@@ -295,10 +295,24 @@ def test_ports_that_may_send_from_an_address_are_found_among_all(cloud: Cloud) -
     pair = {"ip_address": "10.0.0.1", "mac_address": mac.upper()}
     other = {"mac_address": "02:00:00:00:00:08", "allowed_address_pairs": [pair]}
     tiny.port("theirs", OTHER, "elsewhere", **{**plain, **other})
-    found = facts.pairs_with(PROJECT, [mac])
+    found, _ = facts.pairs_with(PROJECT, [mac])
     assert {m: [(p.id, p.project_id) for p in ports] for m, ports in found.items()} == {
         mac: [("theirs", OTHER)]
     }
+    subnet = {
+        "allowed_address_pairs": [{"ip_address": "10.0.0.0/24", "mac_address": mac}],
+        "mac_address": mac,
+    }
+    tiny.port("all-of-it", OTHER, "n", **{**plain, **subnet})
+    ends = [("n", "10.0.0.1"), ("n", "10.0.1.1"), ("elsewhere", "10.0.0.1"), ("elsewhere", "10.0.0.2")]
+    _, there = facts.pairs_with(PROJECT, [], ends)
+    assert {end: [p.id for p in ports] for end, ports in there.items()} == {
+        ("n", "10.0.0.1"): ["all-of-it"],
+        ("elsewhere", "10.0.0.1"): ["theirs"],
+    }
+    tiny.things["ports"][-1]["allowed_address_pairs"] = [{"mac_address": mac}]
+    with pytest.raises(UnknownError, match="address pairs of port all-of-it in another shape"):
+        facts.pairs_with(PROJECT, [], ends)
     del tiny.things["ports"][0]["allowed_address_pairs"]
     with pytest.raises(UnknownError, match="doesn't show allowed_address_pairs"):
         facts.pairs_with(PROJECT, [mac])

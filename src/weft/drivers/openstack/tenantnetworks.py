@@ -8,6 +8,7 @@ renames it `client-id`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from ipaddress import ip_address, ip_network
 from typing import cast
 
 from weft.drivers.openstack.neutron import default_group
@@ -17,7 +18,7 @@ from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import UnknownError
 from weft.model.mark import Mark
 from weft.ports.patience import waiting_at_most
-from weft.ports.tenantnetworks import TenantNetwork, TenantPort
+from weft.ports.tenantnetworks import End, TenantNetwork, TenantPort
 
 _NETWORK = ("id", "name", "project_id", "description", *SHOWN)
 _HOST, _VNIC, _VIF, _PROFILE = "binding:host_id", "binding:vnic_type", "binding:vif_type", "binding:profile"
@@ -83,7 +84,9 @@ class OpenStackTenantNetworks:
         default_group(own, project_id)
         return [found[i] for i in sorted(found)]
 
-    def pairs_with(self, project_id: str, macs: Collection[str]) -> Mapping[str, Sequence[TenantPort]]:
+    def pairs_with(
+        self, project_id: str, macs: Collection[str], ends: Collection[End] = ()
+    ) -> tuple[Mapping[str, Sequence[TenantPort]], Mapping[End, Sequence[TenantPort]]]:
         asked, own, fields = (
             "list the address pairs of all ports",
             self._tenants_of.own(),
@@ -91,15 +94,21 @@ class OpenStackTenantNetworks:
         )
         wanted, shown = {mac.lower() for mac in macs}, (*fields, _PAIRS)
         with waiting_at_most(None):  # everything in the cloud
-            rows = own.network.listing(asked, "/ports", "ports", {"fields": shown}) if wanted else []
+            asking = bool(wanted or ends)
+            rows = own.network.listing(asked, "/ports", "ports", {"fields": shown}) if asking else []
         _check_shown(asked, rows, shown)
         default_group(own, project_id)
-        found: dict[str, list[TenantPort]] = {}
+        by_network: dict[str, list[End]] = {}
+        for end in sorted(ends):
+            by_network.setdefault(end[0], []).append(end)
+        found, there = dict[str, list[TenantPort]](), dict[End, list[TenantPort]]()
         for row in sorted(rows, key=lambda r: str(r["id"])):
             pairs = {str(pair.get("mac_address") or "").lower() for pair in row[_PAIRS] or []}
             for mac in sorted(pairs & wanted - {str(row["mac_address"] or "").lower()}):
                 found.setdefault(mac, []).append(_port(row))
-        return found
+            for end in _sent_from(asked, row, by_network.get(str(row["network_id"]), ())):
+                there.setdefault(end, []).append(_port(row))
+        return found, there
 
     def _by_id(self, item: str, thing_id: str, project_id: str) -> Json | None:
         """A thing on a network of a project; None only if it is proved to be gone.
@@ -165,3 +174,18 @@ def _port(row: Json) -> TenantPort:
         str(row.get("network_id") or ""),
         str(row.get("project_id") or ""),
     )
+
+
+def _sent_from(asked: str, row: Json, ends: Sequence[End]) -> Iterable[End]:
+    """Those that a port's pairs let it send from.
+
+    A pair without a MAC address has the port's own, and an address may be a whole subnet.
+    """
+    try:
+        pairs = (
+            [ip_network(str(pair["ip_address"]), strict=False) for pair in row[_PAIRS] or []] if ends else []
+        )
+        return [end for end in ends if any(ip_address(end[1]) in pair for pair in pairs)]
+    except (KeyError, TypeError, ValueError) as error:
+        seen = f"address pairs of port {row['id']} in another shape ({type(error).__name__}: {error})"
+        raise UnknownError(asked, "network", seen[:300]) from error
