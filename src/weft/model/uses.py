@@ -10,7 +10,9 @@ from typing import Literal
 from weft.model.errors import TemporaryError
 from weft.model.kinds import Kind
 
-UseKind = Literal["port", "subnet", "share", "trunk", "floating_ip"]
+_InNeutron = Literal["port", "subnet", "share", "trunk", "floating_ip"]
+_OnStorage = Literal["attachment", "snapshot", "backup", "replica", "group", "share_group"]
+UseKind = _InNeutron | _OnStorage
 SUBPORT = "trunk:subport"
 """`owner` of a trunk that has the port as one of its subports; else it is the trunk's parent."""
 ROUTER_INTERFACES = frozenset(
@@ -43,8 +45,8 @@ class Use:
     """One thing that uses one of weft's.
 
     Attributes:
-        id: the user's.
-        of, on: kind and id of what is used: a network, security group, port, router or subnet.
+        id: the user's; of a volume's attachment the server's.
+        of, on: kind and id of what is used: a network, security group, port, router, subnet, share or volume.
         name: chosen by its owner; proves nothing.
         project_id: whose it is; of a share: whom the thing is shared with (`*`: everybody).
         owner, device: of a port: what uses it (`compute:nova`, `network:router_interface` …), and that one's id.

@@ -95,6 +95,10 @@ class TinyStorage(TinyCloud):
             case "DELETE", ["resource-locks", lock]:
                 self.locks.pop(lock, None)
                 return Reply(204)
+            case "GET", ["share-replicas", "detail"]:
+                return Reply(200, {"share_replicas": self.things.get("share_replicas", [])})
+            case "DELETE", ["snapshots", snapshot]:
+                return self._snapshot(snapshot)
             case "GET", ["snapshots", *detail]:
                 shown = self.things.get("snapshots", [])  # which share one is of, only its detail shows
                 rows = shown if detail else [{"id": one["id"], "name": one["name"]} for one in shown]
@@ -123,6 +127,9 @@ class TinyStorage(TinyCloud):
             case "DELETE", ["shares", share]:
                 if any(one["resource_id"] == share for one in self.locks.values()):
                     return Reply(403, {"forbidden": {"code": 403, "message": "Resource lock/s are there"}})
+                kept = ("has_replicas", "share_group_id")
+                if any(self.shares[share].get(n) for n in kept) or self.things.get("snapshots"):
+                    return Reply(409, {"conflictingRequest": {"code": 409, "message": "it is in use"}})
                 del self.shares[share]
                 return Reply(202)
             case "POST", ["shares", share, "action"]:
@@ -173,10 +180,12 @@ class TinyStorage(TinyCloud):
                 return Reply(202)
             case "GET", ["os-volume-transfer", "detail"]:
                 return Reply(200, {"transfers": []})
-            case "GET", ["snapshots", *detail]:
-                shown = self.things.get("snapshots", [])  # which share one is of, only its detail shows
-                rows = shown if detail else [{"id": one["id"], "name": one["name"]} for one in shown]
-                return Reply(200, {"snapshots": rows})
+            case "GET", ["backups", "detail"]:
+                return Reply(200, {"backups": self.things.get("backups", [])})
+            case "DELETE", ["snapshots", snapshot]:
+                return self._snapshot(snapshot)
+            case "GET", ["snapshots"]:
+                return Reply(200, {"snapshots": self.things.get("snapshots", [])})
             case _, ["volumes", volume] if volume not in self.volumes:
                 return _missing(f"Volume {volume} could not be found.")
             case "GET", ["volumes", volume]:
@@ -186,12 +195,21 @@ class TinyStorage(TinyCloud):
                 return Reply(200, {"volume": self.volumes[volume]})
             case "DELETE", ["volumes", volume]:
                 held = self.volumes[volume]["attachments"] or self.volumes[volume]["status"] != "available"
+                held = held or self.volumes[volume].get("group_id") or self.things.get("snapshots")
                 if held or any(one["volume_id"] == volume for one in self.reserved.values()):
                     return Reply(400, {"badRequest": {"code": 400, "message": "Volume must be available"}})
                 del self.volumes[volume]
                 return Reply(202)
             case _:
                 raise AssertionError((method, rest))
+
+    def _snapshot(self, snapshot: str) -> Reply:
+        """One that something else is being made of doesn't go."""
+        row = next(one for one in self.things["snapshots"] if one["id"] == snapshot)
+        if row["status"] != "available":
+            return Reply(400, {"badRequest": {"code": 400, "message": "Snapshot status must be available"}})
+        self.things["snapshots"].remove(row)
+        return Reply(202)
 
     def _attachment(self, method: str, rest: list[str], body: Any) -> Reply:
         server = rest[1]

@@ -49,7 +49,7 @@ _ANSWERS = (
     re.compile(r"\Ait is read-only\b"),
 )
 _USES = rf"uses the (?:pod|network|site)'s (?:{'|'.join(k.row.one for k in Kind)})"
-_THINGS = "(?:port|subnet|trunk|floating ip)"
+_THINGS = "(?:port|subnet|trunk|floating ip|attachment|snapshot|backup|replica|group|share group)"
 _TITLE = rf"'{NAME_SHOWN}'"
 _OWN_USE = re.compile(
     rf", ({_THINGS} [0-9a-f-]{{36}}(?: {_TITLE})?(?: of server {_TITLE})? {_USES}: remove it)"

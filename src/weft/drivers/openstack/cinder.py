@@ -13,9 +13,11 @@ from weft.drivers.openstack.nova import compute_control, unlock_server
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.storage import StorageKind
+from weft.drivers.openstack.storageuses import of_volume
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import VolumeAttachmentSpec, VolumeSpec
+from weft.model.uses import Use
 
 ATTACHMENTS = "3.27"
 """Microversion."""
@@ -52,9 +54,12 @@ class Volumes(StorageKind):
         asked, only = f"list snapshots of volume {row.name}", {"volume_id": row.id}
         for one in project.volume.listing(asked, "/snapshots", "snapshots", only=only):
             path = f"/snapshots/{one['id']}"
-            project.volume.ask(f"delete snapshot {one['id']}", "DELETE", path, ok=(400, 404, 409))
-            gone.append(f"snapshot {one['id']}")
+            answer = project.volume.ask(f"delete snapshot {one['id']}", "DELETE", path, ok=(400, 404, 409))
+            gone += [f"snapshot {one['id']}"] if answer.fine else []
         return ", ".join(gone)
+
+    def uses(self, project: Project, row: Row) -> list[Use]:
+        return of_volume(project, row.id)
 
 
 VOLUMES = Volumes()
@@ -70,9 +75,11 @@ def _detach(project: Project, row: Row) -> list[str]:
         answer = project.compute.ask(asked, "DELETE", path, ok=(400, 403, 404, 409))
         if answer.status == 404 and one.get("attachment_id"):
             _end_attachment(project, one["attachment_id"])
-        if answer.status == 400 and row.raw["status"] == "detaching":
+        rolled = answer.status == 400 and row.raw["status"] == "detaching"
+        if rolled:
             _act(project, row, "os-roll_detaching")  # Nova takes it for one that is being detached
-        gone.append(f"attachment to server {server}")
+        if rolled or answer.fine or answer.status == 404:
+            gone.append(f"attachment to server {server}")
     return gone
 
 

@@ -27,9 +27,11 @@ from weft.drivers.openstack.sharerules import (
     unlock,
 )
 from weft.drivers.openstack.storage import REFUSED, StorageKind, addresses_of, types_seen
+from weft.drivers.openstack.storageuses import of_share
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import ShareAccessSpec, ShareSpec
+from weft.model.uses import Use
 
 _APPLYING = frozenset({"queued_to_apply", "applying", "queued_to_update", "updating"})
 _EXISTS = "exists"
@@ -112,9 +114,12 @@ class Shares(StorageKind):
         asked = f"list snapshots of share {row.name}"
         for one in project.share.listing(asked, "/snapshots/detail", "snapshots", only={"share_id": row.id}):
             path = f"/snapshots/{one['id']}"
-            project.share.ask(f"delete snapshot {one['id']}", "DELETE", path, ok=(404, *REFUSED))
-            gone.append(f"snapshot {one['id']}")
+            answer = project.share.ask(f"delete snapshot {one['id']}", "DELETE", path, ok=(404, *REFUSED))
+            gone += [f"snapshot {one['id']}"] if answer.fine else []
         return ", ".join(gone)
+
+    def uses(self, project: Project, row: Row) -> list[Use]:
+        return of_share(project, row.id)
 
     def _with_rules(self, call: Call, resource: Resource, row: Row) -> Row:
         spec = resource.spec

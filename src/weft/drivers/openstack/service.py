@@ -64,9 +64,16 @@ class Service:
         """Its type, such as `compute`."""
         return self._type
 
-    def item(self, asked: str, path: str, name: str, params: Params | None = None) -> Json:
+    def item(
+        self,
+        asked: str,
+        path: str,
+        name: str,
+        params: Params | None = None,
+        microversion: str | None = None,
+    ) -> Json:
         """The object `name` in the body of a GET that must succeed. Raises `UnknownError`."""
-        return self.part(asked, self.ask(asked, "GET", path, params=params), name)
+        return self.part(asked, self.ask(asked, "GET", path, params=params, microversion=microversion), name)
 
     def item_or_absent(self, asked: str, path: str, name: str, thing_id: str) -> Json | None:
         """The object `name`; None only if the service itself says that it doesn't exist. Raises `UnknownError`."""

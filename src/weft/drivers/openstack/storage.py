@@ -9,10 +9,11 @@ from typing import ClassVar
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
-from weft.model.errors import TemporaryError
+from weft.model.errors import WeftError
 from weft.model.mark import Mark
 from weft.model.resources import Outcome, Resource, Status
 from weft.model.specs import ShareSpec, VolumeSpec
+from weft.model.uses import InUseError, Use
 
 GOING = frozenset({"deleting", "deferred_deleting"})
 REFUSED = (400, 403, 409)
@@ -42,6 +43,10 @@ class StorageKind(KindDriver):
     @abstractmethod
     def clear(self, project: Project, row: Row) -> str:
         """Take away what others put on it and keeps it from being deleted; what that was, or an empty string."""
+
+    @abstractmethod
+    def uses(self, project: Project, row: Row) -> list[Use]:
+        """What keeps it from being deleted now. Raises `UnknownError`."""
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         return self.project_rows(call.project)
@@ -124,9 +129,22 @@ class StorageKind(KindDriver):
         answer = service.ask(asked, "DELETE", f"/{self.collection}/{row.id}", ok=(404, *REFUSED))
         if answer.status not in REFUSED:
             return
-        if cleared := self.clear(project, row):
-            raise TemporaryError(asked, service.name, f"{answer.sentence()}; removed from it: {cleared}")
-        raise TemporaryError(asked, service.name, answer.sentence(), alarming=True)
+        cleared, uses = self.clear(project, row), list[Use]()
+        seen = f"{answer.sentence()}; removed from it: {cleared}" if cleared else answer.sentence()
+        try:
+            uses = self.uses(project, row)
+        except WeftError as unread:
+            seen = f"{seen}; what uses it is unknown: {unread}"
+        owner = row.mark.owner.kind if row.mark is not None else "pod"
+        raise InUseError(
+            asked,
+            service.name,
+            seen,
+            alarming=not cleared,
+            uses=uses,
+            project_id=project.project_id or "",
+            owner=owner,
+        )
 
     def _rename(self, project: Project, row: Row, name: str, description: str) -> None:
         body = {self.item: self.named(name, description)}

@@ -126,10 +126,11 @@ def in_the_way(project: Project, kind: Kind, thing_id: str) -> list[Use]:
         for use in found
         if use.kind != "share" and not (kind is Kind.ROUTER and use.owner in ROUTER_INTERFACES)
     ]
-    return [*(_with_server(project, use) for use in found[:MOST_SHOWN]), *found[MOST_SHOWN:]]
+    return [*(with_server(project, use) for use in found[:MOST_SHOWN]), *found[MOST_SHOWN:]]
 
 
-def _with_server(project: Project, use: Use) -> Use:
+def with_server(project: Project, use: Use) -> Use:
+    """With the name of the server that has it, if that is the project's own."""
     mine = project.project_id is not None and use.is_of(project.project_id)
     if not (mine and _ID.fullmatch(use.device) and use.owner.startswith("compute:")):
         return use
