@@ -6,8 +6,6 @@ import json
 import logging
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +15,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 import weft.model.site
+from tests.helpers import forks
 from tests.helpers.desk import Desk
 from tests.helpers.doors import ORDER
 from tests.helpers.paths import ROOT
@@ -58,12 +57,10 @@ def environment(folder: Path) -> dict[str, str]:
 
 def said_by(folder: Path, *words: str) -> str:
     """What a process of weft says, whatever it ends with; no traceback."""
-    command = [sys.executable, "-m", "weft.cli.main", *words]
-    done = subprocess.run(
-        command, env=environment(folder), cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout + done.stderr
+    out, err = folder / "said.out", folder / "said.err"
+    code = forks.run("weft", words, environment(folder), folder, out, err, timeout=120)
+    assert code is not None and "Traceback" not in err.read_text(), err.read_text()
+    return out.read_text() + err.read_text()
 
 
 def url_fields() -> Iterator[tuple[str, TypeAdapter[Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.cli.conftest import Desk
 from tests.cli.test_receipt_command import signed as signed
+from tests.helpers import forks
 from tests.helpers.paths import SMALL
 
 STRANGER = """switchguid=0x2c90300100001(2c90300100001)
@@ -19,17 +21,28 @@ Switch\t64 "S-0002c90300100001"\t\t# "stranger" enhanced port 0 lid 1 lmc 0
 """
 
 
-def _piped(*words: str) -> tuple[int, str]:
+def _piped(*words: str) -> tuple[int | None, str]:
     """Exit code and messages of a command whose reader has closed the pipe already."""
-    command = " ".join([sys.executable, "-m", "weft.cli.main", *words])
-    script = f"set -o pipefail; {{ sleep 0.1; {command}; }} | true"
+    err = Path("said.err")
+    code = forks.run("weft", words, os.environ, Path.cwd(), None, err, timeout=120)
+    return code, err.read_text()
+
+
+def test_program_into_a_closed_pipe_is_exit_code_1_up_to_its_end(tmp_path: Path) -> None:
+    """A whole process, whose interpreter empties the output once more as it ends; the others are forked."""
+    (tmp_path / "fabric.txt").write_text(STRANGER)
+    words = ["site", "check", str(SMALL / "site.yaml"), "--fabric", str(tmp_path / "fabric.txt")]
+    script = f"set -o pipefail; {{ sleep 0.1; {sys.executable} -m weft.cli.main {' '.join(words)}; }} | true"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
-    return done.returncode, done.stderr
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_differences_are_exit_code_1_into_a_closed_pipe(tmp_path: Path, more: tuple[str, ...]) -> None:
+def test_differences_are_exit_code_1_into_a_closed_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
     """Of a site and its fabric."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "fabric.txt").write_text(STRANGER)
     site = str(SMALL / "site.yaml")
     assert _piped("site", "check", site, "--fabric", str(tmp_path / "fabric.txt"), *more) == (1, "")
@@ -44,8 +57,11 @@ def test_receipt_of_an_unknown_signer_is_exit_code_1_into_a_closed_pipe(
     assert _piped("receipt", "verify", "r.json", "--key", "weft.pub") == (0, "")
 
 
-def test_refused_plan_is_exit_code_1_into_a_closed_pipe(tmp_path: Path) -> None:
+def test_refused_plan_is_exit_code_1_into_a_closed_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What would fit may be read no further than its first line."""
+    monkeypatch.chdir(tmp_path)
     order = {"name": "train", "nodes": {"count": 900, "flavor": "h100.8", "image": "tiny"}}
     (tmp_path / "pod.yaml").write_text(json.dumps(order))
     words = ("pod", "plan", "-f", str(tmp_path / "pod.yaml"), "--offline", "--site", str(SMALL / "site.yaml"))

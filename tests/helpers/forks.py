@@ -23,7 +23,7 @@ PROGRAMS = {
     "vipu-admin": "openvipu.clients.main:vipu_admin",
 }
 """As in pyproject.toml."""
-_WEFT = [
+_IMPORTED = [
     "keystoneauth1.identity.v3",
     "openstack.config",
     "weft.app.orderfile",
@@ -39,21 +39,37 @@ _WEFT = [
     "weft.client",
     "weft.generate.receipts",
     "weft.program",
+    "openvipu.agent.main",
+    "openvipu.clients.main",
+    "openvipu.server_main",
+    "openvipu.sim.main",
 ]
-_OPENVIPU = ["openvipu.agent.main", "openvipu.clients.main", "openvipu.server_main", "openvipu.sim.main"]
+"""Once for all programs of a test process: which of them comes first is chance."""
+_WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _forks = multiprocessing.get_context("forkserver")
 
 
 def start(
-    program: str, words: Sequence[str], env: Mapping[str, str], cwd: Path, out: Path, err: Path
+    program: str, words: Sequence[str], env: Mapping[str, str], cwd: Path, out: Path | None, err: Path
 ) -> ForkServerProcess:
-    """The running program, its output into two files. The first one decides what is imported once for all."""
-    _forks.set_forkserver_preload(_WEFT if program == "weft" else _OPENVIPU)
+    """The running program, its output into two files.
+
+    Args:
+        out: None: a pipe whose reader has closed it.
+    """
+    _forks.set_forkserver_preload(_IMPORTED)
     process = _forks.Process(
-        target=_child, args=(program, list(words), dict(env), str(cwd), str(out), str(err))
+        target=_child, args=(program, list(words), dict(env), str(cwd), out and str(out), str(err))
     )
     process.start()
     return process
+
+
+def _closed() -> int:
+    """A pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
 
 
 def run(
@@ -61,7 +77,7 @@ def run(
     words: Sequence[str],
     env: Mapping[str, str],
     cwd: Path,
-    out: Path,
+    out: Path | None,
     err: Path,
     timeout: float,
 ) -> int | None:
@@ -75,9 +91,9 @@ def run(
     return process.exitcode
 
 
-def _child(program: str, words: list[str], env: dict[str, str], cwd: str, out: str, err: str) -> None:
+def _child(program: str, words: list[str], env: dict[str, str], cwd: str, out: str | None, err: str) -> None:
     for number, file in ((1, out), (2, err)):
-        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+        os.dup2(_closed() if file is None else os.open(file, _WRITTEN, 0o600), number)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
