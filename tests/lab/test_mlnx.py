@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from weft.api.notices import PREFIX, read_token
 from weftlab import config, jobs, mlnx
-from weftlab.layout import Layout
+from weftlab.layout import LabError, Layout
 from weftlab.service import Service
 from weftlab.site import make_site, settings
 
@@ -46,3 +47,22 @@ def test_both_processes_of_neutron_have_the_driver_and_its_tables_come_before(tm
         assert ("--neutron-token" in services["weft"].argv) is served
         assert any(j.name == "schema of mlnx" for j in made) is served
         assert "PYTHONPATH" not in services["nova"].env
+
+
+def test_tables_of_the_driver_are_made_once_unless_that_fails(tmp_path: Path) -> None:
+    """A lab that is started again doesn't ask once more, which takes seconds; one whose first try failed does."""
+    where = layout(tmp_path)
+    (where.data / "neutron").mkdir(parents=True)
+    site = make_site(settings(tenant_networks=True), where)
+    program = tmp_path / "env" / "bin" / "neutron-db-manage"
+    program.parent.mkdir(parents=True)
+    for code, expected in ((1, False), (0, True)):
+        program.write_text(f"#!/bin/sh\nexit {code}\n")
+        program.chmod(0o755)
+        step = mlnx.schema_step(where, tmp_path / "env", site, ())
+        assert step.done is not None and not step.done()
+        with suppress(LabError):
+            step.run()
+        assert step.done() is expected
+    again = mlnx.schema_step(where, tmp_path / "env", site, ())
+    assert again.done is not None and again.done()
