@@ -34,6 +34,9 @@ class Api:
         return layout.url(self.name) + self.path
 
 
+COLLECTOR = ("--pythonpath", str(Path(__file__).with_name("programs")), "--import", "weftlab_collector")
+"""Of uwsgi: in each of its processes, after the application."""
+
 API_SERVICES = (
     Api(
         "keystone",

@@ -10,6 +10,7 @@ HOSTS is a JSON file: host -> `devices` (physical network -> names) and `bridge`
 Open vSwitch (`plugs.py`), or null where nothing is plugged. Machines that boot get their addresses from here, too.
 """
 
+import importlib
 import json
 import queue
 import sys
@@ -222,6 +223,7 @@ def main():
     agent_conf.register_agent_state_opts_helper(cfg.CONF)
     common_config.init(sys.argv[3:])
     common_config.setup_logging()
+    importlib.import_module("weftlab_collector")
     connection = agent_rpc.create_consumers(
         [Listener(hosts)],
         topics.AGENT,

@@ -12,7 +12,6 @@ from nova import monkey_patch
 monkey_patch.patch(backend="threading")
 
 import ctypes
-import gc
 import importlib
 import json
 import os
@@ -107,8 +106,7 @@ def main():
         os_vif.initialize()
     for namespace in PLUGINS:
         ExtensionManager(namespace)
-    gc.collect()
-    gc.freeze()
+    importlib.import_module("weftlab_collector")
     names = {}
     for child in plan["children"]:
         names[spawn(plan, child)] = child

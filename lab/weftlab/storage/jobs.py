@@ -11,6 +11,7 @@ from typing import Any
 
 from weftlab import checks, config, database, environment
 from weftlab.bootstrap import connect
+from weftlab.catalog import COLLECTOR
 from weftlab.config import REGION, SECRET
 from weftlab.environment import Say
 from weftlab.layout import Layout
@@ -120,7 +121,7 @@ def _api(layout: Layout, env: Path, name: str) -> Service:
         argv=(
             str(env / "bin" / "uwsgi"),
             *("--http-socket", f"127.0.0.1:{layout.port(name)}"),
-            *("--module", f"{name}.wsgi.api:application", "--home", str(env)),
+            *("--module", f"{name}.wsgi.api:application", "--home", str(env), *COLLECTOR),
             *("--pyargv", " ".join(_conf(layout, name))),
             *("--threads", "4", "--enable-threads", "--need-app", "--die-on-term"),
             *("--buffer-size", "65535", "--add-header", "Connection: close", "--disable-logging"),
