@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.amounts import share
 from tests.helpers.hardwarelist import COLUMNS, GOOD, HardwareList
 from weft.model.errors import InputErrors
 
@@ -162,14 +163,17 @@ STRANGE = (
 """What spreadsheets, exports and people put into any cell."""
 
 
-@pytest.mark.parametrize("column", [*COLUMNS, "agent_port", "cloud", "nova_host", "role", "colour"])
+MORE_COLUMNS = [*COLUMNS, "agent_port", "cloud", "nova_host", "role", "colour"]
+
+
+@pytest.mark.parametrize("column", MORE_COLUMNS)
 def test_whatever_is_in_a_cell_is_taken_or_told_where_it_is(hardware: HardwareList, column: str) -> None:
     """Of a row that has the column, and of one that has none. One sentence a mistake, in a line of print, and no file
     unless all is well."""
     rows = [*[name for name, cells in GOOD.items() if column in cells][:1], "pdu1", "gpu1"]
     for row in dict.fromkeys(rows):
         line = list(GOOD).index(row) + 2
-        for value in STRANGE:
+        for value in share(STRANGE, MORE_COLUMNS.index(column) + line):
             hardware.rows[row] = {"name": row, **GOOD[row], column: value}
             hardware.columns = [*COLUMNS, *([column] if column not in COLUMNS else [])]
             hardware.write()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
+from typing import TypeVar
 
 from hypothesis import HealthCheck, settings
 
+T = TypeVar("T")
 MORE = float(os.environ.get("WEFT_TESTS_MORE", "0.25"))
 """How many times what a test names is tried: a quarter of it in `make test`, many times as much each night."""
 SEED = int(os.environ.get("WEFT_TESTS_SEED", "0"))
@@ -16,6 +19,14 @@ SEED = int(os.environ.get("WEFT_TESTS_SEED", "0"))
 def examples(number: int) -> int:
     """How many examples or random states are tried of a test that names so many; at least one."""
     return max(1, round(number * MORE))
+
+
+def share(values: Sequence[T], number: int) -> Sequence[T]:
+    """Those of many values that a test's case of this number tries: a part of them in `make test`, other ones with the
+    next number, so that each value is tried by some case; all of them each night.
+    """
+    every = max(1, round(1 / MORE))
+    return values[number % every :: every]
 
 
 def seeded(number: int) -> random.Random:
