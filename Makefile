@@ -28,7 +28,7 @@ format: setup ## Put the code into its format
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-test: setup ## Every test but the nightly ones: fast ones first, then with PostgreSQL, then on real fabrics, then with real services; a lab's beside them
+test: setup ## Every test but the nightly ones: those of Python and PostgreSQL first, then on real fabrics and with single services; a lab's beside them
 	@tools/test.sh
 
 test-fast: setup ## Only what needs nothing but Python and network namespaces

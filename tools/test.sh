@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every test but those of the night, in four parts; says what it is doing. All parts run, also after one has failed.
+# Every test but those of the night, in three parts; says what it is doing. All parts run, also after one has failed.
 # `test.sh nightly`: those too. WEFT_TESTS_SLOWEST: how many of the slowest tests of each part are listed.
 # The lab starts and its tests run while the other parts do: they wait for services, the others compute.
 # The lab is taken down at the end, whatever happens.
@@ -49,20 +49,21 @@ echo "== beside the other parts: a lab's OpenStack is started (its packages are 
 echo
 set -m # a process group of its own, which hears SIGINT
 # shellcheck disable=SC2046 # words
-on_the_lab "4 of 4: a lab: whole pods from order to receipt, contracts, services that end or lie" \
+on_the_lab "3 of 3: a lab: whole pods from order to receipt, contracts, services that end or lie" \
     $(with_mark cloud) >"$lab/log" 2>&1 &
 beside=$!
 set +m
 # The lab's tests wait for one thing after another and take longest: its services go first.
 renice -n 5 $$ >/dev/null
-# Processes wait for others now and then, but the lab doesn't: one more than there are processors would only collect.
-processes=$(nproc)
-part "1 of 4: pure functions and fakes" -n "$processes" --dist worksteal -m "not database and not fabric and not cloud$which" || status=1
-part "2 of 4: with the embedded PostgreSQL" -n "$processes" --dist worksteal -m "database and not fabric and not cloud$which" || status=1
+# Half of the time of a test of a driver is waiting: two processes more than there are processors, and those tests in one
+# part with those of PostgreSQL, which compute. Each process collects, but once, not once for each of two parts.
+processes=$(($(nproc) + 2))
+part "1 of 3: pure functions and fakes; with the embedded PostgreSQL" \
+    -n "$processes" --dist worksteal -m "not fabric and not cloud$which" || status=1
 # Each fabric's tests are in one process, and mostly wait; services compute meanwhile (tests/helpers/byrig.py).
 # shellcheck disable=SC2046 # words
-part "3 of 4: fabrics: a real OpenSM over ibsim, switches by Open vSwitch; single services of OpenStack; exports read by their tools" \
-    -n $((processes + 2)) --dist loadgroup -m "((fabric and not cloud) or (cloud and not lab))$which" \
+part "2 of 3: fabrics: a real OpenSM over ibsim, switches by Open vSwitch; single services of OpenStack; exports read by their tools" \
+    -n "$processes" --dist loadgroup -m "((fabric and not cloud) or (cloud and not lab))$which" \
     $(with_mark fabric | xargs -n 1 dirname | sort -u | grep -v "^tests/e2e") $(with_mark cloud) || status=1
 wait "$beside" || status=1
 beside=
