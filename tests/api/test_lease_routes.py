@@ -23,6 +23,7 @@ def test_a_tenant_sees_sizes_and_an_operator_sees_where(api: Client) -> None:
         assert api.post("/v1/pods", json=order).status_code == 202
     mine = api.get("/v1/capacity?accelerator=h100&level=leaf").json()
     assert [x["count"] for x in mine["rows"][0]["largest"]] == [1]
+    assert [row["shape"] for row in mine["rows"]] == ["nodes"]
     assert mine["rows"][0]["soon"][-1] == {"level": "leaf", "count": 4, "at": "2027-01-31T18:00:00Z"}
     assert "leaf0" not in str(mine)
     assert "leaf0" in api.get("/v1/capacity", headers=by("operator")).text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import yaml
 from tests.helpers.desk import Desk
 from tests.helpers.doors import ORDER
 from tests.helpers.paths import EXAMPLES
+from weft.cli.capacity import capacity
+from weft.model.errors import PermanentError
 from weft.model.pod import PodState
 
 EXAMPLE = EXAMPLES / "sites"
@@ -20,17 +23,43 @@ PROJECT = "0123456789abcdef0123456789abcdef"
 
 
 def test_capacity_is_a_table_or_json(desk: Desk) -> None:
-    """Sizes by level with when more becomes free; the same as JSON."""
+    """Sizes by level with when more becomes free; the same in other formats, and the API's answer as JSON."""
     nodes = {**ORDER["nodes"], "count": 14}
     assert desk.weft("pod", "create", "-f", desk.pod_file("first", nodes=nodes, lease=UNTIL)).code == 0
     assert desk.weft("pod", "create", "-f", desk.pod_file("next", nodes=nodes, queue=True)).code == 0
     shown = desk.weft("capacity", "--accelerator", "h100")
     assert shown.code == 0
-    assert "8 x h100 (fabric ib0, cloud lab): 2 of 16 nodes are free" in shown.out
-    assert "4 from 2027-01-31T18:00Z" in shown.out and "1 orders are in the queue" in shown.out
+    assert "4 from 2027-01-31T18:00Z" in shown.out and "1 order in the queue" in shown.out
     assert "leaf0" not in shown.out
+    words = ["capacity", "--accelerator", "h100", "--sort-column", "Largest", "-f", "value"]
+    columns = ("Shape", "Accelerators", "Cloud", "Place", "Free", "Total", "Inside", "Largest")
+    lines = desk.weft(*words, *(w for c in columns for w in ("-c", c))).out.splitlines()
+    assert "nodes 8 x h100 lab ib0 2 16 site 2" in lines and "queue" not in "".join(lines)
+    as_csv = desk.weft("capacity", "--accelerator", "h100", "-f", "csv").out
+    assert as_csv.startswith('"Shape","Accelerators","Cloud","Place",') and "leaf0" not in as_csv
+    bad = desk.weft("capacity", "-c", "colour")
+    assert bad.code == 2 and "--column: 'colour' is not allowed: one of shape, accelerators" in bad.err
     found = desk.weft("capacity", "--level", "block", "--json").json
     assert [x["level"] for x in found["rows"][0]["largest"]] == ["block"]
+
+
+class OlderServer:
+    """Whose rows have no shape."""
+
+    def capacity(self, *_: object) -> dict[str, object]:
+        return {
+            "rows": [{"fabric": "ib0", "free": 1}],
+            "parts": [],
+            "ipus": [],
+            "duration": "24h",
+            "waiting": 0,
+        }
+
+
+def test_capacity_of_an_older_server_is_one_sentence() -> None:
+    given: dict[str, object] = {"offline": False, "site": None, "accelerator": None, "level": None}
+    with pytest.raises(PermanentError, match="the server is of an older version"):
+        capacity(argparse.Namespace(client=OlderServer(), duration="24h", **given))
 
 
 def test_capacity_counts_nvlink_domains_that_are_free_as_a_whole(desk: Desk, tmp_path: Path) -> None:
@@ -44,22 +73,28 @@ def test_capacity_counts_nvlink_domains_that_are_free_as_a_whole(desk: Desk, tmp
     run = desk.weft(*words, cloud=None)
     assert run.code == 0, run.err
     half = len(nodes) // 2
-    assert f"{half} of {half} NVLink domains of 2 nodes are free as a whole" in run.out
-    assert desk.weft(*words, "--json", cloud=None).json["rows"][0]["nvlink"][0]["domains"] == half
+    assert f"NVLink domains of 2 nodes: {half} of {half} free" in run.out
+    count = {"name": "NVLink domains", "total": half, "free": half, "each": 2}
+    assert count in desk.weft(*words, "--json", cloud=None).json["rows"][0]["counts"]
 
 
 def test_capacity_of_ipus(desk: Desk) -> None:
     """Machines, Poplar servers, the largest order and when larger ones fit; where, for operators; not by level."""
     desk.house.cloud.offers.hosts["poplar1"] = "up"
     shown = desk.weft("capacity", "--accelerator", "ipu")
-    assert shown.code == 0 and "nodes are free" not in shown.out
-    assert (
-        "IPUs of ipupod1 (cloud lab): 4 of 4 IPU-Machines are free, Poplar servers with capacity: 1"
-        in shown.out
-    )
-    assert "1-4" not in shown.out
-    assert desk.weft("capacity", "--json").json["ipus"][0]["largest"] == {"count": 0, "where": ""}
-    assert desk.weft("capacity", "--level", "leaf", "--json").json["ipus"] == []
+    assert shown.code == 0 and "nodes" not in shown.out
+    row = desk.weft("capacity", "--accelerator", "ipu", "-f", "json").json[0]
+    asked = ("Shape", "Cloud", "Place", "Unit", "Free", "Total", "Orders", "Counts")
+    assert [row[name] for name in asked] == [
+        *("ipus", "lab", "ipupod1", "IPU-Machines", 4, 4, "IPUs"),
+        "Poplar servers with capacity: 1 free",
+    ]
+    assert "1-4" not in shown.out and not row["Where"]
+    rows = desk.weft("capacity", "--json").json["rows"]
+    (largest,) = next(row for row in rows if row["shape"] == "ipus")["largest"]
+    assert (largest["count"], largest["where"]) == (0, "")
+    rows = desk.weft("capacity", "--level", "leaf", "--json").json["rows"]
+    assert {row["shape"] for row in rows} == {"nodes"}
 
 
 def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
@@ -67,9 +102,10 @@ def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
     words = ["capacity", "--offline", "--site", str(EXAMPLE / "ipupod64" / "site.yaml")]
     run = desk.weft(*words, "--json", cloud=None)
     assert run.code == 0, run.err
-    pod = run.json["ipus"][0]
-    assert (pod["machines"], pod["free"], pod["poplar_servers"]) == (16, 16, 2)
-    assert pod["largest"] == {"count": 64, "where": "pod1 1-16"} and pod["soon"] == []
+    (pod,) = run.json["rows"]
+    assert (pod["total"], pod["free"], pod["counts"][0]["free"]) == (16, 16, 2)
+    (largest,) = pod["largest"]
+    assert (largest["count"], largest["where"]) == (64, "pod1 1-16") and pod["soon"] == []
     for more, says in (
         (
             ["--accelerator", "ipu", "--level", "leaf"],
@@ -108,7 +144,7 @@ def test_capacity_needs_no_server_for_a_site_file(desk: Desk) -> None:
     run = desk.weft("capacity", "--offline", "--site", str(site), "--json", cloud=None)
     assert run.code == 0, run.err
     row = run.json["rows"][0]
-    assert row["free"] == row["nodes"] == row["largest"][2]["count"] > 0 and row["soon"] == []
+    assert row["free"] == row["total"] == row["largest"][2]["count"] > 0 and row["soon"] == []
     bad = desk.weft("capacity", "--offline", "--site", str(site), "--duration", "1y", cloud=None)
     assert bad.code == 2 and "a whole number with a unit s, m, h or d" in bad.err
     bad = desk.weft("capacity", "--offline", "--site", str(site), "--accelerator", "abacus", cloud=None)
@@ -119,10 +155,11 @@ def test_capacity_of_nodes_that_are_ordered_in_parts_alone_is_shown(desk: Desk) 
     """A bond of an MLAG pair serves virtual functions, no whole node: the parts are what can be ordered."""
     words = ["capacity", "--offline", "--site", str(EXAMPLE / "roce" / "site.yaml"), "--accelerator", "l40"]
     found = desk.weft(*words, "--json", cloud=None).json
-    assert found["rows"] == [] and [row["nodes"] for row in found["parts"]] == [1, 1]
-    run = desk.weft(*words, cloud=None)
-    assert run.code == 0 and run.out.startswith("no node can be ordered as a whole\n\nl40 in parts of nodes")
-    assert "2 of 2 are free on 1 nodes, 0 of them shared; 16 virtual functions are free" in run.out
+    nodes = {"name": "nodes", "total": 1, "free": None, "each": None}
+    assert [(row["shape"], row["counts"][0]) for row in found["rows"]] == [("parts", nodes)] * 2
+    run = desk.weft(*words, "-f", "value", "-c", "Free", "-c", "Total", "-c", "Counts", cloud=None)
+    assert run.code == 0
+    assert "2 2 nodes: 1; nodes in part use: 0; virtual functions: 16 free" in run.out.splitlines()
 
 
 def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:

@@ -126,7 +126,7 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     refused = tenant.weft("pod", "create", "-f", "more.yaml")
     assert refused.code == 1 and "no free run of 4 neighbouring IPU-Machines (16 IPUs)" in refused.err
     seen = tenant.weft("capacity", "--accelerator", "ipu", "--json").json
-    assert [(r["machines"], r["free"], r["largest"]["count"]) for r in seen["ipus"]] == [(4, 0, 0)]
+    assert [(r["total"], r["free"], r["largest"][0]["count"]) for r in seen["rows"]] == [(4, 0, 0)]
     (tenant.folder / "next.yaml").write_text(ORDER.format(name="next") + "queue: true\n")
     waiting = tenant.weft("pod", "create", "-f", "next.yaml", "--json")
     assert waiting.code == 0 and waiting.json["state"] == "PENDING", waiting.err

@@ -33,7 +33,7 @@ def test_a_queued_order_starts_when_another_is_released(people: People) -> None:
     try:
         assert tenant.order("first", 1).code == 0
         capacity = tenant.weft("capacity", "--level", "site", "--json").json
-        assert {row["free"] for row in capacity["rows"] if row["fabric"] == "ib0"} == {0}
+        assert {row["free"] for row in capacity["rows"] if row["place"] == "ib0"} == {0}
         refused = tenant.order("third", 1)
         assert refused.code == 1 and "What would fit" in refused.err
         (tenant.folder / "second.yaml").write_text(QUEUED)

@@ -15,6 +15,7 @@ from tests.engine.test_change_loop import apply, settle
 from tests.engine.test_ethernet_life import ethernet
 from tests.engine.test_locks import locked, waits_for_a_lock
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
+from tests.helpers.capacities import count_of, rows_of
 from tests.helpers.waiting import wait_for
 from weft.app.shown import shown
 from weft.engine.audit import Auditor
@@ -32,7 +33,7 @@ from weft.model.placement import Part
 from weft.model.pod import Phase, PodState
 from weft.model.site import Site
 from weft.model.specs import PortSpec, SegmentSpec
-from weft.model.views import PartsRowView, PodView
+from weft.model.views import CapacityRowView, PodView
 from weft.planning.fabric.functions import guid_of
 from weft.planning.shapes.plantext import plan_text
 from weft.ports.fabric import FabricDriver
@@ -416,16 +417,17 @@ def test_whole_nodes_have_whole_adapters(house: House) -> None:
 def test_capacity_counts_free_functions(house: House) -> None:
     """A row without a fabric, and one on the fabric with what is left of its virtual functions."""
 
-    def row() -> PartsRowView:
-        found = house.service.capacity(house.operator).parts
-        assert {r.fabric for r in found} == {"none", "ib0"}
-        return next(r for r in found if r.fabric == "ib0")
+    def row() -> CapacityRowView:
+        found = rows_of(house.service.capacity(house.operator), "parts")
+        assert {r.place for r in found} == {"none", "ib0"}
+        return next(r for r in found if r.place == "ib0")
 
     empty = row()
     house.run(house.order(small("one")), PodState.READY)
     taken = row()
-    assert empty.functions is not None and taken.functions == empty.functions - 1
-    assert (taken.free, taken.shared) == (empty.free - 1, 1)
+    before, after = (count_of(r, "virtual functions").free for r in (empty, taken))
+    assert before is not None and after == before - 1
+    assert (taken.free, count_of(taken, "nodes in part use").total) == (empty.free - 1, 1)
 
 
 def test_what_functions_cant_do_is_said_when_they_are_ordered(house: House) -> None:

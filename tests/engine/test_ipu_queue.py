@@ -11,6 +11,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.ipuhouse import POD, IpuHouse, order
 from tests.engine.timehouse import HandClock, look, make, policy, release
+from tests.helpers.capacities import count_of, rows_of
 from tests.helpers.offers import offers
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
@@ -222,18 +223,22 @@ def test_machines_are_set_aside_for_a_project(house: IpuHouse, clock: HandClock)
 def test_capacity_says_what_ipus_fit_now_and_when_more(house: IpuHouse, clock: HandClock) -> None:
     """With leases, bookings, machines that don't answer; only sizes for tenants, places for operators too."""
     house.booted(order("run", 4, duration="5h"))
-    row = house.service.capacity(house.operator, "ipu").ipus[0]
-    assert (row.ipu_pod, row.machines, row.free, row.poplar_servers) == (POD, 4, 3, 1)
-    assert (row.largest.count, row.largest.where) == (8, f"{POD} 3-4")
+    (row,) = house.service.capacity(house.operator, "ipu").rows
+    servers = count_of(row, "Poplar servers with capacity").free
+    assert (row.shape, row.place, row.total, row.free, servers) == ("ipus", POD, 4, 3, 1)
+    (largest,) = row.largest
+    assert (largest.count, largest.where) == (8, f"{POD} 3-4")
     assert [(s.count, s.at) for s in row.soon] == [(16, clock.now() + timedelta(hours=5))]
     house.order(order("later", 8, start=clock.now() + timedelta(hours=10)))
-    assert house.service.capacity(house.request(), "ipu", duration="12h").ipus[0].free == 2
-    assert house.service.capacity(house.request(), "ipu", duration="2h").ipus[0].free == 3
+    assert house.service.capacity(house.request(), "ipu", duration="12h").rows[0].free == 2
+    assert house.service.capacity(house.request(), "ipu", duration="2h").rows[0].free == 3
     house.vipu.away.add("ipum4")
     view = house.service.capacity(house.request())
-    assert (view.ipus[0].free, view.ipus[0].largest.count) == (1, 4) and view.rows
+    (row,) = rows_of(view, "ipus")
+    assert (row.free, row.largest[0].count) == (1, 4) and rows_of(view, "nodes")
     view = house.service.capacity(house.request(), duration="2h")
-    assert (view.ipus[0].free, view.ipus[0].largest.count) == (2, 8)
-    assert house.service.capacity(house.request(), level="leaf").ipus == ()
+    (row,) = rows_of(view, "ipus")
+    assert (row.free, row.largest[0].count) == (2, 8)
+    assert rows_of(house.service.capacity(house.request(), level="leaf"), "ipus") == []
     with pytest.raises(InputError, match=r"types of accelerators of site lab: .*ipu"):
         house.service.capacity(house.request(), "abacus")

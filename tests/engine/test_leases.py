@@ -230,7 +230,7 @@ def test_capacity_says_what_fits_now_and_when_more(house: House, clock: HandCloc
     house.ready(make("run", 6, duration="5h"))
     view = house.service.capacity(house.request(), level="site", duration="12h")
     row = view.rows[0]
-    assert (row.nodes, row.free, row.largest[0].count) == (16, 10, 10)
+    assert (row.shape, row.total, row.free, row.largest[0].count) == ("nodes", 16, 10, 10)
     assert [(s.count, s.at) for s in row.soon] == [(16, clock.now() + timedelta(hours=5))]
     house.order(make("later", 16, start=clock.now() + timedelta(hours=10)))
     assert house.service.capacity(house.request(), duration="12h").rows[0].free == 0

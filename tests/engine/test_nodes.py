@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House, impatient
+from tests.helpers.capacities import rows_of
 from weft.engine.database import Database
 from weft.engine.epoch import note_epoch
 from weft.engine.gate import ClosedError
@@ -70,14 +71,15 @@ def test_leaked_allocation_is_told_by_capacity_nodes_and_audit(house: House) -> 
     """Nova shows nothing on the host, Placement an allocation whose server is gone: nothing calls the node free."""
     house.cloud.offers.leaked["gpu03"] = {"a-consumer"}
     found = house.service.capacity(house.operator, None, None, "24h")
-    assert {row.free for row in found.rows} == {15}
+    assert {row.free for row in rows_of(found, "nodes")} == {15}
     shown = {n.name: n for n in house.service.nodes(house.operator)}
     assert (shown["gpu03"].state, shown["gpu04"].state) == ("busy", "free")
     assert "its host has an allocation of a-consumer (by Placement)" in shown["gpu03"].reason
     told = {f.subject: f.what for f in house.service.audit(house.operator).findings if f.kind == "node"}
     assert set(told) == {"gpu03"} and "an allocation of a-consumer (by Placement)" in told["gpu03"]
     house.cloud.offers.leaked.clear()
-    assert {row.free for row in house.service.capacity(house.operator, None, None, "24h").rows} == {16}
+    found = house.service.capacity(house.operator, None, None, "24h")
+    assert {row.free for row in rows_of(found, "nodes")} == {16}
 
 
 def test_reserved_inventory_is_told_by_capacity_nodes_and_audit(house: House) -> None:

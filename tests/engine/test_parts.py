@@ -13,6 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.engine.house import House
+from tests.helpers.capacities import count_of, rows_of
 from weft.app.shown import shown
 from weft.engine.audit import Auditor
 from weft.engine.dispatcher import AGAIN, UNKNOWN_YET
@@ -23,7 +24,7 @@ from weft.model.order import FabricOrder, Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.site import ProjectLimits, QueuePolicy
-from weft.model.views import PartsRowView
+from weft.model.views import CapacityRowView
 from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF
 from weft.ports.occupants import OnHost
 from weft.testing.cloud import Fault
@@ -350,16 +351,21 @@ def test_what_is_for_whole_nodes_alone_is_refused_when_it_is_read(more: dict[str
 def test_capacity_counts_what_is_left_of_shared_nodes(house: House) -> None:
     """The largest order that is told fits; one server more is refused."""
 
-    def row() -> PartsRowView:
-        (found,) = house.service.capacity(house.operator).parts
+    def row() -> CapacityRowView:
+        (found,) = rows_of(house.service.capacity(house.operator), "parts")
         return found
 
+    def numbers(found: CapacityRowView) -> tuple[object, ...]:
+        return (found.free, count_of(found, "nodes in part use").total, count_of(found, "nodes").total)
+
     empty = row()
-    assert (empty.fabric, empty.accelerator, empty.free) == ("none", "h100", empty.total)
-    assert (empty.shared, empty.functions) == (0, None)
+    assert empty.accelerators is not None
+    assert (empty.place, empty.accelerators.type, empty.free) == ("none", "h100", empty.total)
+    _, shared, nodes = numbers(empty)
+    assert shared == 0 and "virtual functions" not in {c.name for c in empty.counts}
     ready(house, "train", 3)
     taken = row()
-    assert (taken.free, taken.shared, taken.nodes) == (empty.total - 3, 1, empty.nodes)
+    assert numbers(taken) == (empty.total - 3, 1, nodes)
     (one,) = [x for x in taken.largest if x.accelerators == 1]
     with pytest.raises(RefusedError):
         house.order(small("too-many", one.count + 1))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from weft.app.drivers import static_capabilities
 from weft.app.sitefile import load_site
 from weft.model.errors import InputError
-from weft.model.ids import Duration, span
+from weft.model.ids import Duration, moment, span
 from weft.model.localityorder import Level
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
-from weft.model.views import CapacityView
+from weft.model.views import CapacityRowView, CapacityView, CountView, LargestView, SoonView
 from weft.planning.queue.book import Book
+from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.shapes.plan import NOT_ORDERED, make_plan
 from weft.planning.shapes.resolve import SHAPES
 from weft.planning.shapes.shape import CapacityAsked, Shape
@@ -48,12 +49,22 @@ def capacity_of(
         raise InputError("accelerator", accelerator, f"types of accelerators of site {site.name}: {known}")
     length, at = span(duration).total_seconds(), now.timestamp()
     asked = CapacityAsked(site, health, book, at, length, project, accelerator, level)
-    fields: dict[str, Any] = {}
-    for shape in shown_shapes(site, accelerator, level):
-        fields |= shape.capacity(asked)
-    return CapacityView.model_validate({"at": now, "duration": duration, "rows": (), **fields})
+    rows = [
+        row_view(row) for shape in shown_shapes(site, accelerator, level) for row in shape.capacity(asked)
+    ]
+    return CapacityView(at=now, duration=duration, rows=tuple(rows))
+
+
+def row_view(row: CapacityRow) -> CapacityRowView:
+    """A row of planning as the API has it."""
+    return CapacityRowView(
+        **{f.name: getattr(row, f.name) for f in fields(row) if f.name not in ("largest", "soon", "counts")},
+        largest=tuple(LargestView(**asdict(one)) for one in row.largest),
+        soon=tuple(SoonView(count=one.count, at=moment(one.at), level=one.level) for one in row.soon),
+        counts=tuple(CountView(**asdict(one)) for one in row.counts),
+    )
 
 
 def shown_shapes(site: Site, accelerator: str | None, level: Level | None) -> list[Shape]:
-    """Shapes that have rows for the request."""
-    return [shape for shape in SHAPES if shape.shows(site, accelerator, level)]
+    """Shapes that have rows for the request, the most general one first."""
+    return [shape for shape in reversed(SHAPES) if shape.shows(site, accelerator, level)]

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, table, write_json
-from weft.cli.output import Listing, listed
-from weft.model.errors import InputError
+from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, write_json
+from weft.cli.output import Listing, listed, write
+from weft.model.errors import InputError, PermanentError
+from weft.planning.words import some
+
+COLUMNS = (
+    *("shape", "accelerators", "cloud", "place", "unit", "free", "total"),
+    *("inside", "orders", "largest", "later", "where", "counts"),
+)
+"""`free` and `total` count the unit; `largest` and `later` what orders count, within one domain of a level, or with a
+flavor (`inside`)."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    parser = leaf(
-        subparsers, "capacity", capacity, "show what can be ordered now, and when more will be available"
+    parser = listed(
+        subparsers,
+        "capacity",
+        capacity,
+        "list what can be ordered now, and when more will be available",
+        show_capacity,
     )
     parser.add_argument(
         "--accelerator", metavar="TYPE", help="only nodes with accelerators of this type; ipu: IPUs"
@@ -51,17 +62,30 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("name", metavar="NAME", help="name of the reservation")
 
 
-def capacity(args: argparse.Namespace) -> int:
+def capacity(args: argparse.Namespace) -> Listing:
+    """A row for each level or flavor of each kind of capacity."""
     if args.offline != (args.site is not None):
         raise InputError(
             "--site", args.site and str(args.site), "--offline and --site FILE require each other"
         )
     found = _offline(args) if args.offline else _asked(args)
-    if args.json:
-        write_json(found)
-        return 0
-    say("\n".join(_text(found)))
-    return 0
+    if not all("shape" in row for row in found["rows"]):
+        said = "the server is of an older version, whose answer this client doesn't know"
+        raise PermanentError("list capacity", "weft's API", said, "use --json of a client of that version")
+    return Listing(COLUMNS, [line for row in found["rows"] for line in lines_of(row)], found)
+
+
+def show_capacity(args: argparse.Namespace) -> int:
+    """The list, and below a table what it is about."""
+    found = capacity(args)
+    code = write(found, args)
+    if args.formatter == "table" and not args.json:
+        document = cast(Json, found.document)
+        waiting = document["waiting"]
+        queue = f"{some(waiting, 'order')} in the queue" if waiting else "the queue is empty"
+        nothing = "" if found.rows else "nothing can be ordered "
+        say(f"{nothing}for orders that run for {document['duration']}; {queue}")
+    return code
 
 
 def _asked(args: argparse.Namespace) -> Json:
@@ -95,62 +119,35 @@ def _offline(args: argparse.Namespace) -> Json:
     return view.model_dump(mode="json")
 
 
-def _text(found: Json) -> list[str]:
-    lines: list[str] = []
-    for row in found["rows"]:
-        kind = row["accelerators"]
-        each = f"{kind['count']} x {kind['type']}" if kind else "any nodes"
-        where = f"fabric {row['fabric']}, cloud {row['cloud']}"
-        lines += ["", f"{each} ({where}): {row['free']} of {row['nodes']} nodes are free"]
-        lines += table(("inside_one", "now", "later", "where"), _levels(row), "  ")
-        # A server of before NVLink domains and rails doesn't mention them.
-        for one in row.get("nvlink", ()):
-            lines.append(
-                f"  {one['free']} of {one['domains']} NVLink domains of {one['nodes']} nodes are free as a whole"
-            )
-        if row.get("rails", 1) > 1:
-            lines.append(f"  a leaf is {row['rails']} switches, one for each rail")
-    for row in found["parts"]:
-        where = "no fabric" if row["fabric"] == "none" else f"fabric {row['fabric']}"
-        free = f"{row['free']} of {row['total']} are free on {row['nodes']} nodes, {row['shared']} of them shared"
-        more = f"; {row['functions']} virtual functions are free" if row["functions"] is not None else ""
-        lines += ["", f"{row['accelerator']} in parts of nodes ({where}, cloud {row['cloud']}): {free}{more}"]
-        lines += table(("flavor", "accelerators", "servers"), _servers(row), "  ")
-    for pod in found["ipus"]:
-        free = f"{pod['free']} of {pod['machines']} IPU-Machines are free"
-        hosts = f"Poplar servers with capacity: {pod['poplar_servers']}"
-        lines += ["", f"IPUs of {pod['ipu_pod']} (cloud {pod['cloud']}): {free}, {hosts}"]
-        one = {"now": pod["largest"]["count"], "later": _later(pod["soon"]), "where": pod["largest"]["where"]}
-        lines += table(("now", "later", "where"), [one], "  ")
-    if not found["rows"] and not found["ipus"]:
-        in_parts = any(row["nodes"] for row in found["parts"])
-        lines = [
-            "",
-            f"no node can be ordered{' as a whole' if in_parts else ''}",
-            *(lines if in_parts else ()),
-        ]
-    queue = f"{found['waiting']} orders are in the queue" if found["waiting"] else "the queue is empty"
-    return [*lines[1:], "", f"for orders that run for {found['duration']}; {queue}"]
-
-
-def _servers(row: Json) -> list[dict[str, Any]]:
-    return [{**one, "servers": one["count"]} for one in row["largest"]]
-
-
-def _levels(row: Json) -> list[dict[str, Any]]:
+def lines_of(row: Json) -> list[dict[str, Any]]:
+    """Each size of a row, with what is the same for all of them."""
+    kind = row["accelerators"]
+    alike = {
+        **{name: row[name] for name in ("shape", "cloud", "place", "unit", "total", "free", "orders")},
+        "accelerators": f"{kind['count']} x {kind['type']}" if kind else "any",
+        "counts": "; ".join(map(_count, row["counts"])),
+    }
     return [
         {
-            "inside_one": one["level"],
-            "now": one["count"],
-            "later": _later(s for s in row["soon"] if s["level"] == one["level"]),
+            **alike,
+            "inside": one["level"] or one["flavor"],
+            "largest": one["count"],
+            "later": ", ".join(
+                f"{s['count']} from {s['at'][:16]}Z" for s in row["soon"] if s["level"] == one["level"]
+            ),
             "where": one["where"],
         }
         for one in row["largest"]
     ]
 
 
-def _later(soon: Iterable[Json]) -> str:
-    return ", ".join(f"{s['count']} from {s['at'][:16]}Z" for s in soon)
+def _count(count: Json) -> str:
+    """`NVLink domains of 4 nodes: 1 of 2 free`."""
+    each = "" if count["each"] is None else f" of {some(count['each'], 'node')}"
+    if count["free"] is None:
+        return f"{count['name']}{each}: {count['total']}"
+    of = "" if count["total"] is None else f" of {count['total']}"
+    return f"{count['name']}{each}: {count['free']}{of} free"
 
 
 def create(args: argparse.Namespace) -> int:

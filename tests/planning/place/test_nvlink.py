@@ -296,7 +296,7 @@ def test_capacity_says_the_largest_order_inside_a_domain_and_whole_ones() -> Non
         ("block", 9),
         ("site", 9),
     ]
-    assert [(x.nodes, x.domains, x.free) for x in row.nvlink] == [(2, 1, 1), (4, 2, 1)]
+    assert [(x.each, x.total, x.free) for x in row.nvlink] == [(2, 1, 1), (4, 2, 1)]
 
 
 @pytest.mark.parametrize(

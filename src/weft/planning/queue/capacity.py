@@ -3,50 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from pydantic import Field
-
-from weft.model.base import Document
-from weft.model.ids import Name
 from weft.model.localityorder import Level
 from weft.model.placement import Occupancy
 from weft.model.site import AcceleratorCount, Site
-from weft.model.views import LargestView, NvlinkView
 from weft.planning.fabric.topology import NO_BLOCK, NO_FABRIC
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.state import Kind
 from weft.planning.queue.book import Book
+from weft.planning.queue.capacityrow import Count, Largest, Soon
 from weft.planning.queue.timeline import Timeline
 
 
-class Soon(Document):
-    """When an order of this size will fit within the level, if no lease is extended; omitted if not known."""
+@dataclass(frozen=True, slots=True)
+class NodesRow:
+    """One type of node in one cloud.
 
-    level: Level
-    count: int
-    at: float = Field(description="Seconds of the caller's clock.")
+    Attributes:
+        accelerators: of each node; None: any node.
+        nodes: that could serve if nothing were in use or out of service.
+        free: for the whole duration.
+        nvlink: NVLink domains of such nodes, by size.
+    """
 
-
-class CapacityRow(Document):
-    """One type of node in one cloud."""
-
-    cloud: Name
-    accelerators: AcceleratorCount | None = Field(description="Accelerators of each node; none: any node.")
-    nodes: int = Field(description="Nodes that could serve if nothing were in use or out of service.")
+    cloud: str
+    accelerators: AcceleratorCount | None
+    nodes: int
     free: int
-    largest: tuple[LargestView, ...]
-    nvlink: tuple[NvlinkView, ...] = ()
+    largest: tuple[Largest, ...]
+    nvlink: tuple[Count, ...] = ()
     soon: tuple[Soon, ...] = ()
 
 
-class Capacity(Document):
-    """Everything that can be ordered on one fabric."""
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Everything that can be ordered on one fabric; `rails`: leaf switches that count as one leaf, at most."""
 
-    fabric: Name
-    rails: int = Field(default=1, description="Leaf switches that count as one leaf, at most.")
-    rows: tuple[CapacityRow, ...]
+    fabric: str
+    rails: int
+    rows: tuple[NodesRow, ...]
 
 
 def capacity(
@@ -70,7 +67,7 @@ def capacity(
         InputError: no such fabric.
     """
     line = book.timeline(site, fabric, health, now)
-    rows: list[CapacityRow] = []
+    rows: list[NodesRow] = []
     for cloud in sorted(site.clouds):
         for wanted in _kinds(site, cloud):
             kind = Kind(
@@ -86,9 +83,7 @@ def capacity(
     )
 
 
-def _row(
-    line: Timeline, ask: Ask, wanted: AcceleratorCount | None, now: float, duration: float
-) -> CapacityRow:
+def _row(line: Timeline, ask: Ask, wanted: AcceleratorCount | None, now: float, duration: float) -> NodesRow:
     engine = line.engine
     view = engine.view(ask)
     hidden = line.hidden(ask.terms, now, now + duration)
@@ -99,23 +94,23 @@ def _row(
     levels: list[Level] = [level for level in engine.topology.levels if level != "node"]
     free = {level: _rooms(engine, level, bits) for level in levels}
     every = {level: _rooms(engine, level, view.mask) for level in levels}  # if nothing were in use
-    largest = tuple(_largest(free[level], level) for level in levels)
+    largest: dict[Level, Largest] = {level: _largest(free[level], level) for level in levels}
     soon: list[Soon] = []
-    for found in largest:
-        for count in _sizes(found.count, max(every[found.level].values(), default=0)):
+    for level, found in largest.items():
+        for count in _sizes(found.count, max(every[level].values(), default=0)):
             start = line.earliest(
-                replace(ask, count=count, required=found.level, preferred=_nearest(found.level)),
+                replace(ask, count=count, required=level, preferred=_nearest(level)),
                 duration,
                 now,
             )
             if start is not None:
-                soon.append(Soon(level=found.level, count=count, at=start.at))
-    return CapacityRow(
+                soon.append(Soon(count, start.at, level))
+    return NodesRow(
         cloud=ask.kind.cloud or "",
         accelerators=wanted,
         nodes=view.eligible,
         free=sum(one.bit_count() for one in bits),
-        largest=largest,
+        largest=tuple(largest.values()),
         nvlink=_nvlink(engine, bits, view.mask),
         soon=tuple(soon),
     )
@@ -143,13 +138,13 @@ def _rooms(engine: Engine, level: Level, bits: Sequence[int]) -> dict[str, int]:
     return found
 
 
-def _largest(rooms: Mapping[str, int], level: Level) -> LargestView:
+def _largest(rooms: Mapping[str, int], level: Level) -> Largest:
     where = max(rooms, key=rooms.__getitem__, default="")
     count = rooms.get(where, 0)
-    return LargestView(level=level, count=count, where=where if count else "")
+    return Largest(count, level, where=where if count else "")
 
 
-def _nvlink(engine: Engine, free: Sequence[int], mask: Sequence[int]) -> tuple[NvlinkView, ...]:
+def _nvlink(engine: Engine, free: Sequence[int], mask: Sequence[int]) -> tuple[Count, ...]:
     """NVLink domains of nodes that could serve, by size; which of them are free as a whole."""
     sizes: dict[int, list[bool]] = {}
     for leaf, domains in enumerate(engine.numbers.domains):
@@ -157,7 +152,7 @@ def _nvlink(engine: Engine, free: Sequence[int], mask: Sequence[int]) -> tuple[N
             if domain & mask[leaf]:
                 sizes.setdefault(domain.bit_count(), []).append(domain & free[leaf] == domain)
     return tuple(
-        NvlinkView(nodes=n, domains=len(whole), free=sum(whole)) for n, whole in sorted(sizes.items())
+        Count("NVLink domains", len(whole), sum(whole), each=n) for n, whole in sorted(sizes.items())
     )
 
 

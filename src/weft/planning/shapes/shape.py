@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from weft.model.fabric import Capabilities
 from weft.model.localityorder import Level
@@ -20,6 +20,7 @@ from weft.model.resources import Graph
 from weft.model.site import AcceleratorCount, Site
 from weft.planning.place.ask import Ask
 from weft.planning.queue.book import Book
+from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
 
@@ -290,6 +291,6 @@ class Shape(Protocol):
         """Whether it could have rows for a type of accelerator and inside a level; None: any."""
         ...
 
-    def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
-        """Its fields of `CapacityView`. Raises `InputError` for a level that it has none of."""
+    def capacity(self, asked: CapacityAsked) -> Iterable[CapacityRow]:
+        """What could be ordered of it. Raises `InputError` for a level that it has none of."""
         ...

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from weft.model.localityorder import Level
 from weft.model.order import Order
@@ -11,6 +10,7 @@ from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.place.placement import place
+from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.shapes.gpu.partscapacity import parts_rows
 from weft.planning.shapes.gpu.reassignparts import reassign_parts
 from weft.planning.shapes.gpu.request import request_of
@@ -76,8 +76,8 @@ class PartsShape(GpuShape):
     def shows(self, site: Site, accelerator: str | None, level: Level | None) -> bool:
         return level is None and super().shows(site, accelerator, level)
 
-    def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
-        return {"parts": tuple(parts_rows(asked))}
+    def capacity(self, asked: CapacityAsked) -> Iterable[CapacityRow]:
+        return parts_rows(asked)
 
 
 PARTS = PartsShape()

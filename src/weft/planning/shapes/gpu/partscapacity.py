@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from weft.model.placement import Occupancy, PlacementRequest
 from weft.model.site import AcceleratorCount, Flavor, Site
-from weft.model.views import LargestPartsView, PartsRowView
 from weft.planning.fabric.topology import NO_FABRIC, Topology
 from weft.planning.place import filters
 from weft.planning.place.marks import marks_of
 from weft.planning.place.room import Room
 from weft.planning.place.shares import rooms_of
+from weft.planning.queue.capacityrow import CapacityRow, Count, Largest
 from weft.planning.shapes.gpu.request import share_of
 from weft.planning.shapes.shape import CapacityAsked
 
 
-def parts_rows(asked: CapacityAsked) -> Iterator[PartsRowView]:
+def parts_rows(asked: CapacityAsked) -> Iterator[CapacityRow]:
     """A row for each type of accelerator of each cloud, without a fabric and on each with virtual functions."""
     site, end = asked.site, asked.now + asked.duration
     occupancy = asked.book.occupancy(asked.health, asked.project, asked.now, asked.now, end)
@@ -39,7 +39,7 @@ def _row(
     cloud: str,
     type_: str,
     flavors: dict[str, Flavor],
-) -> PartsRowView:
+) -> CapacityRow:
     topology = Topology.of(site, fabric)
     functions = int(fabric != NO_FABRIC)
     numbers = {name: i for i, name in enumerate(topology.stands)}
@@ -59,23 +59,31 @@ def _row(
         nodes, _ = filters.eligible(request, site, topology, occupancy)
         return rooms_of(wanted, share, fabric, occupancy, nodes, numbers)
 
-    largest: list[LargestPartsView] = []
+    largest: list[Largest] = []
     for name, flavor in flavors.items():
         assert flavor.accelerators is not None
         count = sum(r.servers for r in rooms(flavor.accelerators, flavor))
-        largest.append(LargestPartsView(flavor=name, accelerators=flavor.accelerators.count, count=count))
+        largest.append(Largest(count, flavor=name, accelerators=flavor.accelerators.count))
     one = AcceleratorCount(type=type_, count=1)
     free = rooms(one, Flavor(accelerators=one))
     marks, _ = filters.of_kind(site, fabric, cloud, functions, one)
     kind = [site.node_by_name[name] for name in marks_of(site).in_order(marks)]
-    return PartsRowView(
-        fabric=fabric,
+    counts = [
+        Count("nodes", len(kind)),
+        Count("nodes in part use", sum(n.name in occupancy.parts for n in kind)),
+    ]
+    if functions:
+        counts.append(Count("virtual functions", free=sum(r.free_functions for r in free)))
+    return CapacityRow(
+        shape="parts",
         cloud=cloud,
-        accelerator=type_,
+        place_kind="fabric",
+        place=fabric,
+        unit="accelerators",
+        accelerators=one,
         total=sum(a.type == type_ for n in kind for a in n.accelerators),
         free=sum(len(r.devices) for r in free),
-        nodes=len(kind),
-        shared=sum(n.name in occupancy.parts for n in kind),
-        functions=sum(r.free_functions for r in free) if functions else None,
+        orders="servers",
         largest=tuple(largest),
+        counts=tuple(counts),
     )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from weft.model.errors import InputError
 from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.fabrictypes import FabricKind
-from weft.model.ids import moment
 from weft.model.localityorder import Level
 from weft.model.offer import FieldsOffer, Offer, OfferedChange, applied, offered
 from weft.model.order import Order
@@ -17,19 +15,19 @@ from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph
 from weft.model.site import AcceleratorCount, Node, Site
 from weft.model.specs import NetworkSpec, SegmentSpec
-from weft.model.views import CapacityRowView, SoonView
 from weft.planning.fabric.segments import allot, check_given
 from weft.planning.fabric.topology import NO_FABRIC
 from weft.planning.kept import kept
 from weft.planning.place.ask import Ask
 from weft.planning.place.placement import place
 from weft.planning.queue.book import Book
-from weft.planning.queue.capacity import capacity
+from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK, has_segment, podgraph
 from weft.planning.shapes.gpu.limits import limits_of
 from weft.planning.shapes.gpu.members import members
+from weft.planning.shapes.gpu.nodescapacity import nodes_rows
 from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
 from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved, Sayings
@@ -230,8 +228,8 @@ class GpuShape:
     def shows(self, site: Site, accelerator: str | None, level: Level | None) -> bool:
         return accelerator is None or accelerator in self.accelerators(site)
 
-    def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
-        return {"rows": tuple(_capacity(asked))}
+    def capacity(self, asked: CapacityAsked) -> Iterable[CapacityRow]:
+        return nodes_rows(asked)
 
 
 GPU = GpuShape()
@@ -341,35 +339,3 @@ def _limits(resolved: Resolved, can: Capabilities | None) -> tuple[str, ...]:
     if resolved.site.fabrics[resolved.fabric].type is FabricKind.OMNIPATH:
         return OMNIPATH.limits
     return can.limits if can is not None else ()
-
-
-def _capacity(asked: CapacityAsked) -> Iterator[CapacityRowView]:
-    """A row for each type of node on each fabric."""
-    site, level = asked.site, asked.level
-    times = asked.now, asked.duration, asked.project
-    bare = any(
-        n.role == "compute" and not n.hcas for n in site.nodes
-    )  # can be ordered without a fabric alone
-    found = [
-        (one, row)
-        for fabric in (*sorted(site.fabrics), *([NO_FABRIC] if bare else []))
-        for one in (capacity(site, asked.health, asked.book, fabric, *times),)
-        for row in one.rows
-        if asked.accelerator is None or (row.accelerators and row.accelerators.type == asked.accelerator)
-    ]
-    levels: Sequence[str] = list(dict.fromkeys(x.level for _, row in found for x in row.largest))
-    if level is not None and level not in levels:
-        raise InputError("level", level, f"levels of site {site.name}: {', '.join(levels) or 'none'}")
-    for one, row in found:
-        soon = [x for x in row.soon if level in (None, x.level)]
-        yield CapacityRowView(
-            fabric=one.fabric,
-            cloud=row.cloud,
-            accelerators=row.accelerators,
-            nodes=row.nodes,
-            free=row.free,
-            nvlink=row.nvlink,
-            rails=one.rails,
-            largest=tuple(x for x in row.largest if level in (None, x.level)),
-            soon=tuple(SoonView(level=x.level, count=x.count, at=moment(x.at)) for x in soon),
-        )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
-from weft.model.ids import moment
 from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import Level
 from weft.model.offer import Offer, offered
@@ -16,11 +14,11 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph
-from weft.model.site import IPUS_PER_MACHINE, Site
+from weft.model.site import IPUS_PER_MACHINE, AcceleratorCount, Site
 from weft.model.specs import NetworkSpec
-from weft.model.views import IpuCapacityView, LargestIpusView, SoonIpusView
 from weft.planning.place.ask import Ask
 from weft.planning.queue.book import Book
+from weft.planning.queue.capacityrow import CapacityRow, Count, Largest, Soon
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
 from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
@@ -155,13 +153,13 @@ class IpuShape:
         # Not with only a level: orders of IPUs don't support levels.
         return bool(site.ipu_pods) and (accelerator == TYPE or (accelerator is None and level is None))
 
-    def capacity(self, asked: CapacityAsked) -> Mapping[str, Any]:
+    def capacity(self, asked: CapacityAsked) -> Iterable[CapacityRow]:
         if asked.level is not None:
             allowed = "must be omitted with ipu: IPUs are always adjacent in one IPU-POD"
             raise InputError("level", asked.level, allowed)
         site, health, book = asked.site, asked.health, asked.book
         rows = ipu_capacity(site, health, book, asked.now, asked.duration, asked.project)
-        return {"ipus": tuple(map(_row, rows))}
+        return map(_row, rows)
 
 
 IPU = IpuShape()
@@ -177,13 +175,18 @@ def _pods_of(site: Site, cloud: str) -> tuple[str, ...]:
     return tuple(sorted(name for name, pod in site.ipu_pods.items() if pod.cloud == cloud))
 
 
-def _row(row: IpuRow) -> IpuCapacityView:
-    return IpuCapacityView(
-        ipu_pod=row.ipu_pod,
+def _row(row: IpuRow) -> CapacityRow:
+    return CapacityRow(
+        shape="ipus",
         cloud=row.cloud,
-        machines=row.machines,
+        place_kind="IPU-POD",
+        place=row.ipu_pod,
+        unit="IPU-Machines",
+        accelerators=AcceleratorCount(type=TYPE, count=IPUS_PER_MACHINE),
+        total=row.machines,
         free=row.free,
-        poplar_servers=row.poplar_servers,
-        largest=LargestIpusView(count=row.largest, where=row.where),
-        soon=tuple(SoonIpusView(count=n, at=moment(at)) for n, at in row.soon),
+        orders="IPUs",
+        largest=(Largest(row.largest, where=row.where),),
+        soon=tuple(Soon(count, at) for count, at in row.soon),
+        counts=(Count("Poplar servers with capacity", free=row.poplar_servers),),
     )
