@@ -17,9 +17,9 @@ from weft.app.verbs import TENANTS, Request
 from weft.model.base import Document
 from weft.model.errors import ForbiddenError
 from weft.model.order import Order
-from weft.model.placement import PlacedNode
+from weft.model.placement import Explanation, PlacedNode, Refusal
 from weft.model.resources import Difference
-from weft.model.views import Applied, EventView, Health, SoonIpusView, SoonView
+from weft.model.views import Applied, EventView, Health, SoonView
 from weft.testing import examples
 from weft.testing.callers import caller
 
@@ -35,7 +35,7 @@ VALUES: tuple[BaseModel, ...] = (
     Difference(field="members", wanted="a", observed="b"),
     EventView(sequence=1, at=examples.NOW, type="state", message="READY"),
     SoonView(level="leaf", count=1, at=examples.NOW),
-    SoonIpusView(count=1, at=examples.NOW),
+    Refusal(reason="no room", explanation=Explanation(considered=1)),
     Health(ready=True, checks={}),
 )
 """Documents of which something is told otherwise; others need no values."""

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from weft.app import sayings
-from weft.model.offer import BootOffer, FieldsOffer, LaterOffer, LeaseOffer, NewPodOffer, Offer, OfferedTime
+from weft.model.offer import (
+    BootOffer,
+    FieldsOffer,
+    LaterOffer,
+    LeaseOffer,
+    NewPodOffer,
+    Offer,
+    OfferedChange,
+    OfferedTime,
+)
 from weft.model.placement import Explanation, FilterReport, Placement, Refusal
 from weft.planning.words import first_names, some
 
@@ -60,10 +69,13 @@ def offers(refusal: Refusal) -> tuple[Offer, ...]:
 
 
 def _offer(offer: Offer) -> Offer:
-    """By kind: others say who is there, or what others must do."""
+    """By kind, each made of the values that are named here: others say who is there, or what others must do."""
     match offer:
-        case FieldsOffer() | NewPodOffer():
-            return offer
+        case FieldsOffer():
+            changes = (OfferedChange(field=c.field, was=c.was, becomes=c.becomes) for c in offer.changes)
+            return FieldsOffer(changes=tuple(changes))
+        case NewPodOffer():
+            return NewPodOffer(field=offer.field)
         case BootOffer():
             return BootOffer(fields=offer.fields)
         case LeaseOffer():
@@ -75,4 +87,4 @@ def _offer(offer: Offer) -> Offer:
 def _time(change: OfferedTime) -> OfferedTime:
     """It follows from others' leases, so it is rounded."""
     rounded = sayings.later if change.field == "lease.start" else sayings.earlier
-    return change.model_copy(update={"becomes": rounded(change.becomes)})
+    return OfferedTime(field=change.field, was=change.was, becomes=rounded(change.becomes))
