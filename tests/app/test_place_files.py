@@ -117,6 +117,70 @@ def test_columns_that_cannot_be_are_one_sentence(
         read_topology(path, columns)
 
 
+def cables(*ends: tuple[str, str]) -> str:
+    """As UFM lists them."""
+    names = ("source_port_node_description", "destination_port_node_description")
+    return json.dumps([dict(zip(names, pair, strict=True)) for pair in ends])
+
+
+STORED = cables(
+    *((f"h{n} mlx5_0", f"c{1 + n // 3}:{n}") for n in range(6)),
+    *((f"h{n} mlx5_1", f"s1:{n}") for n in range(6)),
+    *((f"h{n} mlx5_2", f"s2:{n}") for n in range(6)),
+    *((f"{leaf}:60", f"core:{n}") for n, leaf in enumerate(("c1", "c2", "s1", "s2"))),
+)
+"""Three hosts on each of two leaves, all with adapters on two storage leaves too."""
+
+
+@pytest.mark.parametrize(
+    "names", ["mlx5_1,mlx5_2", "mlx5_[12]", ",".join(f"h{n}/mlx5_[12]" for n in range(6))]
+)
+def test_adapters_of_storage_join_no_leaves(
+    tmp_path: Path, names: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four hosts are on no leaf together: without the option the storage leaves make one of both."""
+    path, orders = tmp_path / "fabric", tmp_path / "orders.csv"
+    path.write_text(STORED)
+    orders.write_text("pod,submitted,duration,count,required\na,0,1h,2,leaf\nb,0,1h,4,leaf\n")
+    assert len(read_topology(path).leaves) == 1
+    found = read_topology(path, not_locating=names.split(","))
+    assert sorted(found.leaves.values()) == [("h0", "h1", "h2"), ("h3", "h4", "h5")]
+    words = ["place", "--topology", str(path), "--orders", str(orders)]
+    refused = "refused because they could never start: b"
+    assert main(words) == 0 and refused not in capsys.readouterr().out
+    assert main([*words, "--not-locating", names]) == 0 and refused in capsys.readouterr().out
+
+
+def test_hosts_whose_adapters_all_do_not_locate_stand_where_they_are_cabled(tmp_path: Path) -> None:
+    """As in a site."""
+    path = tmp_path / "fabric"
+    path.write_text(STORED)
+    assert len(read_topology(path, not_locating=["mlx5_*"]).leaves) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "sentence"),
+    [
+        (
+            STORED,
+            "mlx5_9",
+            "--not-locating: 'mlx5_9' is not allowed: names of adapters.*mlx5_0, mlx5_1, mlx5_2",
+        ),
+        (STORED, "mlx5_1,", "--not-locating: '' is not allowed"),
+        (STORED, "h9/mlx5_1", "--not-locating: 'h9/mlx5_1'"),
+        (TABLE, "mlx5_1", "only with cables"),
+    ],
+)
+def test_adapters_that_are_none_are_one_sentence(
+    tmp_path: Path, text: str, names: str, sentence: str
+) -> None:
+    """A typing error would leave them where they join leaves."""
+    path = tmp_path / "fabric"
+    path.write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        read_topology(path, not_locating=names.split(","))
+
+
 HEAD = "pod,submitted,duration,count"
 
 

@@ -100,7 +100,7 @@ def read_orders(
     return [replace(o, submitted=o.submitted - first) for o in orders]
 
 
-def read_topology(path: str | Path, columns: str | None = None) -> Topology:
+def read_topology(path: str | Path, columns: str | None = None, not_locating: Sequence[str] = ()) -> Topology:
     """A topology from a file, recognised by its contents.
 
     It may be the output of `ibnetdiscover`, UFM's response to `GET /resources/links` (JSON), or a CSV table with a
@@ -108,6 +108,7 @@ def read_topology(path: str | Path, columns: str | None = None) -> Topology:
 
     Args:
         columns: of a table: the host's column, then those of its switches from the leaf upwards; None: `ip,ASW,PSW`.
+        not_locating: of cables: adapters that don't tell where their host is (`weft.planning.place.sources`).
 
     Raises:
         InputError: it is none of these, or something in it is wrong.
@@ -117,14 +118,17 @@ def read_topology(path: str | Path, columns: str | None = None) -> Topology:
     structured = not seen and text.lstrip()[:1] in ("{", "[")
     if columns is not None and (structured or seen):
         raise InputError("--columns", columns, f"only with a table; {shown} isn't one")
+    if not_locating and not structured and not seen:
+        given = ",".join(not_locating)
+        raise InputError("--not-locating", given, f"only with cables; {shown} is a table of hosts")
     if not structured and not seen and _SITE.search(text):
         raise InputError("--topology", shown, "no site file: that is given with --site")
     try:
         if structured:
-            return from_ufm("topology", json.loads(text))
+            return from_ufm("topology", json.loads(text), not_locating)
         if seen:
             found = discovery(text, shown)
-            return from_observed("topology", found.fabric, found.rates)
+            return from_observed("topology", found.fabric, found.rates, not_locating)
         return _hosts(path, columns)
     except (json.JSONDecodeError, RecursionError) as error:
         line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""

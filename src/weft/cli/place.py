@@ -36,6 +36,12 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="HOST,LEAF,BLOCK,…",
         help="columns of a table of hosts, up to hall and building (ip,ASW,PSW)",
     )
+    place.add_argument(
+        "--not-locating",
+        metavar="ADAPTER,…",
+        help="adapters of discovery or UFM's links that don't tell where a host is, such as those of storage "
+        "(mlx5_4, HCA-*, gpu01/mlx5_4); in a site file: locates: false",
+    )
     place.add_argument("--fabric", metavar="NAME", help="fabric of the site; default: the only one")
     place.add_argument("--cloud", metavar="NAME", help="cloud of the site; default: the only one")
     place.add_argument(
@@ -209,7 +215,7 @@ def _inputs(
     from weft.planning.queue.trace import at_load, nearest
 
     if site:
-        _only_with_a_table(args)
+        _only_with_a_topology(args)
         topology = Topology.of(site, _one_of("--fabric", args.fabric, tuple(site.fabrics)))
         traits = traits_of(site, topology)
         kind = Kind(_one_of("--cloud", args.cloud, tuple(site.clouds)))
@@ -220,7 +226,8 @@ def _inputs(
         for option in ("fabric", "cloud"):
             if getattr(args, option) is not None:
                 raise InputError(f"--{option}", getattr(args, option), "only with --site")
-        topology = read_topology(args.topology, args.columns)
+        names = args.not_locating.split(",") if args.not_locating is not None else []
+        topology = read_topology(args.topology, args.columns, names)
         for said in topology.left_out:
             warn(f"weft: {args.topology}: {said}")
         traits, kind = dict.fromkeys(topology.stands, Traits()), Kind()
@@ -244,11 +251,15 @@ def _inputs(
     return topology, traits, orders, owners
 
 
-def _only_with_a_table(args: argparse.Namespace) -> None:
+def _only_with_a_topology(args: argparse.Namespace) -> None:
     from weft.model.errors import InputError
 
     if args.columns is not None:
         raise InputError("--columns", args.columns, "only with --topology")
+    if args.not_locating is not None:
+        raise InputError(
+            "--not-locating", args.not_locating, "only with --topology; a site has locates: false"
+        )
 
 
 def _one_of(option: str, given: str | None, names: tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeVar
 
 from weft.model.errors import InputError
@@ -31,11 +32,17 @@ Adapter = tuple[str, str]
 """Host, and the adapter's port."""
 
 
-def from_observed(fabric: str, observed: ObservedFabric, rates: Mapping[Ends, int] | None = None) -> Topology:
+def from_observed(
+    fabric: str,
+    observed: ObservedFabric,
+    rates: Mapping[Ends, int] | None = None,
+    not_locating: Sequence[str] = (),
+) -> Topology:
     """The topology that discovery (`ibnetdiscover`) saw; hosts by the first word of their node description.
 
     Args:
         rates: Gb/s of cables, as `Discovery.rates`; uplinks are known only if every switch's is there.
+        not_locating: as in `from_cables`.
 
     Adapters without a host's name (hosts that are off, or not yet set up) are left out; `Topology.left_out` has them,
     and what the discovery itself may lack.
@@ -63,12 +70,12 @@ def from_observed(fabric: str, observed: ObservedFabric, rates: Mapping[Ends, in
         if a.guid in names and b.guid in names:
             between.append((names[a.guid], names[b.guid]))
             gbps.append((rates or {}).get(((a.guid, a.port), (b.guid, b.port)), 0))
-    found = from_cables(fabric, up, between, gbps if all(gbps) else None)
+    found = from_cables(fabric, up, between, gbps if all(gbps) else None, not_locating)
     lacking = [f"the discovery is partial, and hosts may be missing: {why}" for why in observed.partial]
     return replace(found, left_out=(*lacking, *left_out))
 
 
-def from_ufm(fabric: str, answer: Any) -> Topology:
+def from_ufm(fabric: str, answer: Any, not_locating: Sequence[str] = ()) -> Topology:
     """The topology from UFM's `GET /resources/links` (a list, or rows in `data`).
 
     Fields: NVIDIA UFM Enterprise REST API Guide, "Links REST API": `source_port_node_description` is
@@ -91,7 +98,7 @@ def from_ufm(fabric: str, answer: Any) -> Topology:
                 up.append(((one.name, f"{one.rest}/{one.port}"), names[other.guid]))
         if a.kind == b.kind == "switch":
             between.append((names[a.guid], names[b.guid]))
-    return replace(from_cables(fabric, up, between), left_out=left_out)
+    return replace(from_cables(fabric, up, between, not_locating=not_locating), left_out=left_out)
 
 
 def from_table(
@@ -129,14 +136,17 @@ def from_cables(
     up: Iterable[tuple[Adapter, str]],
     between: Sequence[Cable],
     gbps: Sequence[int] | None = None,
+    not_locating: Sequence[str] = (),
 ) -> Topology:
     """The topology from cables.
 
     Args:
-        up: ((host, adapter), leaf).
+        up: ((host, adapter), leaf); an adapter's port is behind its name, such as `mlx5_0/1`.
         between: cables from switch to switch; `gbps` their rates, if they are known.
+        not_locating: adapters that don't tell where their host is, as `Hca.locates` of a site: names or patterns,
+            such as `mlx5_4`, `HCA-*` or `gpu01/mlx5_4`.
 
-    Raises InputError if there is no host, or an adapter on two leaves.
+    Raises InputError if there is no host, an adapter on two leaves, or no adapter of such a name.
     """
     rails: dict[str, dict[str, str]] = {}
     for (host, adapter), leaf in up:
@@ -145,12 +155,13 @@ def from_cables(
     if not rails:
         raise InputError("cables", 0, "at least one from a host to a switch")
     ordered = {h: tuple(a[x] for x in sorted(a, key=natural)) for h, a in rails.items()}
-    domains = Domains.of(ordered.values())
+    locating = _locating(rails, not_locating)
+    domains = Domains.of(locating.values())
     merged = [(domains.of_leaf.get(a, a), domains.of_leaf.get(b, b)) for a, b in between]
     block_of, hall_of, building_of = domains_of(domains.founders, merged)
     stands: list[Stand] = []
     for host, mine in ordered.items():
-        leaf = domains.of_rails[mine]
+        leaf = domains.of_rails[locating[host]]
         stands.append(Stand(host, leaf, block_of[leaf], None, mine, hall_of[leaf], building_of[leaf]))
     carried = dict.fromkeys(domains.of_leaf, 0)
     for ends, rate in zip(between, gbps or (), strict=gbps is not None):
@@ -159,6 +170,31 @@ def from_cables(
                 carried[end] += rate
     uplinks = domains.uplinks(carried) if gbps is not None else {}
     return Topology.from_stands(fabric, stands, uplinks=uplinks, rails=domains.of_leaf)
+
+
+def _locating(
+    rails: Mapping[str, Mapping[str, str]], not_locating: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Host -> leaves of its adapters that tell where it is; of a host without such an adapter all do."""
+    used = set[str]()
+
+    def is_out(host: str, adapter: str) -> bool:
+        name = adapter.rpartition("/")[0]
+        out = {p for p in not_locating if fnmatchcase(f"{host}/{name}" if "/" in p else name, p)}
+        used.update(out)
+        return bool(out)
+
+    found: dict[str, tuple[str, ...]] = {}
+    for host, adapters in rails.items():
+        names = sorted(adapters, key=natural)
+        near = [adapters[a] for a in names if not is_out(host, a)]
+        found[host] = tuple(near or (adapters[a] for a in names))
+    if unused := [p for p in not_locating if p not in used]:
+        known = sorted({a.rpartition("/")[0] for adapters in rails.values() for a in adapters}, key=natural)
+        more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+        shown = f"{', '.join(known[:_SHOWN])}{more}"
+        raise InputError("--not-locating", unused[0], f"names of adapters, or HOST/ADAPTER: {shown}")
+    return found
 
 
 def domains_of(
