@@ -8,6 +8,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from httpx import Client
+from psycopg.types.json import Jsonb
 
 from tests.helpers.doors import ORDER, DoorsHouse
 from weft.generate.receipts import verify
@@ -15,7 +16,7 @@ from weft.model.ids import format_guid
 from weft.model.views import MOST_EVENTS
 from weft.testing.callers import by
 
-EVENT: dict[str, Any] = {"type": "step", "message": "something", "key": None}
+EVENT: dict[str, Any] = {"type": "step", "message": Jsonb("something"), "key": None}
 
 
 def test_a_pod_is_ordered_seen_and_released(api: Client, doors: DoorsHouse) -> None:

@@ -334,7 +334,7 @@ def test_events_that_come_together_are_told_together(
     wait_for(lambda: len(room(app)) == 0)
     with psycopg.connect(doors.database.url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO event (owner_id, at, type, message) VALUES (%s, now(), 'x', 'y')", [pod.id]
+            "INSERT INTO event (owner_id, at, type, message) VALUES (%s, now(), 'x', '\"y\"')", [pod.id]
         )
     events = asked.result(30).json()["events"]
     assert len(events) == 2 and events[0]["sequence"] < events[1]["sequence"]

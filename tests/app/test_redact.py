@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import amounts
-from weft.app import redact, sayings
+from weft.app import redact, sayings, tenanttext
 from weft.app.shown import shown as shown_to_tenants
 from weft.model.errors import (
     ConflictError,
@@ -28,6 +28,8 @@ from weft.model.errors import (
 )
 from weft.model.kinds import every_kind
 from weft.model.localityorder import LEVELS
+from weft.model.messages import OPERATORS, orders, outside, pods, problems, queue, withheld
+from weft.model.messages.orders import instead
 from weft.model.offer import (
     BootOffer,
     ClearOffer,
@@ -50,6 +52,7 @@ from weft.planning.place.would_fit import smallest_changes
 from weft.planning.shapes.plan import NOT_ORDERED
 from weft.testing import examples
 
+EVENT = str(withheld.EVENT())
 NAME = "weft-1f0c9a3b-server-gpu01"
 SECRETS = [
     "gpu03: fan broken, ask Ms Secret (secret@example.org)",
@@ -84,16 +87,20 @@ def _time(field: Literal["lease.start", "lease.end"]) -> LeaseOffer:
 def test_what_has_no_form_reaches_nobody(text: str) -> None:
     """At every place where a sentence of weft's own is shown."""
     for state in PodState:
-        assert "secret" not in sayings.reason(text, state)
+        assert "secret" not in tenanttext.reason(text, state)
     shown = [
-        sayings.step(text, at_rest=False),
-        sayings.event(text),
+        tenanttext.step(text, at_rest=False),
+        tenanttext.event(text),
         sayings.refusal(text),
     ]
-    shown += [sayings.conflict(text), sayings.allowed(text), sayings.absent(text)]
-    shown += sayings.outside(text, text, text, text)
-    shown += sayings.difference(text, text, text) + sayings.difference("host", text, text)
-    shown += sayings.difference("status", text, text)
+    shown += [
+        tenanttext.conflict(text),
+        tenanttext.allowed(text),
+        tenanttext.absent(text),
+    ]
+    shown += tenanttext.failure(PermanentError(text, text, text, text))
+    shown += tenanttext.difference(text, text, text) + tenanttext.difference("host", text, text)
+    shown += tenanttext.difference("status", text, text)
     for error in (
         RefusedError(text, {"reason": text, "would_fit": [text], text: text}),
         TemporaryError(text, text, text, text),
@@ -116,104 +123,151 @@ def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) 
     """Beginnings and ends, separators of clauses and line ends are nobody's key."""
     for glue in ("", "; ", ": ", "\n", " (", "HTTP 503 "):
         text = f"{head}{glue}secretword {lead}{glue}{tail}"
-        assert "secretword" not in sayings.reason(text, PodState.FAILED)
-        assert "secretword" not in sayings.event(text)
+        assert "secretword" not in tenanttext.reason(text, PodState.FAILED)
+        assert "secretword" not in tenanttext.event(text)
         assert "secretword" not in sayings.refusal(text)
+
+
+AT = datetime(2026, 11, 21, 16, 1, tzinfo=UTC)
+MISSING = problems.MISSING(subject=f"server {NAME}")
+CREATE = outside.REQUEST(verb="create", what=NAME)
+BROKE = outside.FAILED_TIMES(
+    n=3, why=outside.SERVER_FAULT(text="No valid host was found on cn-secret", known=outside.NO_VALID_HOST())
+)
+OVER_QUOTA = outside.ANSWER(
+    status=403,
+    text="Quota exceeded for cores: Requested 8, but already used 16 of 20 cores on cn-secret",
+    request="req-1",
+    known=outside.QUOTA_EXCEEDED(
+        resources=("cores",), requested=("8",), used=("16",), limit=("20",), of=("cores",)
+    ),
+)
+WITHHELD = f"it can't be served as ordered ({OPERATORS})"
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("", ""),
-        ("waiting for capacity", "waiting for capacity"),
-        ("it is held by pod secret", f"it can't be served as ordered ({sayings.OPERATORS})"),
+        ("waiting for capacity", WITHHELD),
+        (queue.NO_CAPACITY(), "waiting for capacity"),
+        ("it is held by pod secret", WITHHELD),
         (
-            "waiting for capacity; starts by 2026-11-21T16:01Z, nodes booked: 4",
+            queue.STARTS_BY(start=AT, units="nodes", n=4),
             "waiting for capacity; starts by 2026-11-21T16:15Z, nodes booked: 4",
         ),
-        ("project 0123 has 2 of 3 nodes", "the project has 2 of 3 nodes"),
-        ("changing to generation 2", "changing to generation 2"),
         (
-            f"changing to generation 2: create {NAME} (lab): it broke 3 times: No valid host was found on cn-secret; "
+            queue.STARTS_AT(start=AT, units="nodes", n=4),
+            "starts at 2026-11-21T16:01Z, nodes booked: 4",
+        ),
+        (queue.NODES_OF_PROJECT(project="0123", used=2, limit=3), "the project has 2 of 3 nodes"),
+        (pods.CHANGING(n=2), "changing to generation 2"),
+        (
+            pods.CHANGING(
+                n=2, why=PermanentError(CREATE, "lab", BROKE, outside.CHECK_THEN_RELEASE()).message
+            ),
+            f"changing to generation 2: create {NAME} (the site): it failed 3 times, No valid host was found; "
             "check the reason, then release the pod",
-            f"changing to generation 2: create {NAME} (the site): it broke 3 times, No valid host was found; check the "
-            "reason, then release the pod",
         ),
+        (pods.CHANGING(n=2, why="cn-secret holds pod theirs"), f"changing to generation 2: {OPERATORS}"),
         (
-            "changing to generation 2: cn-secret holds pod theirs",
-            f"changing to generation 2: {sayings.OPERATORS}",
-        ),
-        (
-            f"changing to generation 2; server {NAME} is missing",
+            problems.SEVERAL(problems=[pods.CHANGING(n=2), MISSING]),
             f"changing to generation 2; server {NAME} is missing",
         ),
+        (pods.CHANGING(n="2 of pod secret"), WITHHELD),
         (
-            "changing to generation 2 of pod secret",
-            f"it can't be served as ordered ({sayings.OPERATORS})",
-        ),
-        (
-            f"create {NAME} (compute at http://nova:8774): HTTP 403 Quota exceeded for cores: Requested 8, but "
-            "already used 16 of 20 cores (request req-1); raise the project's quota or order less",
+            PermanentError(
+                CREATE, outside.service("compute", "http://nova:8774"), OVER_QUOTA, outside.RAISE_QUOTA()
+            ).message,
             f"create {NAME} (Nova): HTTP 403, Quota exceeded for cores: Requested 8, but already used 16 of 20 cores; "
             "raise the project's quota or order less",
         ),
         (
-            f"create {NAME} (lab): it broke 3 times: No valid host was found on cn-secret; check the reason, then "
-            "release the pod",
-            f"create {NAME} (the site): it broke 3 times, No valid host was found; check the reason, then release the "
-            "pod",
+            problems.SEVERAL(
+                problems=[
+                    MISSING,
+                    "port 0x0002c90300300001 is down",
+                    problems.DIFFERENT(subject=f"server {NAME}", field="host", observed="cn7", wanted="cn8"),
+                ]
+            ),
+            f"server {NAME} is missing; server {NAME}: host is not as desired; {OPERATORS}",
         ),
         (
-            f"server {NAME} is missing; port 0x0002c90300300001 is down; server {NAME}: host is cn7, wanted cn8",
-            f"server {NAME} is missing; server {NAME}: host is not as desired; {sayings.OPERATORS}",
+            problems.NODE_WITHHELD(subject="gpu01", why=problems.OTHERS_ON_HOST()),
+            "node gpu01: its host has something that doesn't belong to the pod: its adapters are kept out of the pod's "
+            "segment",
         ),
+        (problems.NODE_WITHHELD(subject="gpu01", why="pod secret is on it"), WITHHELD),
+        (problems.MISSING(subject="server secret of team-b"), WITHHELD),
     ],
 )
-def test_reasons_that_have_a_form_are_told(text: str, shown: str) -> None:
-    """With their gaps, and no finer than a tenant may know."""
-    assert sayings.reason(text, PodState.FAILED) == shown
+def test_reason_is_shown_by_the_tenants_column_alone(text: str, shown: str) -> None:
+    """With its values, and no finer than a tenant may know; plain text is withheld, whatever it says."""
+    assert tenanttext.reason(text, PodState.FAILED) == shown
+
+
+def _state(state: str, why: str = "") -> str:
+    return pods.STATE(state=state, why=why)
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("PENDING: ordered", "PENDING: ordered"),
-        ("PLACED: gpu01, gpu02; spare: gpu03", "PLACED: gpu01, gpu02; spare: gpu03"),
-        (f"creating {NAME}", f"creating {NAME}"),
-        ("FAILED: agent sm1 is silent", "FAILED"),
-        ("BOOTING for 700 s, more than 600 s: agent sm1 is silent", "BOOTING for 700 s, more than 600 s"),
+        ("PENDING: ordered", EVENT),
+        (_state("PENDING", pods.ORDERED()), "PENDING: ordered"),
         (
-            "as wanted: 4 host ports of ib0, 2 servers in lab",
-            "as wanted: 4 host ports of ib0, 2 servers in lab",
+            _state("PLACED", pods.ON_NODES(nodes=["gpu01", "gpu02"], spare=["gpu03"])),
+            "PLACED: gpu01, gpu02; spare: gpu03",
         ),
-        ("gpu01: fan (Ms Secret)", sayings.EVENT),
-        ("release requested by alice", "release requested by alice"),
+        (pods.CREATING(name=NAME), f"creating {NAME}"),
+        (_state("FAILED", "agent sm1 is silent"), "FAILED"),
         (
+            pods.STATE_LASTS(state="BOOTING", lasted=700, limit=600, why="agent sm1 is silent"),
+            "BOOTING for 700 s, more than 600 s",
+        ),
+        ("gpu01: fan (Ms Secret)", EVENT),
+        (pods.RELEASE_REQUESTED(user="alice"), "release requested by alice"),
+        (
+            pods.RECEIPT_WRONG(
+                what=pods.SEGMENT_AFTER_RELEASE(kind="segment", id="0x65", place="ib0", owner="pod")
+            ),
             "segment 0x65 is on fabric ib0 after the pod was released, although the receipt reports it gone",
-            "segment 0x65 is on fabric ib0 after the pod was released, although the receipt reports it gone",
         ),
         (
-            "segment/ib0 101 is in use by something else: now using 102",
+            pods.NUMBER_TAKEN(space="segment/ib0", number=101, now=102),
             "segment/ib0 101 is in use by something else: now using 102",
         ),
         (
-            "extended until 2027-01-01T00:00Z by alice@example.org",
+            pods.EXTENDED(end=datetime(2027, 1, 1, tzinfo=UTC), user="alice@example.org"),
             "extended until 2027-01-01T00:00Z by alice@example.org",
         ),
+        (
+            pods.VERIFIED(
+                read=["8 adapters of ib0 that hear each other", "4 host ports of ib0", "4 servers in main"],
+                notes=["secret"],
+            ),
+            "as desired: 8 adapters of ib0 that hear each other, 4 host ports of ib0, 4 servers in main",
+        ),
+        (
+            pods.VERIFIED(read=["3 secret things", "4 UFM's host ports of ib0"], notes=[]),
+            "as desired: 4 UFM's host ports of ib0",
+        ),
+        (pods.VERIFIED(read=["3 secret things"], notes=[]), "as desired"),
     ],
 )
-def test_events(text: str, shown: str) -> None:
-    """What happened to the pod is told in the words that it has a form for."""
-    assert sayings.event(text) == shown
+def test_event_is_shown_by_the_tenants_column_alone(text: str, shown: str) -> None:
+    """Parts that a tenant may not know are left out."""
+    assert tenanttext.event(text) == shown
 
 
 @pytest.mark.parametrize(
     "allowed",
     [
-        "an end, 2027-01-31T18:00Z at the latest: leases may end at most 30d from now",
-        "at most a /16",
-        "it needs 4096 MiB of RAM (min_ram), and flavor gpu8 has 2048",
-        "flavors of cloud lab: gpu8, cpu1",
+        instead(
+            "an end, {last} at the latest: leases may end at most {longest} from now", last=AT, longest="30d"
+        ),
+        instead("at most a /{length}", length=16),
+        instead("flavors of cloud {cloud}: {flavors}", cloud="lab", flavors="gpu8, cpu1"),
     ],
 )
 def test_what_would_have_been_right_is_told(allowed: str) -> None:
@@ -222,10 +276,23 @@ def test_what_would_have_been_right_is_told(allowed: str) -> None:
     assert str(error) == f"field: 'value' is not allowed: {allowed}"
 
 
+def test_allowed_value_with_text_of_others_is_withheld() -> None:
+    """A value that could hold a sentence makes the whole plain text; what follows for operators is left out."""
+    line = instead("flavors of cloud {cloud}: {flavors}", cloud="lab", flavors="gpu8; secret of\nteam-b")
+    for allowed in (line, "at most a /16"):
+        assert tenanttext.allowed(allowed) == str(withheld.ALLOWED())
+    assert tenanttext.allowed(instead("a flavor of the site", more=": secret")) == "a flavor of the site"
+
+
 def test_errors_keep_their_class_and_delay() -> None:
     """And what to do next, where the table has it."""
     error = redact.error(
-        TemporaryError(f"create {NAME}", "neutron at http://n:9696", "HTTP 503 secret", delay=9)
+        TemporaryError(
+            outside.REQUEST(verb="create", what=NAME),
+            outside.service("network", "http://n:9696"),
+            outside.ANSWER(status=503, text="secret"),
+            delay=9,
+        )
     )
     assert isinstance(error, TemporaryError)
     assert (error.delay, str(error)) == (9, f"create {NAME} (Neutron): HTTP 503; will be retried")
@@ -235,7 +302,7 @@ def test_errors_keep_their_class_and_delay() -> None:
     told = redact.error(silent)
     assert type(told) is UnknownError
     assert str(told) == "do what was asked (the site): operators see why; operators see what to do"
-    assert str(redact.error(ConflictError("pod train is READY: only a FAILED pod can be retried"))) == (
+    assert str(redact.error(ConflictError(orders.NOT_FAILED(pod="train", state="READY")))) == (
         "pod train is READY: only a FAILED pod can be retried"
     )
 
@@ -387,7 +454,7 @@ def _check_fields(shown: Resource, whole: Resource, table: frozenset[str]) -> No
         assert (
             told == value
             if name in table or name == "kind" or door
-            else told in (sayings.HIDDEN, (), "", None, 0)
+            else told in (tenanttext.HIDDEN, (), "", None, 0)
         )
 
 
@@ -397,7 +464,7 @@ def test_times_of_others_are_rounded() -> None:
     at = datetime(2026, 11, 21, 16, 0, 0, 1, tzinfo=UTC)
     others = view.model_copy(update={"expected_start": at, "reason": "waiting for capacity"})
     own = view.model_copy(
-        update={"expected_start": at, "reason": "starts at 2026-11-21T16:01Z, nodes booked: 2"}
+        update={"expected_start": at, "reason": queue.STARTS_AT(start=at, units="nodes", n=2)}
     )
     assert shown_to_tenants(others).expected_start == datetime(2026, 11, 21, 16, 15, tzinfo=UTC)
     assert shown_to_tenants(own).expected_start == at
@@ -406,30 +473,16 @@ def test_times_of_others_are_rounded() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("BUILD spawning", "BUILD spawning"),
-        ("BUILD", "BUILD"),
-        ("DOWN on rack7-secret.example", "DOWN"),
-        ("creating", "creating"),
-        ("wait call-back", "wait call-back"),
-        ("being deleted", "being deleted"),
-        ("it is in maintenance: secret", sayings.OPERATORS),
+        (outside.STATE_OF_CLOUD(state="BUILD", task="spawning"), "BUILD spawning"),
+        (outside.STATE_OF_CLOUD(state="BUILD", task=None), "BUILD"),
+        (outside.STATE_OF_CLOUD(state="DOWN", host="rack7-secret.example"), "DOWN"),
+        (outside.STATE_OF_CLOUD(state="creating"), "creating"),
+        (outside.STATE_OF_CLOUD(state="wait call-back"), "wait call-back"),
+        (outside.BEING_DELETED(), "being deleted"),
+        ("BUILD spawning", OPERATORS),
+        (outside.STATE_OF_CLOUD(state="it is in maintenance: secret"), OPERATORS),
     ],
 )
 def test_step_on_its_way_shows_the_clouds_own_state(text: str, shown: str) -> None:
     """Normal booting sounded like a fault: "operators see why". Hosts' names stay out."""
-    assert sayings.step(text, at_rest=False) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        (
-            "as desired: 8 adapters of ib0 that hear each other, 4 host ports of ib0, 4 servers in main; but secret",
-            "as desired: 8 adapters of ib0 that hear each other, 4 host ports of ib0, 4 servers in main",
-        ),
-        ("as wanted: 3 secret things, 4 UFM's host ports of ib0", "as wanted: 4 UFM's host ports of ib0"),
-        ("as desired: 3 secret things", "as desired"),
-    ],
-)
-def test_success_is_shown_with_what_tenants_may_know_of_it(text: str, shown: str) -> None:
-    assert sayings.event(text) == shown
+    assert tenanttext.step(text, at_rest=False) == shown

@@ -16,12 +16,14 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.helpers.desk import Desk
 from tests.helpers.waiting import wait_for
 from weft.cli.common import Json, client_of
 from weft.cli.follow import READY, End, PlainProgress, follow
 from weft.model.errors import UnknownError
+from weft.model.messages import outside
 from weft.model.resources import Kind
 from weft.model.views import MOST_EVENTS
 from weft.testing.cloud import Fault
@@ -194,7 +196,7 @@ def _away(desk: Desk, pod: UUID, asked: int) -> None:
     """
     identity = desk.keystone.identity
     wait_for(lambda: identity.requests >= asked + 3)  # events, the pod, and events that aren't there yet
-    identity.error = UnknownError("check a token", "keystone", "no answer", delay=0.05)
+    identity.error = UnknownError("check a token", outside.service("identity"), "no answer", delay=0.05)
     desk.house.store.note_event(pod, "step", "something", None)
     wait_for(lambda: identity.requests >= asked + 5)
     identity.error = None
@@ -234,7 +236,13 @@ def test_following_survives_that_the_api_is_away(desk: Desk) -> None:
 def test_every_event_of_a_long_life_is_shown(desk: Desk) -> None:
     """Also those beyond the first answer; a release with --wait begins after the last one."""
     pod = UUID(_stuck_pod(desk)["id"])
-    row: Json = {"owner_id": pod, "at": desk.house.clock.now(), "type": "step", "message": "old", "key": None}
+    row: Json = {
+        "owner_id": pod,
+        "at": desk.house.clock.now(),
+        "type": "step",
+        "message": Jsonb("old"),
+        "key": None,
+    }
     with desk.house.database.transaction() as tx:
         tx.many("insert_event", [row] * (MOST_EVENTS + 10))
     shown = desk.weft("pod", "events", "train", "--json", cloud="operator").json
@@ -310,7 +318,7 @@ def test_a_temporary_trouble_does_not_end_a_wait(desk: Desk) -> None:
     """The API is away for a moment, and then the pod is there."""
     _stuck_pod(desk)
     identity = desk.keystone.identity
-    identity.error = UnknownError("check a token", "keystone", "no answer", delay=0.05)
+    identity.error = UnknownError("check a token", outside.service("identity"), "no answer", delay=0.05)
     asked = identity.requests
 
     def act() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from weft.app.drivers import static_capabilities
-from weft.app.sayings import HIDDEN
 from weft.app.shown import shown as shown_to_tenants
+from weft.app.tenanttext import HIDDEN
 from weft.engine.database import Database
 from weft.engine.records import RowState
 from weft.generate.receipts import verify

@@ -236,7 +236,7 @@ def test_the_last_events_of_a_live_pod_stay_however_old(house: House) -> None:
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO event (owner_id, at, type, message) SELECT %s, '2026-11-22', 'step', 'n ' || n"
+            "INSERT INTO event (owner_id, at, type, message) SELECT %s, '2026-11-22', 'step', to_jsonb('n ' || n)"
             " FROM generate_series(1, 150) n",
             [pod.id],
         )
@@ -420,7 +420,7 @@ def test_events_of_live_pods_are_not_passed_again_and_again(house: House) -> Non
     pod, live = released(house), house.ready(make("live", 1))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO event (owner_id, at, type, message) SELECT %s, '2020-11-22', 'step', 'n ' || n"
+            "INSERT INTO event (owner_id, at, type, message) SELECT %s, '2020-11-22', 'step', to_jsonb('n ' || n)"
             " FROM generate_series(1, 5000) n",
             [live.id],
         )

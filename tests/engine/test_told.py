@@ -6,11 +6,11 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import make, queue
-from weft.app import sayings
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
 from weft.model.errors import RefusedError, UnknownError, WeftError
+from weft.model.messages import OPERATORS, withheld
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault
@@ -34,7 +34,7 @@ def test_a_whole_life_is_told(house: House) -> None:
     seen += [p.reason for p in door.list_pods(tenant)]
     seen += [r.reason for r in door.show_pod(tenant, str(pod.id)).resources]
     assert len(seen) > 20
-    assert [s for s in seen if sayings.OPERATORS in s or sayings.EVENT in s] == []
+    assert [s for s in seen if OPERATORS in s or str(withheld.EVENT()) in s] == []
 
 
 def test_a_failure_of_the_tenants_own_is_told(house: House) -> None:
@@ -60,7 +60,7 @@ def test_operators_words_and_others_stay_out(house: House) -> None:
         with pytest.raises(RefusedError) as refused:
             door.plan_pod(tenant, order)
         answers.append(f"{refused.value} {refused.value.detail}")
-        assert sayings.OPERATORS not in answers[-1]
+        assert OPERATORS not in answers[-1]
         assert "quarantine" not in answers[-1] and "maintenance" not in answers[-1]
     assert not [a for a in answers if SECRET in a or "team-a" in a]
 
@@ -74,4 +74,4 @@ def test_a_silent_fabric_tells_a_tenant_nothing_of_its_managers(house: House) ->
     with pytest.raises(WeftError) as whole:
         verbs(house).plan_pod(house.operator, make("x", 1))
     assert str(told.value) != str(whole.value)
-    assert (told.value.of, told.value.answer) == ("the site", sayings.OPERATORS)
+    assert (told.value.of, told.value.answer) == ("the site", OPERATORS)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import make
-from weft.app.sayings import reason
+from weft.app.tenanttext import reason
 from weft.engine.records import PodRecord
 from weft.model.order import Order
 from weft.model.pod import PodState

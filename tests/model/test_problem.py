@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import string
+import re
 
 import pytest
 
@@ -19,8 +19,8 @@ from weft.model.problem import (
 @pytest.mark.parametrize("kind", ProblemKind)
 def test_each_kind_has_a_severity_and_a_sentence_of_its_values(kind: ProblemKind) -> None:
     """A kind without a row, or a sentence without one of its values, would be found only when it happens."""
-    _, form = _ROWS[kind]
-    names = {name for _, name, _, _ in string.Formatter().parse(form) if name} - {"subject", "place"}
+    _, code = _ROWS[kind]
+    names = set(code.types) & set(re.findall(r"\{(\w+)\}", code.operator)) - {"subject"}
     problem = Problem(kind, "gpu01/mlx5_0", "ib0", detail={n: f"<{n}>" for n in names})
     assert all(f"<{n}>" in problem.text() for n in names)
     assert problem.unknown == (problem.severity is Severity.UNKNOWN)

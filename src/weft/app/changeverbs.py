@@ -33,13 +33,14 @@ from weft.model.errors import (
     TemporaryError,
 )
 from weft.model.ids import is_uuid
+from weft.model.messages import orders, pods
+from weft.model.messages.orders import instead
 from weft.model.order import LeaseOrder, Order
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.resources import Graph
 from weft.model.views import Applied, PodView
-from weft.planning.queue.book import when
 from weft.planning.shapes.orderdiff import order_change
 from weft.planning.shapes.resolve import as_placed
 from weft.planning.shapes.storage import check_storage
@@ -124,9 +125,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         self, request: Request, pod: PodRecord, order: Order, remove: Sequence[str], generation: int | None
     ) -> PodChange:
         if pod.wanted == "absent":
-            raise ConflictError(
-                f"pod {pod.name} is being released: apply again afterwards, or use another name"
-            )
+            raise ConflictError(orders.APPLY_AFTERWARDS(pod=pod.name))
         if generation is not None and generation != pod.generation:
             with self._store.database.transaction() as tx:
                 raise ConflictError(overtaken(tx, replace(pod, generation=generation)))
@@ -149,18 +148,17 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 pod = self._store.pod_under(tx, pod.id)
                 if pod.placed is None and pod.state not in ENDED:
                     if not lengthen_waiting(tx, pod, until, capacity, site, by):
-                        raise ConflictError(f"pod {pod.name} is no longer waiting: try again")
+                        raise ConflictError(orders.NOT_WAITING(pod=pod.name))
                 else:
                     check_confirmed(tx, pod)
                     check_extension(pod, until, capacity, site)
                     if pod.wanted == "absent":
-                        gone = "is being released: it can no longer be extended"
-                        raise ConflictError(f"pod {pod.name} {gone}")
+                        raise ConflictError(orders.NOT_EXTENDABLE(pod=pod.name, state="being released"))
                     lease = LeaseOrder(start=pod.order.lease.start, end=until)
                     order = pod.order.model_copy(update={"lease": lease})
                     found = self._next(pod, order, self._blank(), capacity, ())
                     write_change(tx, pod, found.plan, site, found.lease_end, by)
-                note_change(tx, pod.id, "lease", f"extended until {when(until.timestamp())} by {by}")
+                note_change(tx, pod.id, "lease", pods.EXTENDED(end=until, user=by))
             return self._view(pod.id)
 
     # -- a pod that has nodes ------------------------------------------------------------------------------------
@@ -234,7 +232,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         check_longest(field, given, seconds_of(end), now.timestamp(), site)
         if end is not None and end <= now:
             value = given.isoformat() if isinstance(given, datetime) else given
-            raise InputError(field, value, "a time in the future")
+            raise InputError(field, value, instead("a time in the future"))
         if seconds_of(end) > seconds_of(pod.lease_end):
             check_extension(pod, end, capacity, site)
         return order, end
@@ -290,21 +288,22 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
 def _check_named(pod: PodRecord | None, name: str, order: Order) -> None:
     """Raise unless the order is one for this pod, or for a new one of this name."""
     if not is_uuid(name) and name != order.name:
-        raise InputError("name", order.name, "the name that the order is applied to")
+        raise InputError("name", order.name, instead("the name that the order is applied to"))
     if pod is not None and pod.name != order.name:
-        raise InputError("name", order.name, f"{pod.name}: a pod's name can't be changed")
+        raise InputError("name", order.name, instead("{name}: a pod's name can't be changed", name=pod.name))
     if pod is not None and pod.state in ENDED:
-        raise ConflictError(f"pod {pod.name} is {pod.state}: order it again by name")
+        raise ConflictError(orders.ORDER_AGAIN(pod=pod.name, state=str(pod.state)))
 
 
 def _check_there(pod: PodRecord | None, name: str, generation: int | None, exists: bool | None) -> None:
     if pod is None and (generation is not None or exists):
-        what = "can't be changed" if generation is None else f"has no generation {generation}"
-        raise ConflictError(f"pod {name} doesn't exist, so it {what}")
+        if generation is None:
+            raise ConflictError(orders.NOTHING_TO_CHANGE(pod=name))
+        raise ConflictError(orders.NO_SUCH_GENERATION(pod=name, generation=generation))
     if pod is not None and exists is False:
         raise name_taken(pod.name)
 
 
 def _nobody_to_remove(remove: Sequence[str]) -> None:
     if remove:
-        raise InputError("remove", ", ".join(remove), "must be omitted: the pod has no nodes yet")
+        raise InputError("remove", ", ".join(remove), instead("must be omitted: the pod has no nodes yet"))

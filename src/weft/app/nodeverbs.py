@@ -6,6 +6,7 @@ from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.model.errors import ConflictError, NotFoundError
+from weft.model.messages import orders, pods
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.specs import ServerSpec
@@ -49,7 +50,11 @@ class NodeVerbs(OrderDesk):
 
     def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
         """Before it is asked for: an answer may be lost, and what an operator does with a server its tenant reads."""
-        text = f"{what} of {record.resource.node} requested by {request.caller.user_name}"
+        who, node = request.caller.user_name, record.resource.node
+        if what == "console":
+            text = pods.CONSOLE_REQUESTED(node=node, user=who)
+        else:
+            text = pods.ACTION_REQUESTED(action=what, node=node, user=who)
         self._store.note_event(pod.id, "action", text, record.key)
 
     def _cloud(self, pod: PodRecord) -> CloudFacts:
@@ -61,23 +66,19 @@ class NodeVerbs(OrderDesk):
     def _server(self, pod: PodRecord, given: str) -> ResourceRecord:
         if pod.wanted == "absent" or pod.state not in IN_USE:
             state = "being released" if pod.wanted == "absent" else pod.state
-            raise ConflictError(
-                f"pod {pod.name} is {state}: only servers of a READY or DEGRADED pod can be operated"
-            )
+            raise ConflictError(orders.NOT_IN_USE(pod=pod.name, state=str(state)))
         # What is the site's own in a pod, such as its controller, no tenant may enter.
         rows = (r for r in self._store.resources(pod.id) if r.resource.owner == "tenant")
         servers = [r for r in rows if r.kind is Kind.SERVER and r.wanted]
         found = [r for r in servers if given in (r.resource.name, r.resource.node)]
         if not found:
-            nodes = ", ".join(sorted({r.resource.node for r in servers if r.resource.node})[:50]) or "none"
-            raise NotFoundError(
-                f"pod {pod.name} has no server on a node {given!r}, and none of that name; its servers are on {nodes}"
-            )
+            nodes = sorted({r.resource.node for r in servers if r.resource.node})[:50] or ["none"]
+            raise NotFoundError(orders.SERVER_NOT_FOUND(pod=pod.name, server=given, nodes=nodes))
         if len(found) > 1:
             names = ", ".join(sorted(r.resource.name for r in found))
-            raise ConflictError(f"pod {pod.name} has several servers on {given}: {names}")
+            raise ConflictError(orders.SEVERAL_SERVERS(pod=pod.name, node=given, names=names))
         if found[0].outside_id is None:
             raise ConflictError(
-                f"pod {pod.name}: the server of {given} isn't there: {found[0].reason or 'not made yet'}"
+                orders.SERVER_NOT_THERE(pod=pod.name, node=given, why=found[0].reason or "not made yet")
             )
         return found[0]

@@ -11,6 +11,7 @@ from weft.app.sitefile import load_site
 from weft.model.errors import InputError
 from weft.model.ids import Duration, moment, span
 from weft.model.localityorder import Level
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
@@ -46,7 +47,11 @@ def capacity_of(
     types = sorted({t for shape in SHAPES for t in shape.accelerators(site)})
     if accelerator is not None and accelerator not in types:
         known = ", ".join(types) or "none"
-        raise InputError("accelerator", accelerator, f"types of accelerators of site {site.name}: {known}")
+        raise InputError(
+            "accelerator",
+            accelerator,
+            instead("types of accelerators of site {site}: {known}", site=site.name, known=known),
+        )
     length, at = span(duration).total_seconds(), now.timestamp()
     asked = CapacityAsked(site, health, book, at, length, project, accelerator, level)
     rows = [

@@ -21,6 +21,8 @@ from weft.engine.waiting import check_later
 from weft.model.errors import ConflictError, InputError, NotFoundError, TemporaryError
 from weft.model.errortable import Shown
 from weft.model.ids import span
+from weft.model.messages import orders
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
@@ -30,7 +32,7 @@ from weft.model.sshkeys import shortened, wrong_ssh_key
 from weft.model.storageorder import StorageOrder
 from weft.model.views import PodView
 from weft.planning.queue.advice import when_at_most
-from weft.planning.queue.book import when
+from weft.planning.queue.book import minute
 from weft.planning.queue.extension import why_not_longer
 from weft.planning.shapes.resolve import resolve, resolve_cloud, resolve_flavor
 from weft.planning.shapes.shape import Needs
@@ -52,7 +54,9 @@ class OrderDesk(Desk):
         project = request.caller.project_id
         if project is None:
             scope = "the system" if request.caller.system else "no project"
-            raise InputError("scope", Shown(scope), "a token for a project, since pods belong to projects")
+            raise InputError(
+                "scope", Shown(scope), instead("a token for a project, since pods belong to projects")
+            )
         self._policy.check(rule, request.caller, project)
         return project
 
@@ -78,11 +82,11 @@ class OrderDesk(Desk):
                     raise
         elif not everywhere:
             # Not even asked for: how many projects have a pod of this name is nobody's business.
-            raise NotFoundError(f"there is no pod {name!r} in this project")
+            raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
         if pod is None:
             pod = find(name, None)
         if not self._policy.allows("pods:show", caller, pod.project_id):
-            raise NotFoundError(f"there is no pod {name!r} in this project")
+            raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
         self._policy.check(rule, caller, pod.project_id)
         return pod
 
@@ -184,7 +188,7 @@ class OrderDesk(Desk):
         now = self._clock.now()
         lease = order.lease
         if lease.end is not None and lease.end <= now:
-            raise InputError("lease.end", lease.end.isoformat(), "a time in the future")
+            raise InputError("lease.end", lease.end.isoformat(), instead("a time in the future"))
         start = max(lease.start, now) if lease.start is not None else now
         window = window_of(order, now.timestamp(), start.timestamp())
         field, given = ("lease.duration", lease.duration) if lease.duration else ("lease.end", lease.end)
@@ -206,21 +210,27 @@ def check_longest(field: str, given: object, end: float, now: float, site: Site)
         last = when_at_most(now + span(longest).total_seconds())
         value = given.isoformat() if isinstance(given, datetime) else given
         raise InputError(
-            field, value, f"an end, {last} at the latest: leases may end at most {longest} from now"
+            field,
+            value,
+            instead(
+                "an end, {last} at the latest: leases may end at most {longest} from now",
+                last=last,
+                longest=longest,
+            ),
         )
 
 
 def check_extension(pod: PodRecord, until: datetime | None, capacity: Capacity, site: Site) -> None:
     """Raise `InputError` or `ConflictError` unless the lease may end then; None: no end."""
     if pod.state in ENDED or pod.placed is None:
-        raise ConflictError(f"pod {pod.name} is {pod.state}: it can no longer be extended")
+        raise ConflictError(orders.NOT_EXTENDABLE(pod=pod.name, state=str(pod.state)))
     if until is not None:
         check_later(pod.name, seconds_of(pod.lease_end), until)
     book, later = capacity.book(), seconds_of(until)
     lease = next((k for k in book.leases if k.name == str(pod.id)), None)
     why = why_not_longer(site, pod.placed.fabric, book, lease, later) if lease else None
     if why is not None:
-        raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")
+        raise ConflictError(orders.NOT_LONGER(pod=pod.name, end=minute(later), why=why))
 
 
 def _check_once(asked: Sequence[StorageOrder], found: Sequence[StorageOrder]) -> None:

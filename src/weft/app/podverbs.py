@@ -16,6 +16,8 @@ from weft.engine.shownrecords import FoundPod
 from weft.engine.signing import Signer
 from weft.engine.waiting import order_waiting
 from weft.model.errors import ConflictError, InputError
+from weft.model.messages import orders, pods
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import ENDED, PodState
@@ -96,7 +98,7 @@ class PodVerbs(OrderDesk):
             return self._store.summaries(search, None)
         project = self._project(request, "pods:list")
         if search.project not in (None, project):
-            raise InputError("project", search.project, "must be omitted without all_projects")
+            raise InputError("project", search.project, instead("must be omitted without all_projects"))
         return self._store.summaries(search, project)
 
     def show_pod(self, request: Request, name: str) -> PodView:
@@ -121,18 +123,18 @@ class PodVerbs(OrderDesk):
         """As `release_pod`, for a caller who will look at the pod later; its id."""
         with self._logged(request, "pod release", name):
             pod = self._whose(request, "pods:release", name)
-            self._store.release(pod.id, f"release requested by {request.caller.user_name}")
+            self._store.release(pod.id, pods.RELEASE_REQUESTED(user=request.caller.user_name))
             return str(pod.id)
 
     def retry_pod(self, request: Request, name: str) -> PodView:
         """A FAILED pod resumes where it failed; the number of attempts starts again."""
         with self._logged(request, "pod retry", name):
             found = self._whose(request, "pods:retry", name)
-            if self._store.retry(found.id, f"retry requested by {request.caller.user_name}") is None:
+            if self._store.retry(found.id, pods.RETRY_REQUESTED(user=request.caller.user_name)) is None:
                 pod = self._store.find_pod(str(found.id), None)
                 leaving = pod.wanted == "absent" and pod.state not in ENDED
                 state = "being released" if leaving else pod.state
-                raise ConflictError(f"pod {pod.name} is {state}: only a FAILED pod can be retried")
+                raise ConflictError(orders.NOT_FAILED(pod=pod.name, state=str(state)))
             return self._view(found.id)
 
     def abandon_pod(self, request: Request, name: str, reason: str) -> PodView:
@@ -152,8 +154,8 @@ class PodVerbs(OrderDesk):
         pod = self._find(request, "pods:receipt", name)
         receipt = self._store.receipt(pod.id)
         if receipt is None:
-            why = "nothing was ever claimed" if pod.state is PodState.RELEASED else "not RELEASED yet"
-            raise ConflictError(f"pod {pod.name} is {pod.state}: there is no receipt: {why}")
+            code = orders.NO_RECEIPT_EVER if pod.state is PodState.RELEASED else orders.NO_RECEIPT_YET
+            raise ConflictError(code(pod=pod.name, state=str(pod.state)))
         return receipt
 
 

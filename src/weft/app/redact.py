@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 from uuid import UUID
 
-from weft.app import sayings
+from weft.app import sayings, tenanttext
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.shown import shown
@@ -30,6 +30,7 @@ from weft.model.errors import (
     UnauthenticatedError,
     WeftError,
 )
+from weft.model.messages import OPERATORS
 from weft.model.views import Health
 
 
@@ -91,7 +92,7 @@ def error(value: WeftError) -> WeftError:
     """The same error without what tenants may not see."""
     match value:
         case RefusedError():
-            return RefusedError(sayings.refusal(str(value)), refusal=shown(value.refusal))
+            return RefusedError(sayings.refusal(value.message), refusal=shown(value.refusal))
         case TemporaryError():
             return type(value)(*_outside(value), delay=value.delay)
         case OutsideError():
@@ -101,18 +102,18 @@ def error(value: WeftError) -> WeftError:
         case InputError():
             return _input(value)
         case ConflictError():
-            return ConflictError(sayings.conflict(str(value)))
+            return ConflictError(tenanttext.conflict(value.message))
         case NotFoundError():
-            return NotFoundError(sayings.absent(str(value)))
+            return NotFoundError(tenanttext.absent(value.message))
         case ForbiddenError() | UnauthenticatedError():
             return value  # they only tell callers about themselves
         case _:
-            return WeftError(f"weft could not handle this request ({sayings.OPERATORS})")
+            return WeftError(f"weft could not handle this request ({OPERATORS})")
 
 
 def _input(value: InputError) -> InputError:
-    return InputError(value.field, value.value, sayings.allowed(value.allowed))
+    return InputError(value.field, value.value, tenanttext.allowed(value.allowed))
 
 
 def _outside(value: OutsideError) -> tuple[str, str, str, str]:
-    return sayings.outside(value.asked, value.of, value.answer, value.then)
+    return tenanttext.failure(value)

@@ -10,6 +10,7 @@ from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
 from weft.engine.store import WORKER_SECONDS
 from weft.model.errors import WeftError
+from weft.model.messages import health
 from weft.model.views import Health
 from weft.ports.fabric import FabricDriver
 
@@ -21,9 +22,9 @@ class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs
         checks: dict[str, str] = {}
         try:
             self._store.ping()
-            checks["database"] = "ok"
+            checks["database"] = health.OK()
             self._store.site()
-            checks["site"] = "ok"
+            checks["site"] = health.OK()
             fabrics = {n: _fabric(f) for n, f in sorted(self._keeper.world().fabrics.items())}
             # No reason not to be ready: an operator accepts a restored database by this service.
             gate = {"changes outside": self._store.database.gate.says(), "workers": self._workers_say()}
@@ -41,7 +42,7 @@ class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs
     def _workers_say(self) -> str:
         """No reason not to be ready either: without workers this API shows, plans and takes orders as before."""
         if self._store.count_workers():
-            return "ok"
+            return health.OK()
         return f"none gave a sign of life for {WORKER_SECONDS:.0f} s: nothing is built, released or looked at"
 
 
@@ -50,6 +51,8 @@ def _fabric(fabric: FabricDriver) -> str:
     try:
         managers = fabric.configured()
     except WeftError:
-        return "unknown: its manager doesn't respond"
+        return health.MANAGER_SILENT()
     behind = len(managers.unread)
-    return f"ok, but {behind} of {behind + len(managers.read)} managers don't respond" if behind else "ok"
+    if not behind:
+        return health.OK()
+    return health.MANAGERS_SILENT(silent=behind, all=behind + len(managers.read))

@@ -1,7 +1,7 @@
 """What a tenant is shown of each document: a table, closed by default.
 
 A tenant sees its own pods with node, rack and leaf names, segment, VLAN and addresses. Of plans and resources it sees
-the fields that the table of kinds names (`weft.model.kinds`); reasons and events as `weft.app.sayings` has them;
+the fields that the table of kinds names (`weft.model.kinds`); reasons and events as `weft.app.tenanttext` has them;
 of a refusal how many nodes are in use, not by whom or why. Times that follow from others' leases are rounded. A receipt
 is shown whole: it is signed, and a pod's servers saw the ports' ids in it.
 
@@ -18,11 +18,13 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
-from weft.app import sayings
-from weft.app.sayings import HIDDEN
+from weft.app import sayings, tenanttext
 from weft.app.shownplacement import offers, why_chosen, why_refused
+from weft.app.tenanttext import HIDDEN
 from weft.model.change import FieldChange, Impossible, PodChange
 from weft.model.kinds import kind_named
+from weft.model.messages import message, queue
+from weft.model.messages.values import later
 from weft.model.order import Order
 from weft.model.placement import PlacedNode, Placement, QuotaExcess, Refusal
 from weft.model.plan import Allotment, Plan
@@ -146,12 +148,13 @@ def nothing(value: object) -> object:
 def _expected(pod: PodSummary) -> datetime | None:
     """A start that follows from others' leases is rounded; one's own stays."""
     start = pod.expected_start
-    return start if start is None or pod.reason.startswith("starts at ") else sayings.later(start)
+    return start if start is None or message(pod.reason).code == queue.STARTS_AT.name else later(start)
 
 
 def _conditions(pod: PodView) -> tuple[Condition, ...]:
     return tuple(
-        c.model_copy(update={"message": sayings.reason(c.message, pod.state)}) for c in shown(pod.conditions)
+        c.model_copy(update={"message": tenanttext.reason(c.message, pod.state)})
+        for c in shown(pod.conditions)
     )
 
 
@@ -246,7 +249,7 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
         _row(
             PodSummary,
             "id name project_id phase state since created_at nodes fabric segment lease_end position",
-            reason=lambda pod: sayings.reason(pod.reason, pod.state),
+            reason=lambda pod: tenanttext.reason(pod.reason, pod.state),
             expected_start=_expected,
         ),
         _row(
@@ -263,24 +266,26 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
             ResourceView,
             "key kind name where state started_at finished_at differences",
             id=_id,
-            reason=lambda one: sayings.step(one.reason, at_rest=one.state in ("settled", "absent")),
+            reason=lambda one: tenanttext.step(one.reason, at_rest=one.state in ("settled", "absent")),
         ),
         _row(
             Difference,
             "",
-            field=lambda d: sayings.difference(d.field, d.wanted, d.observed)[0],
-            wanted=lambda d: sayings.difference(d.field, d.wanted, d.observed)[1],
-            observed=lambda d: sayings.difference(d.field, d.wanted, d.observed)[2],
+            field=lambda d: tenanttext.difference(d.field, d.wanted, d.observed)[0],
+            wanted=lambda d: tenanttext.difference(d.field, d.wanted, d.observed)[1],
+            observed=lambda d: tenanttext.difference(d.field, d.wanted, d.observed)[2],
         ),
         _row(
             NetworkSummary,
             "id name project_id cloud fabric segment state since ports_in waiting out read_at",
-            reason=lambda one: sayings.reason(one.reason, one.state),
+            reason=lambda one: tenanttext.reason(one.reason, one.state),
         ),
         _row(NetworkView, "ports"),
         # Which host and which adapter a server has, Nova doesn't tell tenants either.
-        _row(NetworkPortView, "id name vnic_type state since", why=lambda port: sayings.why_not_in(port.why)),
-        _row(EventView, "sequence at type key", message=lambda event: sayings.event(event.message)),
+        _row(
+            NetworkPortView, "id name vnic_type state since", why=lambda port: tenanttext.why_not_in(port.why)
+        ),
+        _row(EventView, "sequence at type key", message=lambda event: tenanttext.event(event.message)),
         _row(Applied, "outcome pod", change=_applied_change),
         _row(
             Plan,
@@ -296,7 +301,7 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
             reason=lambda refusal: sayings.refusal(refusal.reason),
             explanation=why_refused,
             would_fit=offers,
-            earliest_start=lambda refusal: refusal.earliest_start and sayings.later(refusal.earliest_start),
+            earliest_start=lambda refusal: refusal.earliest_start and later(refusal.earliest_start),
         ),
         _row(QuotaExcess, "resource limit used wanted"),
         # Only operators see which accelerators of a shared node weft assigns to whom.
@@ -307,7 +312,7 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
             reason=lambda refusal: sayings.refusal(refusal.reason),
             explanation=why_refused,
             would_fit=offers,
-            earliest_start=lambda refusal: refusal.earliest_start and sayings.later(refusal.earliest_start),
+            earliest_start=lambda refusal: refusal.earliest_start and later(refusal.earliest_start),
         ),
         _row(QuotaExcess, "resource limit used wanted"),
         _row(Allotment, "segment rdma_cidr management_cidr numbers hosts rails"),
@@ -322,13 +327,13 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
         ),
         _row(AcceleratorCount, "type count"),
         _row(LargestView, "count level flavor accelerators"),
-        _row(SoonView, "count level", at=lambda soon: sayings.later(soon.at)),
+        _row(SoonView, "count level", at=lambda soon: later(soon.at)),
         _row(CountView, "name total free each"),
         # Which part fails, never how: anyone may ask.
         _row(
             Health,
             "ready",
-            checks=lambda health: {part: sayings.health(said) for part, said in health.checks.items()},
+            checks=lambda health: {part: tenanttext.health(said) for part, said in health.checks.items()},
         ),
     )
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.app import sayings
+from weft.model.messages.values import earlier, later
 from weft.model.offer import (
     BootOffer,
     FieldsOffer,
@@ -86,5 +87,5 @@ def _offer(offer: Offer) -> Offer:
 
 def _time(change: OfferedTime) -> OfferedTime:
     """It follows from others' leases, so it is rounded."""
-    rounded = sayings.later if change.field == "lease.start" else sayings.earlier
+    rounded = later if change.field == "lease.start" else earlier
     return OfferedTime(field=change.field, was=change.was, becomes=rounded(change.becomes))

@@ -10,6 +10,7 @@ from weft.engine.records import PodRecord
 from weft.engine.waiting import change_waiting
 from weft.model.change import PodChange
 from weft.model.errors import InputError
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.planning.shapes.orderdiff import waiting_change
@@ -45,7 +46,9 @@ class WaitingChanges(OrderDesk):
         if order.queue:
             given.check_possible(str(pod.id), pod.project_id, order)
         elif window.start <= window.now:
-            allowed = "true, since the order is waiting; to order without waiting, release it and order again"
+            allowed = instead(
+                "true, since the order is waiting; to order without waiting, release it and order again"
+            )
             raise InputError("queue", order.queue, allowed)
         change = PodChange(generation=pod.generation + 1, fields=fields)
         change_waiting(self._store, given, pod, order, window, change, request.caller.user_name)

@@ -19,6 +19,7 @@ from multiprocessing.context import SpawnProcess
 
 from weft.app.settings import ServeSettings
 from weft.app.wiring import parts, start_log
+from weft.model.messages import health
 
 log = logging.getLogger("weft")
 
@@ -63,8 +64,8 @@ class WorkerProcess:
         with self._lock:
             said, silent = self._said, time.monotonic() - self._heard
         if silent > SILENT:
-            return {"worker process": f"no sign of life for {silent:.0f} s, more than {SILENT:.0f} s"}
-        return said or {"worker process": "starting"}
+            return {"worker process": health.NO_SIGN_OF_LIFE(lasted=round(silent), limit=round(SILENT))}
+        return said or {"worker process": health.STARTING()}
 
     def _supervise(self) -> None:
         while not self._ended.is_set():

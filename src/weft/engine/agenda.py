@@ -14,12 +14,13 @@ from uuid import UUID
 from weft.engine.capacity import Capacity
 from weft.engine.waiter import Waiter
 from weft.model.errors import InputError
+from weft.model.messages import queue as queued
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.slots import is_slot
-from weft.planning.queue.book import Book, booked, entry, names, when
+from weft.planning.queue.book import Book, booked, entry, minute, names
 from weft.planning.queue.forecast import expected_starts
 from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import Queue, QueueSettings
@@ -196,7 +197,7 @@ def _shares(
         kept = seen.bookings.get(pod)
         expected = max(kept.start, now) if kept and kept.came is None else None
         found.notes[one.id] = Note(
-            seen.why.get(pod, "waiting for capacity"), seen.place.get(pod), expected, kept
+            seen.why.get(pod, queued.NO_CAPACITY()), seen.place.get(pod), expected, kept
         )
     due = [p.start for p in seen.bookings.values() if p.start > now and p.came is None]
     due += [w.not_before for w in sharers if w.not_before > now]
@@ -271,7 +272,7 @@ def _notes(
     for one in mine:
         pod = str(one.id)
         position = rank.get(pod)
-        why = queue.why.get(pod, "waiting for capacity")
+        why = queue.why.get(pod, queued.NO_CAPACITY())
         if opening := queue.openings.of(pod):
             came, kept = opening
             nodes = names(queue.timeline, kept.bits)
@@ -293,8 +294,8 @@ def _notes(
             booking.terms,
         )
         if booking.start > now:
-            why = f"{'starts at' if one.fixed else 'waiting for capacity; starts by'} {when(booking.start)}"
-            why += f", {booked(kept.nodes, units)}"
+            code = queued.STARTS_AT if one.fixed else queued.STARTS_BY
+            why = code(start=minute(booking.start), units=units, n=booked(kept.nodes))
         notes[one.id] = Note(why, position, max(booking.start, now), kept)
     return notes
 

@@ -14,13 +14,14 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Row, Tx
-from weft.engine.documents import written
+from weft.engine.documents import said, written
 from weft.engine.overdue import check_overdue
 from weft.engine.partholds import hold_parts
 from weft.engine.records import PodRecord, RowState
 from weft.engine.revival import revive
 from weft.model.change import FieldChange, PodChange
 from weft.model.errors import ConflictError, TemporaryError
+from weft.model.messages import orders, pods
 from weft.model.order import Order
 from weft.model.placement import by_server
 from weft.model.plan import Plan
@@ -30,7 +31,7 @@ from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.shapes.resolve import shape_of
 
-_CHANGED = "the order was changed"
+_CHANGED = pods.ORDER_CHANGED()
 """Why a FAILED pod is retried."""
 
 
@@ -67,11 +68,11 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
         raise ConflictError(overtaken(tx, pod))
     now = PodRecord.of(row)
     if now.state is PodState.FAILED:
-        message = f"{revive(tx, now, _CHANGED, tx.now())}: {_CHANGED}"
-        tx.run("insert_event", owner_id=pod.id, at=tx.now(), type="state", message=message, key=None)
+        message = pods.STATE(state=revive(tx, now, _CHANGED, tx.now()), why=_CHANGED)
+        tx.run("insert_event", owner_id=pod.id, at=tx.now(), type="state", message=said(message), key=None)
     _resources(tx, pod, plan)
     _nodes(tx, pod, plan, site, change)
-    remember(tx, pod.id, plan.generation, plan.order, by, said(change))
+    remember(tx, pod.id, plan.generation, plan.order, by, change_said(change))
 
 
 def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
@@ -184,13 +185,13 @@ def remember(tx: Tx, pod_id: UUID, generation: int, order: Order, by: str, what:
     tx.run(
         "insert_generation", pod_id=pod_id, generation=generation, ordered=document, at=now, by=by, what=what
     )
-    note_change(tx, pod_id, "change", f"generation {generation} by {by}: {what}")
+    note_change(tx, pod_id, "change", pods.GENERATION(n=generation, user=by, fields=what))
 
 
 def note_change(tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
     """An event about what may let orders in the queue start."""
     now = tx.now()
-    tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=message, key=None)
+    tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=said(message), key=None)
     tx.run("touch_queue", at=now)
     tx.run("notify", owner_id=str(pod_id))
 
@@ -206,20 +207,17 @@ def overtaken(tx: Tx, pod: PodRecord) -> str:
     """Why a change based on this record is refused."""
     now = PodRecord.of(row) if (row := tx.row("pod_by_id", id=pod.id)) else pod
     if now.wanted == "absent" or now.released_at is not None:
-        return f"pod {pod.name} is being released: it can no longer be changed"
+        return orders.NOT_CHANGEABLE(pod=pod.name)
     if now.generation != pod.generation:
-        return (
-            f"pod {pod.name} was changed to generation {now.generation} in the meantime: check it with `weft pod "
-            "show`, and apply again"
-        )
-    return f"pod {pod.name} has started in the meantime: apply again"
+        return orders.CHANGED_MEANWHILE(pod=pod.name, now=now.generation)
+    return orders.STARTED_MEANWHILE(pod=pod.name)
 
 
 def fields_said(fields: Iterable[FieldChange]) -> str:
     return "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in fields)
 
 
-def said(change: PodChange) -> str:
+def change_said(change: PodChange) -> str:
     """The difference in one line, for the history."""
     parts = [fields_said(change.fields)] if change.fields else []
     if change.nodes_added:

@@ -14,9 +14,12 @@ from weft.engine.database import Database, Tx
 from weft.engine.documents import written
 from weft.engine.partholds import hold_parts
 from weft.model.errors import ConflictError, TemporaryError
+from weft.model.messages import orders, pods, stored
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.planning.shapes.resolve import shape_of
+
+_ORDERED = pods.STATE(state="PENDING", why=pods.ORDERED())
 
 
 class ClaimRows:
@@ -44,7 +47,9 @@ class ClaimRows:
             delay=delay,
         )
         with _one_of_a_name(plan.order):
-            tx.row("claim_new", **row, **_claims(plan), messages=["PENDING: ordered", _placed(plan)])
+            tx.row(
+                "claim_new", **row, **_claims(plan), messages=Jsonb([stored(_ORDERED), stored(_placed(plan))])
+            )
         hold_parts(tx, plan)
 
     def confirm(self, plan: Plan) -> None:
@@ -80,13 +85,13 @@ class ClaimRows:
     @staticmethod
     def _row(order: Order, **values: Any) -> dict[str, Any]:
         unset: dict[str, Any] = dict.fromkeys(("placed_at", "not_before", "expected_start"))
-        waits = {**unset, "fixed": False, "reason": "", "delay": 0.0}
+        waits = {**unset, "fixed": False, "reason": Jsonb(""), "delay": 0.0}
         units = shape_of(order).count(order)
         return {**waits, "name": order.name, "ordered": written(order), "units": units, **values}
 
     def claim(self, tx: Tx, plan: Plan) -> None:
         """Resources, nodes and numbers of a plan, for a pod that already has a row."""
-        tx.row("claim", at=tx.now(), **_claims(plan), messages=[_placed(plan)])
+        tx.row("claim", at=tx.now(), **_claims(plan), messages=Jsonb([stored(_placed(plan))]))
         hold_parts(tx, plan)
 
 
@@ -102,7 +107,7 @@ def _one_of_a_name(order: Order) -> Generator[None]:
 
 
 def name_taken(name: str) -> ConflictError:
-    return ConflictError(f"name: pod {name!r} already exists; release it first or use another name")
+    return ConflictError(orders.POD_EXISTS(pod=name))
 
 
 def _claims(plan: Plan) -> dict[str, Any]:
@@ -129,5 +134,5 @@ def _claims(plan: Plan) -> dict[str, Any]:
 
 def _placed(plan: Plan) -> str:
     spares = sorted(n.node for n in plan.placement.spares)
-    nodes = ", ".join(n.node for n in plan.placement.nodes)
-    return f"PLACED: {nodes}" + (f"; spare: {', '.join(spares)}" if spares else "")
+    nodes = [n.node for n in plan.placement.nodes]
+    return pods.STATE(state="PLACED", why=pods.ON_NODES(nodes=nodes, spare=spares))

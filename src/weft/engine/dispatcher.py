@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from weft.engine.agenda import EVERY, Agenda, Note, agenda
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row, Tx
-from weft.engine.documents import written
+from weft.engine.documents import said, written
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, health
 from weft.engine.occupancy import ANSWERED_WITHIN, UNANSWERED
@@ -32,6 +34,9 @@ from weft.engine.waitlist import Waitlist
 from weft.engine.world import World
 from weft.model.errors import InputError, WeftError
 from weft.model.ids import moment, span
+from weft.model.messages import pods
+from weft.model.messages import queue as queued
+from weft.model.messages.documents import coded
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.queue.keep import Keep
@@ -44,7 +49,7 @@ MOST_STEPS = 500
 """Maximum starts and refusals per run; the rest is for the next one."""
 AGAIN = 1.0
 """Seconds after which an order that waits for Nova's answer is looked at again."""
-UNKNOWN_YET = "waiting to learn what is on its nodes"
+UNKNOWN_YET = queued.OCCUPANTS_UNREAD()
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,14 +250,21 @@ class Dispatcher:
                 return False
             rows = {r["pod_id"]: r for r in look.capacity.bookings}
             for pod_id, reason in look.agenda.impossible.items():
-                tx.run("fail_waiting", id=pod_id, reason=reason, at=tx.now())
+                tx.run(
+                    "fail_waiting",
+                    id=pod_id,
+                    reason=said(reason),
+                    said=Jsonb(coded("message", reason)),
+                    at=tx.now(),
+                )
                 tx.run("drop_booking", pod_id=pod_id)
-                self._say(tx, pod_id, "state", f"FAILED: {reason}")
-                self._say(tx, pod_id, "alarm", f"FAILED: {reason}")
+                failed = pods.STATE(state="FAILED", why=reason)
+                self._say(tx, pod_id, "state", failed)
+                self._say(tx, pod_id, "alarm", failed)
             for pod_id, note in look.agenda.notes.items():
                 booked = note.booking is not None and note.booking.came is None
-                said = note if booked else replace(note, expected=expected.get(pod_id))
-                self._note(tx, look.waiting[pod_id], said, rows.get(pod_id))
+                noted = note if booked else replace(note, expected=expected.get(pod_id))
+                self._note(tx, look.waiting[pod_id], noted, rows.get(pod_id))
             tx.run("touch_queue", at=moment(look.agenda.next_at))
         return True
 
@@ -260,7 +272,11 @@ class Dispatcher:
         expected = time_of(note.expected) if note.expected is not None else None
         if (note.reason, note.position, expected) != (one.reason, one.position, one.expected_start):
             tx.run(
-                "note_waiting", id=one.id, reason=note.reason, position=note.position, expected_start=expected
+                "note_waiting",
+                id=one.id,
+                reason=said(note.reason),
+                position=note.position,
+                expected_start=expected,
             )
         if note.reason != one.reason:
             self._say(tx, one.id, "queue", note.reason)
@@ -271,7 +287,7 @@ class Dispatcher:
             write_booking(tx, one.id, note.booking)
 
     def _say(self, tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
-        tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message, key=None)
+        tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=said(message), key=None)
         tx.run("notify", owner_id=str(pod_id))
 
     def _gather(self, record: SiteRecord, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:

@@ -17,6 +17,8 @@ from psycopg.types.json import Jsonb
 from weft.engine.postgres import Stored
 from weft.model import earlier
 from weft.model.base import Document
+from weft.model.messages import Message
+from weft.model.messages import stored as stored_message
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.resources import Graph, Resource
@@ -106,3 +108,13 @@ class _Known:
 _KNOWN = _Known(1 << 20)
 _LONGEST = 1 << 18
 """Bytes: sites are kept by `weft.engine.siteparts`."""
+
+
+def said(text: str) -> Jsonb:
+    """A reason or an event as rows have it: the code and values of a message, or plain text."""
+    return Jsonb(stored_message(text))
+
+
+def heard(stored: Any) -> str:
+    """A reason or an event from a row; plain text if an older version wrote it."""
+    return Message.read(stored) if stored else ""

@@ -13,6 +13,7 @@ from typing import NoReturn
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import said
 from weft.engine.ownerrecord import OwnerRecord
 from weft.ports.fences import JointFence
 
@@ -188,7 +189,7 @@ class Fence:
     def say_in(self, tx: Tx, events: Iterable[Event]) -> None:
         """In a transaction of `write`, after which whoever follows the owner is told."""
         rows = [
-            {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": message, "key": key}
+            {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": said(message), "key": key}
             for kind, message, key in events
         ]
         if rows:

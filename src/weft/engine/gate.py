@@ -24,6 +24,7 @@ from weft.engine.epoch import RESTORED, count_end, counts, is_behind, note_behin
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.model.errors import ConflictError, NotFoundError, TemporaryError, UnknownError, WeftError
+from weft.model.messages import health
 from weft.ports.witness import Witness, Witnesses
 
 log = logging.getLogger(__name__)
@@ -40,8 +41,8 @@ LIMIT = 900.0
 """Seconds without a turn after which its thread counts as stuck."""
 
 
-BEHIND = "none: the database was restored and isn't accepted yet (weft audit --accept)"
-UNREAD = "unknown: a cloud's note of the database can't be read"
+BEHIND = health.DATABASE_BEHIND()
+UNREAD = health.NOTE_UNREAD()
 _ASKED = "read how far weft's database had come"
 
 
@@ -139,7 +140,7 @@ class Gate:
             return BEHIND
         if any(look.error for look in looks.values()):
             return UNREAD
-        return "ok" if looks else "starting"
+        return health.OK() if looks else health.STARTING()
 
     def forget(self) -> None:
         """What was read doesn't count any more."""

@@ -16,6 +16,7 @@ from weft.engine.notes import Notes
 from weft.engine.ownerrecord import Abandonment
 from weft.engine.world import World
 from weft.model.errors import ConflictError, TemporaryError
+from weft.model.messages import pods
 from weft.model.pod import Aspect, Cause, Phase
 from weft.model.receipt import ReceiptItem, SignedReceipt
 from weft.model.site import Site
@@ -64,7 +65,7 @@ class Held(NotesHeld):
             return
         self._notes.done = True
         if generation > 1:
-            self._notes.events.append(("change", f"generation {generation} is applied", None))
+            self._notes.events.append(("change", pods.GENERATION_APPLIED(n=generation), None))
         self.owner = replace(self.owner, ready_generation=generation, changed_at=None, ready_at=self.at)
 
     def abandon(self, reason: str) -> None:
@@ -73,7 +74,7 @@ class Held(NotesHeld):
         values = {"by": asked.by, "why": reason, "at": asked.at, "own": True}
         with self.write() as tx:
             if tx.run("abandon_owner", id=self.owner.id, **values):
-                said = f"abandon requested by {asked.by}: {reason}"
+                said = pods.ABANDON_REQUESTED(user=asked.by, reason=reason)
                 self.say_in(tx, [("release", said, None)])
         self.owner = replace(self.owner, abandoned=asked)
 
@@ -174,7 +175,7 @@ class Held(NotesHeld):
         clean = News(
             Aspect.CLEAN, "false" if reason else "true", Cause.ABANDONED if reason else Cause.DONE, reason
         )
-        self._become([clean], Phase.RELEASED, (), [("receipt", "receipt signed", None)])
+        self._become([clean], Phase.RELEASED, (), [("receipt", pods.RECEIPT_SIGNED(), None)])
         values = {"receipt": written(receipt), "kept": [f"{space} {number}" for space, number in kept]}
         notes, self._notes = self._notes, Notes()
         self._fenced("release_held", **self._of_owner(notes), moved=True, events=notes.told(), **values)

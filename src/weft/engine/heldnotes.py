@@ -14,6 +14,7 @@ from typing import NamedTuple
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Row
+from weft.engine.documents import said
 from weft.engine.fence import Event, LostError
 from weft.engine.heldnumbers import NumbersHeld
 from weft.engine.lane import ALONE, Way
@@ -23,6 +24,7 @@ from weft.engine.postgres import FIRST
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.model.errors import OutsideError, WeftError
 from weft.model.kindrow import Home
+from weft.model.messages import pods
 from weft.model.pod import (
     DECIDES,
     Aspect,
@@ -229,8 +231,7 @@ class NotesHeld(NumbersHeld):
         if self.state is not state:
             self.since, self._notes.moved = self.at, True
         if (self.state, self.reason) != (state, reason):
-            said = f"{self.state}: {self.reason}" if self.reason else str(self.state)
-            events.append(("state", said, None))
+            events.append(("state", pods.STATE(state=self.state, why=self.reason), None))
         self._notes.conditions = True
         self._notes.events += events
 
@@ -274,13 +275,13 @@ class NotesHeld(NumbersHeld):
 
     def _of_owner(self, notes: Notes) -> dict[str, object]:
         if not notes.conditions:
-            return {"phase": "", "state": "", "reason": "", "conditions": Jsonb([])}
+            return {"phase": "", "state": "", "reason": Jsonb(""), "conditions": Jsonb([])}
         stored = [
             c.model_dump(mode="json") | ({"since": None} if c.since == _NOW else {}) for c in self.conditions
         ]
         return {
             "phase": self.phase,
             "state": self.state,
-            "reason": self.reason,
+            "reason": said(self.reason),
             "conditions": Jsonb(stored),
         }

@@ -13,6 +13,7 @@ from weft.engine.fence import Fence
 from weft.engine.ownerrecord import Taken
 from weft.engine.records import StaleNumber
 from weft.model.errors import PermanentError
+from weft.model.messages import pods
 from weft.model.receipt import ReceiptItem
 
 
@@ -60,7 +61,7 @@ class NumbersHeld(Fence):
         with self.write() as tx:
             for space, number in sorted(numbers):
                 tx.run("give_back_number", space=space, number=number, owner_id=self.owner.id)
-                self.say_in(tx, [("release", f"{space} {number} was read back clean and is free", None)])
+                self.say_in(tx, [("release", pods.NUMBER_FREE(space=space, number=number), None)])
             read = Jsonb([i.model_dump(mode="json") for i in items])
             tx.run("insert_given_back", owner_id=self.owner.id, nodes=[], at=tx.now(), items=read)
             tx.run("touch_queue", at=tx.now())

@@ -14,6 +14,7 @@ from weft.engine.held import Held
 from weft.engine.partholds import bind_functions, bound_slots
 from weft.engine.records import Change, PodRecord
 from weft.model.fabric import Membership
+from weft.model.messages import pods
 from weft.model.plan import Plan
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Resource
@@ -92,9 +93,9 @@ class HeldPod(Held):
             now = tx.now()
             for node in sorted(nodes):
                 if left and tx.run("give_back_parts", node=node, pod_id=self.pod.id):
-                    said[node] = f"what servers had of {node} was read back clean and is free"
+                    said[node] = pods.PART_FREE(node=node)
                 elif tx.run("give_back_node", node=node, pod_id=self.pod.id):
-                    said[node] = f"{node} was read back clean and is free"
+                    said[node] = pods.NODE_FREE(node=node)
             if not said:
                 return
             read = Jsonb([i.model_dump(mode="json") for i in items])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import chain
 
+from weft.engine.documents import said
 from weft.engine.readback import unfree
 from weft.engine.release import Reader
 from weft.engine.released import released_owners_with_numbers, released_pods_with_numbers
 from weft.engine.store import Store
 from weft.engine.unreadable import UnreadableError
 from weft.engine.world import World
+from weft.model.messages import pods
 from weft.model.site import Site
 from weft.ports.clock import Clock
 
@@ -45,8 +47,15 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
             for space, number in sorted(free):
                 tx.run("give_back_number", space=space, number=number, owner_id=owner.id)
             names = ", ".join(f"{space} {number}" for space, number in sorted(free))
-            message = f"seen free and released: {names}"
-            tx.run("insert_event", owner_id=owner.id, at=tx.now(), type="release", message=message, key=None)
+            message = pods.NUMBERS_SEEN_FREE(numbers=names)
+            tx.run(
+                "insert_event",
+                owner_id=owner.id,
+                at=tx.now(),
+                type="release",
+                message=said(message),
+                key=None,
+            )
             tx.run("touch_queue", at=tx.now())
             tx.run("notify", owner_id=str(owner.id))
     return unread

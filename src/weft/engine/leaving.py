@@ -19,6 +19,7 @@ from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.kindrow import Home
+from weft.model.messages import pods
 from weft.model.pod import PodState
 
 
@@ -61,9 +62,7 @@ def let_go(
         wait = wait or Wait(LATE, late)
     elif gone:
         found = read(gone)
-        held.note(
-            Change(key, RowState.DELETING, reason="reappeared after its removal") for key in found.again
-        )
+        held.note(Change(key, RowState.DELETING, reason=pods.REAPPEARED()) for key in found.again)
         clean = gone - found.unclean.keys()
         # Also what was only accepted: it holds no node back, and the pod's receipt isn't clean for it.
         _note_ended(held, [r for r in walker.records.values() if r.resource.node in clean], found.ended)
@@ -91,7 +90,7 @@ def _retire(held: HeldPod, walker: Walker, settings: LoopSettings) -> tuple[Wait
         return walker.retire(), {}
     except WeftError as error:
         delay = error.delay if isinstance(error, TemporaryError) else 0.0
-        return Wait(str(error), max(delay, settings.delay(held.pod.failures + 1))), {}
+        return Wait(error.message, max(delay, settings.delay(held.pod.failures + 1))), {}
 
 
 def _is_fabrics(record: ResourceRecord) -> bool:

@@ -8,7 +8,7 @@ from datetime import UTC
 from uuid import UUID
 
 from weft.engine.database import Database, Row
-from weft.engine.documents import read
+from weft.engine.documents import read, said
 from weft.engine.postgres import stored
 from weft.engine.records import RowState
 from weft.engine.unreadable import READING, unreadable
@@ -100,7 +100,7 @@ class FabricLedger:
 
     def tell(self, owner: Owner, message: str) -> None:
         with self._database.transaction() as tx:
-            tx.run("tell_owner", owner_id=owner.id, message=message)
+            tx.run("tell_owner", owner_id=owner.id, message=said(message))
             tx.run("wake_owner", id=owner.id)
             tx.run("notify", owner_id=owner.id)
 

@@ -21,6 +21,7 @@ from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.fabric import Membership
 from weft.model.kindrow import Home
+from weft.model.messages import problems
 from weft.model.problem import Problem, ProblemKind
 from weft.model.resources import Resource
 from weft.model.site import Site
@@ -30,12 +31,12 @@ from weft.ports.occupants import OnHost
 
 log = logging.getLogger(__name__)
 
-OTHERS = "its host has something that doesn't belong to the pod"
-BESIDE = f"{OTHERS}, without an adapter: the pod's stay in its segment"
-SOME = f"{OTHERS}: adapters that the pod's server doesn't have are kept out of its segment"
-AWAY = "the pod's server isn't on its host"
-ONE_AWAY = "a server of the pod isn't on its host, where it has others"
-AGAIN = "its machine doesn't run the pod's server now"
+OTHERS = problems.OTHERS_ON_HOST()
+BESIDE = problems.OTHERS_WITHOUT_ADAPTER()
+SOME = problems.OTHERS_WITH_ADAPTERS()
+AWAY = problems.SERVER_ELSEWHERE()
+ONE_AWAY = problems.ONE_SERVER_ELSEWHERE()
+AGAIN = problems.MACHINE_ELSEWHERE()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from weft.engine.settings import LoopSettings
 from weft.engine.waits import Wait
 from weft.engine.world import World
 from weft.model.errors import NotYetError, OutsideError, PermanentError, TemporaryError, WeftError
+from weft.model.messages import outside, pods
 from weft.model.resources import Observed, Outcome, Resource, Status
 from weft.ports.resources import ResourceDriver, Scope
 
@@ -107,7 +108,7 @@ class Moves:
         """
         self._held.note(
             [Change(r.key, RowState.CREATING, attempts=r.attempts) for r in new],
-            [("step", f"creating {r.resource.name}", r.key) for r in new if r.key not in known],
+            [("step", pods.CREATING(name=r.resource.name), r.key) for r in new if r.key not in known],
         )
 
     def _make(self, driver: ResourceDriver, new: Batch, differing: Batch) -> _Made:
@@ -169,12 +170,12 @@ class Moves:
             broke = record.attempts + 1
             if broke >= self._settings.server_attempts:
                 raise PermanentError(
-                    f"create {record.resource.name}",
+                    outside.REQUEST(verb="create", what=record.resource.name),
                     record.resource.where,
-                    f"it failed {broke} times: {record.reason}",
-                    "check the reason, then release the pod",
+                    outside.FAILED_TIMES(n=broke, why=record.reason),
+                    outside.CHECK_THEN_RELEASE(),
                 )
-            why = f"{record.resource.name} is broken and will be replaced: {record.reason}"
+            why = pods.RESOURCE_BROKEN(name=record.resource.name, why=record.reason)
             self._held.note(
                 [Change(record.key, RowState.DELETING, reason=record.reason, attempts=broke)],
                 [("error", why, record.key)],
@@ -187,7 +188,7 @@ class Moves:
         """
         self._held.note(
             [Change(r.key, RowState.DELETING, attempts=r.attempts) for r in batch if _stays(r)],
-            [("step", f"removing {r.resource.name}", r.key) for r in batch if _stays(r)],
+            [("step", pods.REMOVING(name=r.resource.name), r.key) for r in batch if _stays(r)],
         )
         outcomes: dict[str, Outcome] = {}
         leaving = gone is RowState.ABSENT
@@ -238,7 +239,7 @@ class Moves:
             for c in changes
         ]
         news = [
-            ("step", f"{r.resource.name} is ready{f' ({c.reason})' if c.reason else ''}", r.key)
+            ("step", pods.RESOURCE_READY(name=r.resource.name, why=c.reason), r.key)
             for r, c in zip(batch, changes, strict=True)
             if c.state is RowState.SETTLED and r.state is not RowState.SETTLED
         ]
@@ -271,16 +272,15 @@ class Moves:
         left = [r for r in self.fresh(batch) if r.state is not end]
         if not left:
             return None
-        names = ", ".join(r.resource.name for r in left[:3])
-        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        names = [r.resource.name for r in left]
         reason = next((r.reason for r in left if r.reason), "no reason given")
         if any(self._late(r) for r in left):
             raise TemporaryError(
-                f"wait for {names}{more} {what}", left[0].resource.where, f"not yet ({reason})"
+                outside.WAIT_FOR(names=names, end=what), left[0].resource.where, outside.NOT_YET(why=reason)
             )
         boots = end is RowState.SETTLED and all(is_booting(r) for r in left)
         delay = self._settings.poll(min(self._age(r) for r in left), boots)
-        return Wait(f"{names}{more}: {reason}", delay)
+        return Wait(outside.SETTLING(names=names, why=reason), delay)
 
     def _waited(self, batch: Batch) -> Scope:
         return replace(self._scope, waited=min(self._age(r) for r in batch))

@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.documents import written
 from weft.engine.fence import Event
 from weft.engine.records import Change, RowState
+from weft.model.messages import stored
 from weft.model.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -86,7 +87,9 @@ class Notes:
         return None if self.watched is None or any(self.watched.values()) else self.watched
 
     def told(self) -> Jsonb:
-        return Jsonb([{"type": kind, "message": message, "key": key} for kind, message, key in self.events])
+        return Jsonb(
+            [{"type": kind, "message": stored(message), "key": key} for kind, message, key in self.events]
+        )
 
     def values(self) -> dict[str, object]:
         """Parameters of `write_held`, but for those of phase and conditions."""
@@ -117,7 +120,7 @@ def _row(change: Change) -> dict[str, object]:
         "key": change.key,
         "state": change.state,
         "outside_id": change.outside_id,
-        "reason": change.reason,
+        "reason": stored(change.reason),
         "differences": [d.model_dump(mode="json") for d in change.differences],
         "facts": dict(change.facts or {}),
         "attempts": change.attempts,

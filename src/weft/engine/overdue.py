@@ -6,38 +6,37 @@ would give the project more nodes or numbers asks here, an order, one that leave
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.engine.database import Tx
 from weft.engine.settings import LoopSettings
 from weft.model.errors import ConflictError
+from weft.model.messages import orders
 from weft.model.pod import PodState
 from weft.model.site import Site
 
 LIMIT = LoopSettings().limits[PodState.RELEASING]
 """Seconds of work on a release after which it is overdue: a time in which weft couldn't work on it isn't the
 project's."""
-_NAMED = 3
 
 
 def check_overdue(tx: Tx, project: str, site: Site) -> None:
     """Raise `ConflictError` if as many of the project's releases as may be are overdue, or have ended and left numbers
     in use; in the caller's transaction."""
     if many := _too_many(tx, project, site):
-        then = "remove what `weft pod show` names for each, then order again"
-        raise ConflictError(f"{many}: {then}; where it names nothing, operators see the reason")
+        raise ConflictError(orders.RELEASES_OVERDUE(**many))
 
 
 def why_not_started(tx: Tx, project: str, site: Site) -> str:
     """The same of an order that waits, as its reason; empty: it may start."""
     many = _too_many(tx, project, site)
-    then = "starts once what `weft pod show` names for each is removed"
-    return f"{many}: {then}; where it names nothing, operators see the reason" if many else ""
+    return orders.WAITS_FOR_RELEASES(**many) if many else ""
 
 
-def _too_many(tx: Tx, project: str, site: Site) -> str:
+def _too_many(tx: Tx, project: str, site: Site) -> dict[str, Any]:
+    """How many of how many, and whose; empty: not too many."""
     rows = tx.rows("overdue_of_project", project_id=project, seconds=LIMIT)
     most = site.queue.overdue_releases
     if len(rows) < most:
-        return ""
-    names = ", ".join(f"'{row['name']}'" for row in rows[:_NAMED])
-    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-    return f"{len(rows)} of at most {most} releases of the project don't end ({names}{more})"
+        return {}
+    return {"releases": len(rows), "most": most, "pods": [row["name"] for row in rows]}

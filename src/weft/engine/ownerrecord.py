@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from weft.engine.documents import heard
 from weft.engine.unreadable import READING, unreadable
 from weft.model.owner import Owner, OwnerKind
 from weft.model.pod import Condition, Conditions, Phase, PodState, summary
@@ -120,7 +121,7 @@ class OwnerRecord:
 
 
 _AS_THEY_ARE = (
-    "id", "kind", "site", "project_id", "name", "created_by", "created_at", "wanted", "reason", "since",
+    "id", "kind", "site", "project_id", "name", "created_by", "created_at", "wanted", "since",
     "released_at", "failures", "woken", "token", "late_until", "swept_at", "watched_at", "generation", "retries",
     "ready_generation", "ready_at", "changed_at", "worked", "worked_at", "worked_by",
 )  # fmt: skip
@@ -132,6 +133,7 @@ def owner_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     abandoned = Abandonment(*(row[f"abandoned_{name}"] for name in said))
     return {
         **{name: row[name] for name in _AS_THEY_ARE},
+        "reason": heard(row["reason"]),
         "repair": row["repair"],
         "phase": Phase(row["phase"]),
         "conditions": tuple(Condition.model_validate(c) for c in row["conditions"]),

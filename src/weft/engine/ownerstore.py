@@ -9,12 +9,14 @@ from uuid import UUID, uuid4
 from psycopg.errors import UniqueViolation
 
 from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import said
 from weft.engine.held import Held
 from weft.engine.heldpod import HeldPod
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import PodRecord
 from weft.engine.unreadable import UnreadableError
 from weft.model.errors import ConflictError, NotFoundError
+from weft.model.messages import pods
 from weft.model.owner import Owner, OwnerKind
 
 
@@ -37,14 +39,21 @@ def make_owner(tx: Tx, kind: OwnerKind, site: str, project_id: str, name: str, b
         tx.run("insert_owner", id=owner.id, at=at, **values)
     except UniqueViolation:
         raise ConflictError(f"there is a {kind} {name!r} already") from None
-    tx.run("insert_event", owner_id=owner.id, at=at, type="state", message=f"PLACED: made by {by}", key=None)
+    tx.run(
+        "insert_event",
+        owner_id=owner.id,
+        at=at,
+        type="state",
+        message=said(pods.STATE(state="PLACED", why=pods.MADE_BY(user=by))),
+        key=None,
+    )
     tx.run("notify", owner_id=owner.id)
     return owner
 
 
 def release_owner(tx: Tx, owner_id: UUID, message: str, at: datetime | None) -> bool:
     """Request the release of an owner that is no pod; False if that was done before."""
-    row = tx.row("release_owner", id=owner_id, message=message, at=at)
+    row = tx.row("release_owner", id=owner_id, message=said(message), at=at)
     return row is not None and row["asked"]
 
 

@@ -29,6 +29,7 @@ from weft.engine.walker import Walker
 from weft.engine.wants import Wanted, Wants
 from weft.model.errors import PermanentError, TemporaryError, WeftError
 from weft.model.kindrow import Home
+from weft.model.messages import pods
 from weft.model.pod import Aspect, Cause, Phase, is_true
 from weft.model.problem import unread
 from weft.model.receipt import Abandoned, Receipt
@@ -98,7 +99,7 @@ class OwnerVisitor(Visitor[Held]):
             return Look(self._settings.poll(age))
         held.become(not_ready(verdict), phase=Phase.SERVING)
         lost = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
-        held.note((), [("repair", f"repairing {r.resource.name}: {r.reason}", r.key) for r in lost])
+        held.note((), [("repair", pods.REPAIRING(name=r.resource.name, why=r.reason), r.key) for r in lost])
         wait = self._build(held, adopted)
         return self._judge(held, self._verdict(held), left, trouble) if wait is None else Look(wait.delay)
 
@@ -109,7 +110,7 @@ class OwnerVisitor(Visitor[Held]):
             failures = held.owner.failures + 1
             held.become(not_ready(verdict), phase=Phase.SERVING)
             if isinstance(trouble, PermanentError):
-                held.alarm(f"{held.state}: {trouble}")
+                held.alarm(pods.STATE(state=held.state, why=trouble))
             return Look(self._settings.delay(failures), failures)
         over = () if left else (Aspect.CHANGING,)
         held.become(News(Aspect.READY, "true", Cause.DONE), phase=Phase.SERVING, without=over)
@@ -274,8 +275,8 @@ class OwnerVisitor(Visitor[Held]):
 
     def _permanent(self, held: Held, error: PermanentError) -> Look:
         failures = held.owner.failures + 1
-        held.explain(str(error), Cause.PERSON_NEEDED)
-        held.alarm(f"{held.state}: {error}")
+        held.explain(error.message, Cause.PERSON_NEEDED)
+        held.alarm(pods.STATE(state=held.state, why=error.message))
         return Look(self._settings.delay(failures), failures)
 
 

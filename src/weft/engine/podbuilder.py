@@ -19,6 +19,7 @@ from weft.engine.waits import Wait
 from weft.engine.walker import Walker, attempt
 from weft.model.errors import TemporaryError, UnknownError
 from weft.model.kindrow import Home
+from weft.model.messages import pods
 from weft.model.pod import Aspect, Cause, is_true
 from weft.model.problem import render
 
@@ -69,7 +70,7 @@ class PodBuilder(Visitor[HeldPod]):
         held.note(
             [Change(r.key, RowState.SETTLED, reason=r.reason, attempts=r.attempts) for r in stuck],
             [
-                ("repair", f"repairing {r.resource.name}: {r.reason}", r.key)
+                ("repair", pods.REPAIRING(name=r.resource.name, why=r.reason), r.key)
                 for r in records
                 if r not in stuck
             ],
@@ -153,7 +154,7 @@ class PodBuilder(Visitor[HeldPod]):
         try:
             wait = self._renew_segment(held)
         except TemporaryError as caught:
-            error, wait = caught, Wait(str(caught), caught.delay)
+            error, wait = caught, Wait(caught.message, caught.delay)
         if wait is None or not has_outsiders(held):
             return None
         if error is not None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from uuid import UUID
 
 from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import said
 from weft.engine.fence import LATE_SECONDS
 from weft.engine.occupancy import Sharing
 from weft.engine.podlist import page
@@ -15,6 +16,7 @@ from weft.engine.shownrecords import FoundPod, ShownPod, ShownResource
 from weft.engine.unreadable import UnreadableError
 from weft.model.errors import ConflictError, NotFoundError, OutsideError, WeftError
 from weft.model.ids import is_uuid
+from weft.model.messages import orders
 from weft.model.views import PodSearch, PodSummary
 from weft.ports.fences import Fence
 
@@ -39,7 +41,7 @@ class PodRows:
         with self.database.statement() as tx:
             row = tx.row("pod_by_id", id=self._which(tx, name, project_id).id)
         if row is None:
-            raise NotFoundError(f"there is no pod {name!r} in this project")
+            raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
         return PodRecord.of(row)
 
     def find_shown(self, name: str, project_id: str | None) -> ShownPod:
@@ -58,7 +60,7 @@ class PodRows:
         with self.database.statement() as tx:
             row = tx.row("pod_to_show", id=pod_id)
             if row is None or project_id not in (None, row["project_id"]):
-                raise NotFoundError(f"there is no pod {str(pod_id)!r} in this project")
+                raise NotFoundError(orders.POD_NOT_FOUND(pod=str(pod_id)))
             rows = tx.rows("resources_to_show", owner_id=pod_id)
         return ShownPod(PodRecord.of(row), tuple(ShownResource.of(one) for one in rows), row["has_receipt"])
 
@@ -74,9 +76,9 @@ class PodRows:
         elif not rows:
             rows = tx.rows("which_pod_anywhere", name=name)
             if sum(r["state"] != "RELEASED" for r in rows) > 1:
-                raise ConflictError(f"several projects have a pod {name!r}: give its id")
+                raise ConflictError(orders.AMBIGUOUS_POD(pod=name))
         if not rows or project_id not in (None, rows[0]["project_id"]):
-            raise NotFoundError(f"there is no pod {name!r} in this project")
+            raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
         return FoundPod.of(rows[0])
 
     @staticmethod
@@ -115,7 +117,7 @@ class PodRows:
     def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:
         """What was asked for a pod besides its states and steps; its followers are told."""
         with self.database.transaction() as tx:
-            tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message, key=key)
+            tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=said(message), key=key)
             tx.run("notify", owner_id=str(pod_id))
 
     @contextmanager

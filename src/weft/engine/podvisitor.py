@@ -25,6 +25,7 @@ from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.model.errors import TakenError, TemporaryError, WeftError
 from weft.model.fabric import Membership
+from weft.model.messages import pods
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
 from weft.model.receipt import Abandoned, Receipt
 from weft.model.specs import NetworkSpec, SegmentSpec
@@ -101,7 +102,7 @@ class PodVisitor(PodBuilder):
         try:
             wait = self._leave_first(held)
         except WeftError as error:
-            wait = Wait(str(error), self._settings.delay(held.pod.failures + 1))
+            wait = Wait(error.message, self._settings.delay(held.pod.failures + 1))
         if wait is not None:
             return Left(wait)
         walker = Walker(held, held.world, self._settings, self._pool)
@@ -126,20 +127,22 @@ class PodVisitor(PodBuilder):
 
     def _change(self, held: HeldPod, left: Left | None) -> Look:
         """Make what the newest generation brought; the pod stays what it is, and goes on, meanwhile."""
-        about = f"changing to generation {held.pod.generation}"
+        n = held.pod.generation
         try:
             wait = self._repair(held)
         except WeftError as error:
-            return self._stuck(held, about, error)
+            return self._stuck(held, error)
         if wait is not None:
-            self._changing(held, about)
+            self._changing(held, pods.CHANGING(n=n))
             return Look(wait.delay)
         verdict = self._verdict(held)
         if not verdict.fine and self._newest(held) < self._settings.verify_patience:
-            self._changing(held, about)
+            self._changing(held, pods.CHANGING(n=n))
             return Look(self._settings.poll(self._newest(held)))
         if left is not None and not left.kept and verdict.fine:
-            self._changing(held, f"{about}: {left.wait.reason}", News(Aspect.READY, "true", Cause.DONE))
+            self._changing(
+                held, pods.CHANGING(n=n, why=left.wait.reason), News(Aspect.READY, "true", Cause.DONE)
+            )
             return Look(left.wait.delay)
         return self._judge(held, verdict, left)
 
@@ -155,7 +158,7 @@ class PodVisitor(PodBuilder):
         new = [r for r in records if r.wanted and r.generation > last and r.key not in alone]
         return min(((held.at - (r.since or held.at)).total_seconds() for r in new), default=1e9)
 
-    def _stuck(self, held: HeldPod, about: str, error: WeftError) -> Look:
+    def _stuck(self, held: HeldPod, error: WeftError) -> Look:
         """The change doesn't get on; what was there before goes on being looked at, and says how it is."""
         old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
         watched = self._watch_nodes(held, arriving=held.pod.repair)
@@ -165,7 +168,8 @@ class PodVisitor(PodBuilder):
         on = {r.resource.node for r in old}
         known = (p for p in watched.problems if not p.nodes or on.intersection(p.nodes))
         verdict = replace(verdict, problems=(*known, *verdict.problems))
-        failures, why = held.pod.failures + 1, f"{about}: {error}"
+        failures, n = held.pod.failures + 1, held.pod.generation
+        about, why = pods.CHANGING(n=n), pods.CHANGING(n=n, why=error.message)
         temporary = error if isinstance(error, TemporaryError) else None
         if not verdict.fine:
             self._changing(held, why, not_ready(verdict))
@@ -174,7 +178,7 @@ class PodVisitor(PodBuilder):
         else:
             self._changing(held, why, News(Aspect.READY, "true", Cause.DONE, about))
         if temporary is None or temporary.alarming:
-            held.alarm(f"{held.state}: {held.reason}")
+            held.alarm(pods.STATE(state=held.state, why=held.reason))
         return Look(max(temporary.delay if temporary else 0.0, self._settings.delay(failures)), failures)
 
     def _renumber(self, held: HeldPod, taken: Taken) -> Look:
@@ -244,9 +248,9 @@ class PodVisitor(PodBuilder):
         events: list[Event] = []
         if not is_true(held.conditions, Aspect.READY):
             self._prove(held)
-            seen = ", ".join(f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items()))
-            but = f"; but {verdict.noted()}" if verdict.notes else ""
-            events = [("verified", f"as desired: {seen}{but}", None)]
+            seen = [f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items())]
+            notes = [p.message() for p in verdict.notes]
+            events = [("verified", pods.VERIFIED(read=seen, notes=notes), None)]
         ready, done = News(Aspect.READY, "true", Cause.DONE, verdict.noted()), left is None or left.kept
         over = (Aspect.PROVED, Aspect.REPAIRING, *((Aspect.CHANGING,) if done else ()))
         held.become(ready, phase=Phase.SERVING, without=over, events=events)

@@ -17,6 +17,7 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from pydantic_core import from_json, to_json
 
 from weft.model.errors import OutsideError, PermanentError, TemporaryError
+from weft.model.messages import outside
 
 LOCK_TIMEOUT = 10
 """Seconds."""
@@ -123,8 +124,8 @@ def address_of(url: str) -> str:
     """The address without its password."""
     with suppress(psycopg.Error):
         parts = psycopg.conninfo.conninfo_to_dict(url)
-        return f"PostgreSQL at {parts.get('host', 'local socket')}/{parts.get('dbname', '')}"
-    return "PostgreSQL"
+        return outside.DATABASE(address=f"{parts.get('host', 'local socket')}/{parts.get('dbname', '')}")
+    return outside.DATABASE()
 
 
 def outside_error(url: str, error: Exception) -> OutsideError:
@@ -136,23 +137,21 @@ def outside_error(url: str, error: Exception) -> OutsideError:
     of, answer = address_of(url), _sentence(error)
     if isinstance(error, PoolTimeout):
         then = "will be retried; raise the number of connections if this persists"
-        return TemporaryError("talk to the database", of, f"no connection was free: {answer}", then, 2.0)
+        return TemporaryError(outside.TALK_TO_DATABASE(), of, outside.NO_CONNECTION(text=answer), then, 2.0)
     if isinstance(error, PoolClosed):
-        return TemporaryError("talk to the database", of, "weft is shutting down", delay=2.0)
+        return TemporaryError(outside.TALK_TO_DATABASE(), of, "weft is shutting down", delay=2.0)
     if isinstance(error, errors.ReadOnlySqlTransaction):
         then = "will be retried; let --database name the primary (target_session_attrs=read-write)"
-        return TemporaryError("write to the database", of, f"it is read-only: {answer}", then, 5.0)
+        return TemporaryError(outside.WRITE_TO_DATABASE(), of, outside.READ_ONLY(text=answer), then, 5.0)
     if isinstance(error, _BUSY):
-        return TemporaryError(
-            "talk to the database", of, f"blocked by others for too long: {answer}", delay=2.0
-        )
+        return TemporaryError(outside.TALK_TO_DATABASE(), of, outside.LOCKED(text=answer), delay=2.0)
     if isinstance(error, errors.DiskFull | errors.OutOfMemory | errors.InsufficientResources):
         then = "will be retried; free disk space"
-        return TemporaryError("write to the database", of, answer, then, 30.0)
+        return TemporaryError(outside.WRITE_TO_DATABASE(), of, answer, then, 30.0)
     if isinstance(error, _OURS):
         then = "nothing was written; please report it with the log"
-        return PermanentError("write to the database", of, answer, then)
-    return TemporaryError("talk to the database", of, answer, delay=2.0)
+        return PermanentError(outside.WRITE_TO_DATABASE(), of, answer, then)
+    return TemporaryError(outside.TALK_TO_DATABASE(), of, answer, delay=2.0)
 
 
 def _sentence(error: Exception) -> str:

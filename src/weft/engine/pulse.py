@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from weft.model.messages import health
+
 
 @dataclass(slots=True)
 class _Beat:
@@ -47,6 +49,5 @@ class Pulse:
 
 def _say(beat: _Beat, lasted: float) -> str:
     if lasted <= beat.limit:
-        return "ok"
-    why = f" ({beat.trouble}; see the log)" if beat.trouble else ""
-    return f"no turn for {lasted:.0f} s, more than {beat.limit:.0f} s{why}"
+        return health.OK()
+    return health.NO_TURN(lasted=round(lasted), limit=round(beat.limit), trouble=beat.trouble)

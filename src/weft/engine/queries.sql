@@ -314,7 +314,7 @@ DELETE FROM resource WHERE owner_id = %(owner_id)s;
 -- name: start_pod
 -- An order that waited has its nodes now. No row: it was taken back meanwhile.
 UPDATE pod SET plan = %(plan)s, site = %(plan)s::jsonb ->> 'site', state = 'PLACED',
-    phase = 'building', conditions = '[]', reason = '', since = %(at)s, lease_end = %(lease_end)s,
+    phase = 'building', conditions = '[]', reason = '""', since = %(at)s, lease_end = %(lease_end)s,
     placed_at = %(at)s, position = NULL, expected_start = NULL, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
@@ -371,7 +371,7 @@ WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
 -- name: fail_waiting
 UPDATE pod SET state = 'FAILED', reason = %(reason)s, since = %(at)s, position = NULL, expected_start = NULL,
     alarmed = true, conditions = jsonb_build_array(jsonb_build_object('type', 'Failed', 'status', 'true',
-        'reason', 'PersonNeeded', 'message', %(reason)s::text, 'since', %(at)s::timestamptz))
+        'reason', 'PersonNeeded', 'since', %(at)s::timestamptz) || %(said)s::jsonb)
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING';
 
 -- name: booking
@@ -458,7 +458,7 @@ UPDATE resource SET attempts = 0 WHERE owner_id = %(owner_id)s AND state <> 'set
 -- name: renumber_resource
 -- Seen to be absent, and to be recreated with other numbers. Its last id outside stays known until it has another, but
 -- not that of data (`forgets`), which may have stayed outside as somebody else's.
-UPDATE resource SET document = %(document)s, state = 'wanted', reason = '', differences = '[]', attempts = 0,
+UPDATE resource SET document = %(document)s, state = 'wanted', reason = '""', differences = '[]', attempts = 0,
     outside_id = CASE WHEN NOT %(forgets)s THEN outside_id END
 WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted');
 
@@ -488,7 +488,7 @@ counted AS (
     SELECT %(owner_id)s::uuid, %(cloud)s, s.* FROM jsonb_to_recordset(%(subnets)s) AS s (plane text, cidr text)
 ), told AS (
     INSERT INTO event (owner_id, at, type, message) SELECT %(owner_id)s::uuid, %(at)s, 'state', m.said
-    FROM unnest(%(messages)s::text[]) WITH ORDINALITY AS m (said, n) ORDER BY m.n
+    FROM jsonb_array_elements(%(messages)s) WITH ORDINALITY AS m (said, n) ORDER BY m.n
 )
 
 -- name: claim
@@ -684,7 +684,7 @@ WITH it AS MATERIALIZED (
     FROM pod WHERE id = %(id)s AND (NOT %(late)s OR plan IS NULL AND state IN ('PENDING', 'FAILED') AND lease_end <= %(at)s)
     FOR UPDATE
 ), withdrawn AS (
-    UPDATE pod p SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '', since = it.at,
+    UPDATE pod p SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '""', since = it.at,
         released_at = it.at, position = NULL, expected_start = NULL
     FROM it WHERE p.id = it.id AND it.withdrawn
 ), asked AS (
@@ -696,7 +696,7 @@ WITH it AS MATERIALIZED (
 ), told AS (
     INSERT INTO event (owner_id, at, type, message)
     SELECT it.id, it.at, e.type, e.message FROM it, (VALUES
-        (1, 'release', %(message)s), (2, 'state', 'RELEASED: nothing was claimed yet')) AS e (n, type, message)
+        (1, 'release', %(message)s::jsonb), (2, 'state', %(withdrawn)s::jsonb)) AS e (n, type, message)
     WHERE e.n = 1 AND (it.asked OR it.withdrawn) OR e.n = 2 AND it.withdrawn ORDER BY e.n
 ), queued AS (
     UPDATE queue q SET next_at = least(q.next_at, it.at) FROM it WHERE it.asked OR it.withdrawn
@@ -718,7 +718,7 @@ SELECT true AS asked, pg_notify('weft_event', id::text) FROM asked;
 -- Ends an owner that is no pod, and leaves everything of it outside to somebody else: weft knows none of it any more, so
 -- that nothing of it is taken for what a release left behind. Whoever holds it is refused from here on.
 WITH ended AS (
-    UPDATE ONLY owner SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '',
+    UPDATE ONLY owner SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '""',
         since = %(at)s, released_at = %(at)s, token = token + 1, worker = NULL, held_until = NULL, woken = woken + 1
     WHERE id = %(id)s AND wanted = 'present' RETURNING id
 ), segments AS (
@@ -877,7 +877,7 @@ WITH it AS MATERIALIZED (
 ), ended AS (
     UPDATE pod p SET wanted = 'absent', woken = woken + 1, next_at = now() FROM it WHERE p.id = it.id
 ), told AS (
-    INSERT INTO event (owner_id, at, type, message) SELECT id, %(at)s, 'release', 'lease ended' FROM it
+    INSERT INTO event (owner_id, at, type, message) SELECT id, %(at)s, 'release', %(message)s FROM it
 )
 SELECT id, pg_notify('weft_event', id::text) FROM it;
 
@@ -1000,7 +1000,7 @@ held AS MATERIALIZED (
 told AS (
     INSERT INTO event (owner_id, at, type, message, key)
     SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
-        jsonb_to_recordset(%(events)s) AS (type text, message text, key text)) WITH ORDINALITY AS e (type, message, key, n)
+        jsonb_to_recordset(%(events)s) AS (type text, message jsonb, key text)) WITH ORDINALITY AS e (type, message, key, n)
     ORDER BY e.n
 )
 
@@ -1027,7 +1027,7 @@ WITH
         since = CASE WHEN r.state = c.state THEN coalesce(r.since, it.at) ELSE it.at END,
         started_at = coalesce(r.started_at, it.at),
         finished_at = CASE WHEN c.state IN ('settled', 'absent') THEN it.at END
-    FROM it, jsonb_to_recordset(%(changes)s) AS c (key text, state text, outside_id text, reason text,
+    FROM it, jsonb_to_recordset(%(changes)s) AS c (key text, state text, outside_id text, reason jsonb,
         differences jsonb, facts jsonb, attempts integer, asked boolean, former jsonb)
     WHERE r.owner_id = it.id AND r.key = c.key
 ), owned AS (
@@ -1606,7 +1606,7 @@ UPDATE resource SET document = %(document)s, position = %(position)s WHERE owner
 -- `guest`: what was seen gone is a predecessor; of what is asked for now nobody may know the id when its host is read.
 -- `keeps`: what the outside hasn't taken the removal of yet stays.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s, expunged = NULL,
-    reason = '', differences = '[]', attempts = 0, since = %(at)s,
+    reason = '""', differences = '[]', attempts = 0, since = %(at)s,
     former = CASE WHEN %(guest)s AND state = 'absent' AND outside_id IS NOT NULL
         THEN former || jsonb_build_object('id', outside_id, 'facts', facts) ELSE former END,
     outside_id = CASE WHEN (%(forgets)s OR %(guest)s) AND state = 'absent' THEN NULL ELSE outside_id END,

@@ -8,10 +8,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from weft.engine.documents import read
+from weft.engine.documents import heard, read
 from weft.engine.ownerrecord import OwnerRecord, owner_fields
 from weft.engine.unreadable import READING, unreadable
 from weft.model.errors import ConflictError
+from weft.model.messages import orders
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.resources import AnyKind, Difference, Resource
@@ -108,7 +109,7 @@ class ResourceRecord:
             resource=read(Resource, row["document"]),
             state=RowState(row["state"]),
             outside_id=row["outside_id"],
-            reason=row["reason"],
+            reason=heard(row["reason"]),
             differences=tuple(Difference.model_validate(d) for d in row["differences"]),
             facts=row["facts"],
             attempts=row["attempts"],
@@ -198,7 +199,7 @@ class PodRecord(OwnerRecord):
     def plan(self) -> Plan:
         """The plan. Raises `ConflictError` while the order waits: callers in the loop never see such a pod."""
         if self.placed is None:
-            raise ConflictError(f"pod {self.name} has no nodes yet: {self.reason or 'it waits'}")
+            raise ConflictError(orders.NO_NODES_YET(pod=self.name, why=self.reason or "it waits"))
         return self.placed
 
     @property

@@ -8,6 +8,7 @@ from weft.engine.heldpod import HeldPod
 from weft.engine.ownerrecord import Taken
 from weft.engine.world import World
 from weft.model.errors import PermanentError
+from weft.model.messages import pods
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT
 from weft.planning.shapes.numbers import physical_networks, renumbered, with_segments
@@ -39,6 +40,6 @@ def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
             if before.get(space) != after.get(space):
                 tx.run("give_back_number", space=space, number=before.get(space), owner_id=held.pod.id)
                 tx.run("hold_number", space=space, number=after[space], owner_id=held.pod.id)
-                message = f"{space} {before.get(space)} is in use by something else: now using {after[space]}"
+                message = pods.NUMBER_TAKEN(space=space, number=before.get(space), now=after[space])
                 held.say_in(tx, [("repair", message, taken.key)])
         tx.run("renumber_pod", id=held.pod.id, plan=written(new))

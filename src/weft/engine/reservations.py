@@ -10,6 +10,7 @@ from psycopg.errors import UniqueViolation
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Database, Row
 from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.messages.orders import instead
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
 from weft.planning.queue.book import when
@@ -29,7 +30,7 @@ def reserve(
         now = tx.now()
         start = max(reservation.start or now, now)
         if reservation.end is not None and reservation.end <= now:
-            raise InputError("end", reservation.end.isoformat(), "a time in the future")
+            raise InputError("end", reservation.end.isoformat(), instead("a time in the future"))
         _check_free(site, read_capacity(tx), reservation, nodes, start)
         try:
             row = tx.row(

@@ -7,6 +7,7 @@ from datetime import datetime
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Tx
+from weft.engine.documents import said
 from weft.engine.records import PodRecord
 from weft.model.pod import DECIDES, Aspect, Cause, PodState, changed, find, summary
 
@@ -24,6 +25,8 @@ def revive(tx: Tx, pod: PodRecord, because: str, at: datetime) -> PodState:
         again = decides.model_copy(update={"reason": Cause.UNDER_WAY, "message": because})
         conditions = changed(conditions, again)
     stored = Jsonb([c.model_dump(mode="json") for c in conditions])
-    tx.run("set_owner", id=pod.id, phase=pod.phase, conditions=stored, state=state, reason=because, at=at)
+    tx.run(
+        "set_owner", id=pod.id, phase=pod.phase, conditions=stored, state=state, reason=said(because), at=at
+    )
     tx.run("forget_attempts", owner_id=pod.id)
     return state

@@ -8,6 +8,7 @@ from datetime import datetime
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.traffic import carried
 from weft.model.errors import UnknownError
+from weft.model.messages import pods
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Observed, Resource, Status
 from weft.model.specs import ShareSpec, VolumeSpec
@@ -16,7 +17,7 @@ from weft.model.specs import ShareSpec, VolumeSpec
 def observed_change(record: ResourceRecord, seen: Observed) -> Change:
     """What a look means for a row. Absent means: to be made (again)."""
     if not seen.there:
-        return Change(record.key, RowState.CREATING, reason="it is missing", attempts=record.attempts)
+        return Change(record.key, RowState.CREATING, reason=pods.RESOURCE_MISSING(), attempts=record.attempts)
     states = {
         Status.SETTLED: RowState.SETTLED,
         Status.PENDING: RowState.PENDING,

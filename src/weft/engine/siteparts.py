@@ -19,6 +19,7 @@ from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import STEPS, read
 from weft.engine.unreadable import READING, unreadable
 from weft.model.errors import ConflictError, NotFoundError
+from weft.model.messages import orders
 from weft.model.site import Site
 from weft.model.versions import FIELD, FIRST, newest
 from weft.planning.site.lean import Shared, lean
@@ -71,9 +72,7 @@ class Sites:
         with self._loading, self._database.transaction() as tx:
             row = tx.row("current_site")
             if row is None:
-                raise NotFoundError(
-                    "no site has been described yet: an operator runs `weft site activate FILE` first"
-                )
+                raise NotFoundError(orders.NO_SITE())
             if self._record is None or self._record.generation != row["generation"]:
                 self._record = self._load(tx, row)
             return self._record

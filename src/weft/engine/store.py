@@ -7,9 +7,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.claimrows import ClaimRows
 from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import said
 from weft.engine.fence import HOLD_SECONDS, LATE_SECONDS
 from weft.engine.held import Held
 from weft.engine.ownerstore import hold, read_owner, release_owner
@@ -22,9 +25,9 @@ from weft.engine.settings import LoopSettings
 from weft.engine.siteparts import SiteRecord, Sites
 from weft.engine.takes import Unread
 from weft.engine.unreadable import UnreadableError
+from weft.model.messages import pods
 from weft.model.pod import PodState
 from weft.model.site import Site
-from weft.planning.queue.book import when
 
 _EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
 log = logging.getLogger(__name__)
@@ -144,7 +147,12 @@ class Store(ClaimRows, PodRows, RecordRows):
             if row is not None and row["news"]:
                 message = f"{UNREADABLE}: {error.answer}"
                 tx.run(
-                    "insert_event", owner_id=owner_id, at=tx.now(), type="alarm", message=message, key=None
+                    "insert_event",
+                    owner_id=owner_id,
+                    at=tx.now(),
+                    type="alarm",
+                    message=said(message),
+                    key=None,
                 )
                 tx.run("notify", owner_id=str(owner_id))
                 log.error("owner %s: %s", owner_id, error)
@@ -152,7 +160,14 @@ class Store(ClaimRows, PodRows, RecordRows):
     def release(self, pod_id: UUID, message: str) -> bool:
         """Request an owner's release; False if that was done before. A waiting order ends at once."""
         with self.database.statement() as tx:
-            row = tx.row("release_pod", id=pod_id, message=message, at=tx.given, late=False)
+            row = tx.row(
+                "release_pod",
+                id=pod_id,
+                message=said(message),
+                withdrawn=_withdrawn(),
+                at=tx.given,
+                late=False,
+            )
             return release_owner(tx, pod_id, message, tx.given) if row is None else row["asked"]
 
     def take(self, owner_id: UUID, worker: str) -> Held | None:
@@ -169,8 +184,10 @@ class Store(ClaimRows, PodRows, RecordRows):
             values = {"by": by, "why": reason, "at": now, "own": False}
             asked = tx.row("abandon_owner", id=pod_id, **values) is not None
             if asked:
-                message = f"abandon requested by {by}: {reason}"
-                tx.run("insert_event", owner_id=pod_id, at=now, type="release", message=message, key=None)
+                message = pods.ABANDON_REQUESTED(user=by, reason=reason)
+                tx.run(
+                    "insert_event", owner_id=pod_id, at=now, type="release", message=said(message), key=None
+                )
                 tx.run("notify", owner_id=str(pod_id))
         return asked
 
@@ -201,16 +218,25 @@ class Store(ClaimRows, PodRows, RecordRows):
         with self.database.statement() as tx:
             now = tx.now()
             late = [] if unread else [row["id"] for row in tx.rows("late_waiting_pods", at=now)]
-            ended = [row["id"] for row in tx.rows("end_leases", at=now, unread=sorted(unread))]
+            ended = [
+                row["id"]
+                for row in tx.rows(
+                    "end_leases", at=now, unread=sorted(unread), message=said(pods.LEASE_ENDED())
+                )
+            ]
         with self.database.transaction() as tx:
-            soon = {row["id"]: when(row["lease_end"].timestamp()) for row in tx.rows("warn_leases", at=now)}
-            said = {pod_id: f"the lease ends at {end}: {_EXTEND}" for pod_id, end in soon.items()}
+            soon = {row["id"]: row["lease_end"] for row in tx.rows("warn_leases", at=now)}
+            texts = {pod_id: pods.LEASE_ENDS_SOON(end=end) for pod_id, end in soon.items()}
             values = {"at": now, "type": "lease", "key": None}
-            tx.many("insert_event", [{"owner_id": p, "message": said[p], **values} for p in said])
-            tx.many("notify", [{"owner_id": str(pod_id)} for pod_id in said])
-        over = "the lease ended before it could start"
+            tx.many("insert_event", [{"owner_id": p, "message": said(texts[p]), **values} for p in texts])
+            tx.many("notify", [{"owner_id": str(pod_id)} for pod_id in texts])
+        over = pods.LEASE_ENDED_BEFORE_START()
         with self.database.statement() as tx:  # unless it was extended, or has started, since it was read
-            late = [i for i in late if tx.row("release_pod", id=i, message=over, at=now, late=True)]
+            late = [
+                i
+                for i in late
+                if tx.row("release_pod", id=i, message=said(over), withdrawn=_withdrawn(), at=now, late=True)
+            ]
         return [*late, *ended]
 
     def retry(self, pod_id: UUID, message: str) -> PodState | None:
@@ -220,9 +246,14 @@ class Store(ClaimRows, PodRows, RecordRows):
             row = tx.row("retry_pod", id=pod_id, at=now)
             if row is None:
                 return None
-            state = revive(tx, PodRecord.of(row), "retry requested", now)
+            state = revive(tx, PodRecord.of(row), pods.RETRY_REQUESTED(), now)
             tx.run(
-                "insert_event", owner_id=pod_id, at=now, type="state", message=f"{state}: {message}", key=None
+                "insert_event",
+                owner_id=pod_id,
+                at=now,
+                type="state",
+                message=said(pods.STATE(state=state, why=message)),
+                key=None,
             )
             tx.run("touch_queue", at=now)
             tx.run("notify", owner_id=str(pod_id))
@@ -288,3 +319,8 @@ def _swept(tx: Tx) -> float | None:
     row = tx.row("sweep")
     ended = row["ended_at"] if row else None
     return (tx.now() - ended).total_seconds() if ended else None
+
+
+def _withdrawn() -> Jsonb:
+    """What is said of an order that ends before anything was claimed."""
+    return said(pods.STATE(state="RELEASED", why=pods.NOTHING_CLAIMED()))

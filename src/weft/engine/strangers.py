@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from weft.engine.documents import said
 from weft.engine.outside import Outside, Wire
 from weft.engine.ownerstore import live_owners
 from weft.engine.records import PodRecord, RowState
@@ -133,7 +134,12 @@ class Members:
             if row is not None:
                 message = f"{node}: {trace.what}"
                 tx.run(
-                    "insert_event", owner_id=pod.id, at=tx.now(), type="quarantine", message=message, key=None
+                    "insert_event",
+                    owner_id=pod.id,
+                    at=tx.now(),
+                    type="quarantine",
+                    message=said(message),
+                    key=None,
                 )
                 tx.run("touch_queue", at=tx.now())
                 self._store.database.gate.hurry()

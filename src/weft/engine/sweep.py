@@ -42,6 +42,7 @@ from weft.engine.world import World
 from weft.model.errors import WeftError
 from weft.model.kindrow import Home
 from weft.model.kinds import Kind, removal_order
+from weft.model.messages import pods
 from weft.model.site import Site
 from weft.ports.clock import Clock
 from weft.ports.resources import Scope
@@ -277,7 +278,9 @@ class Sweeper(Periodic):
                 seen = seen_of(world.driver(where).find(_leaving(owner), [one.resource], its), [one])
                 gone |= {} if seen[one.key].there else {subject: seen[one.key].reason}
             if subject in gone:
-                self._traces.ended(row["id"], owner.id, f"{row['kind']} {subject} is gone: {gone[subject]}")
+                self._traces.ended(
+                    row["id"], owner.id, pods.RESOURCE_GONE(kind=row["kind"], id=subject, why=gone[subject])
+                )
         return found
 
     def _end_wires(self, outside: Outside) -> None:
@@ -287,7 +290,7 @@ class Sweeper(Periodic):
             if row["kind"] != Kind.SEGMENT or found is None or isinstance(found, WeftError):
                 continue
             if row["found_at"] < outside.began_at and all(t.id != row["subject"] for t in found):
-                message = f"segment {row['subject']} is no longer on any port of {row['place']}"
+                message = pods.SEGMENT_GONE(id=row["subject"], place=row["place"])
                 self._traces.ended(row["id"], row["owner_id"], message)
 
 

@@ -13,12 +13,13 @@ from datetime import datetime
 from uuid import UUID
 
 from weft.engine.database import Database, Row, Tx
-from weft.engine.documents import read, written
+from weft.engine.documents import read, said, written
 from weft.engine.ownerstore import make_owner, release_owner
 from weft.engine.sitefence import SiteFence
 from weft.engine.world import World
 from weft.model.errors import ConflictError, UnknownError, WeftError
 from weft.model.fabric import Snapshot, TightPort
+from weft.model.messages import networks
 from weft.model.site import Site
 from weft.model.tenantnetwork import PortState, ServedNetwork, ServedPort
 from weft.planning.fabric.portkeys import full
@@ -27,7 +28,7 @@ from weft.ports.tenantnetworks import TenantNetwork
 
 log = logging.getLogger(__name__)
 
-NOT_YET = "the fabric doesn't show it yet"
+NOT_YET = networks.NOT_SHOWN_YET()
 BY = "weft"
 """Who made an owner that nobody ordered."""
 
@@ -284,22 +285,22 @@ class TenantLook:
         """An event of each port that is in now, or no longer."""
         was = {p.id: p for p in before.served.ports}
         now = {p.id: p for p in served.ports}
-        named = f"segment {self._words.text(served.number)}"
+        segment = self._words.text(served.number)
         told: list[str] = []
         for id_ in sorted(was.keys() | now.keys()):
             inside = id_ in now and now[id_].state is PortState.IN
             if inside == (id_ in was and was[id_].state is PortState.IN):
                 continue
             if inside:
-                told.append(f"port {id_} is in {named}")
+                told.append(networks.PORT_IN(port=id_, segment=segment))
             else:
                 why = now[id_].why if id_ in now else "it was deleted"
-                told.append(f"port {id_} is no longer in {named}: {why}")
+                told.append(networks.PORT_OUT(port=id_, segment=segment, why=why))
         at = tx.now()
         tx.many(
             "insert_event",
             [
-                {"owner_id": before.owner_id, "at": at, "type": "port", "message": m, "key": None}
+                {"owner_id": before.owner_id, "at": at, "type": "port", "message": said(m), "key": None}
                 for m in told
             ],
         )

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from weft.engine.database import Database, Row
-from weft.engine.documents import read
+from weft.engine.documents import heard, read
 from weft.engine.unreadable import READING, unreadable
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.pod import PodState
@@ -56,9 +56,14 @@ class TenantViews:
     def _fields(self, row: Row, known: Mapping[str, Any]) -> dict[str, Any]:
         fabric = self._site.fabrics.get(row["fabric"])
         text = fabric.words.text(known["number"]) if fabric else str(known["number"])
-        same = ("project_id", "cloud", "fabric", "reason", "since", "ports_in", "waiting", "out", "read_at")
+        same = ("project_id", "cloud", "fabric", "since", "ports_in", "waiting", "out", "read_at")
         named = {"id": row["network_id"], "name": known["network_name"], "segment": text}
-        return {**{name: row[name] for name in same}, **named, "state": PodState(row["state"])}
+        return {
+            **{name: row[name] for name in same},
+            **named,
+            "state": PodState(row["state"]),
+            "reason": heard(row["reason"]),
+        }
 
 
 def servers_of_tenants(database: Database, site: Site, held: Collection[str]) -> dict[str, frozenset[str]]:

@@ -8,6 +8,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from weft.engine.database import Database, Row
+from weft.engine.documents import said
+from weft.model.messages import Message, pods
 from weft.model.owner import OwnerKind
 from weft.model.resources import Kind
 
@@ -59,8 +61,10 @@ class Traces:
                 return
             has_receipt = tx.row("receipt_of", owner_id=trace.owner_id) is not None
             wrong = has_receipt and not trace.others
-            message = f"{trace.what}, although the receipt reports it gone" if wrong else trace.what
-            tx.run("insert_event", owner_id=trace.owner_id, at=now, type="alarm", message=message, key=None)
+            message = pods.RECEIPT_WRONG(what=trace.what) if wrong else trace.what
+            tx.run(
+                "insert_event", owner_id=trace.owner_id, at=now, type="alarm", message=said(message), key=None
+            )
             tx.run("notify", owner_id=str(trace.owner_id))
         log.warning("owner %s: %s", trace.owner_id, message)
 
@@ -68,7 +72,9 @@ class Traces:
         with self._database.transaction() as tx:
             now = tx.now()
             if tx.run("end_trace", id=trace_id, at=now):
-                tx.run("insert_event", owner_id=owner_id, at=now, type="release", message=message, key=None)
+                tx.run(
+                    "insert_event", owner_id=owner_id, at=now, type="release", message=said(message), key=None
+                )
                 tx.run("notify", owner_id=str(owner_id))
 
     def lately(self) -> list[Row]:
@@ -89,7 +95,7 @@ class Traces:
         return found
 
 
-def sentence(owner: OwnerKind, kind: str, place: str, subject: str) -> str:
+def sentence(owner: OwnerKind, kind: str, place: str, subject: str) -> Message:
     """What a trace says."""
-    where = "on fabric" if kind == str(Kind.SEGMENT) else "in"
-    return f"{kind} {subject} is {where} {place} after the {owner} was released"
+    code = pods.SEGMENT_AFTER_RELEASE if kind == str(Kind.SEGMENT) else pods.RESOURCE_AFTER_RELEASE
+    return code(kind=kind, id=subject, place=place, owner=str(owner))

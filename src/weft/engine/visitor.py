@@ -23,6 +23,7 @@ from weft.engine.walker import Walker
 from weft.engine.world import World
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
 from weft.model.kindrow import Home
+from weft.model.messages import outside, pods, problems
 from weft.model.pod import Aspect, Cause, Phase, PodState, find
 from weft.model.receipt import Abandoned, Receipt, ReceiptItem, SignedReceipt
 from weft.model.site import Site
@@ -36,6 +37,9 @@ H = TypeVar("H", bound=Held)
 
 TRIES = 3
 """Visits in a row that must fail before an abandoned release ends with what they can't do; two, if it takes long."""
+
+
+_NO_REASON = "no reason known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class Visitor(ABC, Generic[H]):
             look = self._permanent(held, error)
         except WeftError as error:
             look = self._permanent(
-                held, PermanentError("serve the order", "weft", str(error), "change the order")
+                held, PermanentError(outside.SERVE_ORDER(), "weft", error.message, outside.CHANGE_ORDER())
             )
         self._watch(held)
         return look
@@ -129,14 +133,15 @@ class Visitor(ABC, Generic[H]):
             if verdict.fine:
                 known = find(held.conditions, Aspect.READY)
                 held.become(
-                    News(Aspect.READY, known.status if known else "unknown", Cause.WAITING, str(closed))
+                    News(Aspect.READY, known.status if known else "unknown", Cause.WAITING, closed.message)
                 )
             else:
-                held.become(not_ready(verdict)._replace(message=f"{verdict.reason()}; {closed}"))
+                both = problems.SEVERAL(problems=[verdict.reason(), closed.message])
+                held.become(not_ready(verdict)._replace(message=both))
         else:
-            held.explain(str(closed))
+            held.explain(closed.message)
         if closed.alarming:
-            held.alarm(f"{held.state}: {closed}")
+            held.alarm(pods.STATE(state=held.state, why=closed.message))
         return Look(closed.delay, held.owner.failures)  # nothing was tried
 
     @abstractmethod
@@ -204,7 +209,7 @@ class Visitor(ABC, Generic[H]):
             wait = Walker(held, held.world, self._settings, self._pool).tear_down(at_once)
             if wait is not None and self._is_long(held):
                 raise TemporaryError(
-                    "take everything away", held.owner.site or "weft", f"not yet: {wait.reason}"
+                    outside.TAKE_AWAY(), held.owner.site or "weft", outside.NOT_YET(why=wait.reason)
                 )
         except WeftError:
             self._check_open(held)
@@ -228,7 +233,7 @@ class Visitor(ABC, Generic[H]):
             held.note(seen_again(read))
             if self._overdue(held):
                 self._keep_back(held, read)
-            raise TemporaryError("read back what was removed", held.owner.site or "weft", read.reason())
+            raise TemporaryError(outside.READ_BACK(), held.owner.site or "weft", read.reason())
         self._check_open(held)
         held.keep_stale_numbers(read.stale)
         held.released(self._sign(self._receipt(held, read)))
@@ -275,10 +280,11 @@ class Visitor(ABC, Generic[H]):
         kept = unfree(read, held.numbers())
         named = tuple(f"{space} {number}" for space, number in sorted(kept))
         abandoned = Abandoned(by=asked.by, at=asked.at, reason=asked.reason, kept=named)
-        held.note((), [("alarm", f"abandoned with remains: {read.reason() or 'nothing visible'}", None)])
+        remains = pods.ABANDONED_WITH_REMAINS(what=read.reason() or "nothing visible")
+        held.note((), [("alarm", remains, None)])
         receipt = self._sign(self._receipt(held, read, abandoned))
         held.keep_stale_numbers(read.stale)
-        held.released(receipt, kept, f"abandoned by {asked.by}: {asked.reason}")
+        held.released(receipt, kept, pods.ABANDONED(user=asked.by, reason=asked.reason))
         return Look(0.0)
 
     def _wait_for_late(self, held: H) -> None:
@@ -288,7 +294,7 @@ class Visitor(ABC, Generic[H]):
         left = held.late()
         if left > 0:
             raise TemporaryError(
-                "read back what was removed",
+                outside.READ_BACK(),
                 "weft",
                 f"{LATE}, which may take effect until {held.owner.late_until:%Y-%m-%dT%H:%M:%SZ}",
                 "it is read back, and nodes and numbers are released, after that",
@@ -302,19 +308,19 @@ class Visitor(ABC, Generic[H]):
 
     def _again(self, held: H, error: TemporaryError) -> Look:
         failures = held.owner.failures + 1
-        held.explain(str(error))
+        held.explain(error.message)
         if error.alarming:
-            held.alarm(f"{held.state}: {error}")
+            held.alarm(pods.STATE(state=held.state, why=error.message))
         return Look(max(error.delay, self._settings.delay(failures)), failures)
 
     def _permanent(self, held: H, error: PermanentError) -> Look:
         """What is being built can't go on; what serves, or goes, is worked on as before."""
         failures = held.owner.failures + 1
         if held.phase is Phase.BUILDING and held.state is not PodState.FAILED:
-            held.become(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, str(error)))
-            held.alarm(f"FAILED: {error}")
+            held.become(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, error.message))
+            held.alarm(pods.STATE(state="FAILED", why=error.message))
         else:
-            held.explain(str(error), Cause.PERSON_NEEDED)
+            held.explain(error.message, Cause.PERSON_NEEDED)
         return Look(self._settings.delay(failures), failures)
 
     def _watch(self, held: H) -> None:
@@ -324,18 +330,19 @@ class Visitor(ABC, Generic[H]):
             most = self._settings.limits.get(PodState.BOOTING, self._settings.patience_servers)
             if (lasted := (held.at - changed).total_seconds()) > most:
                 held.alarm(
-                    f"a change for {lasted:.0f} s, more than {most:.0f} s: {held.reason or 'no reason known'}"
+                    pods.CHANGE_LASTS(lasted=round(lasted), limit=round(most), why=held.reason or _NO_REASON)
                 )
         limit = self._settings.limits.get(held.state)
         if limit is not None and (lasted := (held.at - held.since).total_seconds()) > limit:
-            message = f"{held.state} for {lasted:.0f} s, more than {limit:.0f} s: {held.reason or 'no reason known'}"
+            why = held.reason or _NO_REASON
+            message = pods.STATE_LASTS(state=held.state, lasted=round(lasted), limit=round(limit), why=why)
             held.alarm(message)
             log.warning("%s (%s): %s", held.owner, held.owner.id, message)
 
 
 def seen_again(read: ReadBack) -> list[Change]:
     """What was seen though its row said that it was gone is to be taken away again."""
-    return [Change(key, RowState.DELETING, reason="reappeared after its removal") for key in read.again]
+    return [Change(key, RowState.DELETING, reason=pods.REAPPEARED()) for key in read.again]
 
 
 def not_ready(verdict: Verdict, otherwise: str = "") -> News:

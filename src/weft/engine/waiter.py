@@ -9,6 +9,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from weft.engine.capacity import seconds_of
+from weft.engine.documents import heard
 from weft.engine.gather import Window
 from weft.model.ids import span
 from weft.model.order import Order
@@ -41,7 +42,7 @@ class Waiter:
             row["created_at"],
             row["not_before"],
             row["fixed"],
-            row["reason"],
+            heard(row["reason"]),
             row["position"],
             row["expected_start"],
             row["generation"],

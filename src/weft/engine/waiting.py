@@ -10,7 +10,7 @@ from uuid import UUID
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.changes import fields_said, overtaken, remember
 from weft.engine.database import Tx
-from weft.engine.documents import written
+from weft.engine.documents import said, written
 from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.overdue import check_overdue
 from weft.engine.partholds import parts_document
@@ -19,11 +19,14 @@ from weft.engine.store import Store
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError, InputError
 from weft.model.ids import moment
+from weft.model.messages import Message, orders, pods
+from weft.model.messages import queue as queued
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
-from weft.planning.queue.book import booked, when
+from weft.planning.queue.book import booked, minute, when
 from weft.planning.queue.extension import why_not_longer
 from weft.planning.queue.keep import Keep
 from weft.planning.shapes.limits import over_limit
@@ -55,10 +58,7 @@ def lengthen_waiting(
     booking = next((p for p in book.bookings if p.name == str(pod.id)), None)
     lease = pod.order.lease
     if lease.duration is not None and not (pod.fixed and booking):
-        raise ConflictError(
-            f"pod {pod.name} is waiting for a lease of {lease.duration} from its start and has no end to extend: "
-            "release it and order it with a longer duration"
-        )
+        raise ConflictError(orders.LEASE_FROM_START(pod=pod.name, span=str(lease.duration)))
     end = booking.end if booking else seconds_of(lease.end)
     check_later(pod.name, end, until)
     later = until.timestamp()
@@ -67,7 +67,7 @@ def lengthen_waiting(
         over = over_limit(resolved, book, end, later, str(pod.id))
         why = over.reason if over else why_not_longer(site, resolved.where.name, book, booking, later)
         if why is not None:
-            raise ConflictError(f"pod {pod.name} can't be extended to {when(later)}: {why}")
+            raise ConflictError(orders.NOT_LONGER(pod=pod.name, end=minute(later), why=why))
     longer = lease.model_copy(update={"duration": None, "end": until})
     order = pod.order.model_copy(update={"lease": longer})
     tx.run("first_generation", id=pod.id)
@@ -96,9 +96,11 @@ def write_booking(tx: Tx, pod_id: UUID | str, keep: Keep) -> None:
 def check_later(name: str, end: float, until: datetime) -> None:
     """Raise `ConflictError` if there is no end of a lease, `InputError` unless this is later."""
     if end == FOREVER:
-        raise ConflictError(f"pod {name} has no end to extend")
+        raise ConflictError(orders.NO_LEASE_END(pod=name))
     if until.timestamp() <= end:
-        raise InputError("until", until.isoformat(), f"later than the lease's end, which is {when(end)}")
+        raise InputError(
+            "until", until.isoformat(), instead("later than the lease's end, which is {end}", end=when(end))
+        )
 
 
 def check_waiting(tx: Tx, project: str, site: Site) -> None:
@@ -106,10 +108,7 @@ def check_waiting(tx: Tx, project: str, site: Site) -> None:
     holds `lock_capacity`): each look at the queue costs for each of them."""
     row = tx.row("waiting_of_project", project_id=project)
     if row is not None and row["number"] >= site.queue.waiting:
-        raise ConflictError(
-            f"the project has {row['number']} of at most {site.queue.waiting} waiting orders: "
-            "release one, or order again when one has started"
-        )
+        raise ConflictError(orders.TOO_MANY_WAITING(waiting=row["number"], most=site.queue.waiting))
 
 
 def order_waiting(
@@ -123,7 +122,8 @@ def order_waiting(
         check_waiting(tx, project, given.site)
         check_overdue(tx, project, given.site)
         keep = _booking(tx, given, pod_id, project, order, window)
-        now, row = tx.now(), _waiting_row(order, window, keep)
+        now, reason = tx.now(), _why_waiting(order, window, keep)
+        row = _waiting_row(order, window, keep)
         store.insert_row(
             tx,
             order,
@@ -137,8 +137,8 @@ def order_waiting(
         )
         if keep is not None:
             write_booking(tx, pod_id, keep)
-        message = f"PENDING: {row['reason']}"
-        tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=message, key=None)
+        message = pods.STATE(state="PENDING", why=reason)
+        tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=said(message), key=None)
         tx.run("touch_queue", at=now)
         tx.run("notify", owner_id=pod_id)
 
@@ -201,14 +201,19 @@ def _booking(
     return None
 
 
+def _why_waiting(order: Order, window: Window, keep: Keep | None) -> Message:
+    if keep is None:
+        return queued.IN_QUEUE()
+    nodes = [n for n, _ in keep.parts] or keep.nodes
+    units = shape_of(order).units
+    return queued.STARTS_AT(start=minute(window.start), units=units, n=booked(nodes))
+
+
 def _waiting_row(order: Order, window: Window, keep: Keep | None) -> dict[str, Any]:
     """Columns of an order that waits."""
-    start, reason = time_of(window.start), "in the queue"
-    if keep is not None:
-        names = [n for n, _ in keep.parts] or keep.nodes
-        reason = f"starts at {when(window.start)}, {booked(names, shape_of(order).units)}"
+    start = time_of(window.start)
     return {
-        "reason": reason,
+        "reason": said(_why_waiting(order, window, keep)),
         "lease_end": order.lease.end if keep is None else time_of(window.end),
         "not_before": start if window.start > window.now else None,
         "fixed": keep is not None,

@@ -249,7 +249,7 @@ class _Round:
             self._over.append((batch, Wait(caught.answer, caught.delay)))
         except WeftError as caught:
             self._held.may_land([caught])
-            self._held.note((), [("error", str(caught), None)])
+            self._held.note((), [("error", caught.message, None)])
             self._over.append((batch, caught))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from weft.model.base import Document
+from weft.model.messages.documents import Coded, Sentence
 from weft.model.resources import Resource
 
 
@@ -25,13 +28,15 @@ class SpecChange(Document):
     becomes: str
 
 
-class Impossible(Document):
+class Impossible(Coded):
     """A field that can't be changed on an existing pod."""
+
+    sentence: ClassVar[str] = "allowed"
 
     field: str
     value: str = Field(description="Value in the order.")
     was: str = Field(description="Value of the pod.")
-    allowed: str = Field(description="Why it can't be changed, and what to do instead.")
+    allowed: Sentence = Field(description="Why it can't be changed, and what to do instead.")
 
 
 class PodChange(Document):

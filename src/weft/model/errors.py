@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft.model.placement import Refusal
 
+from weft.model.messages import Message, message, outside
+
 
 class WeftError(Exception):
-    """An internal error. Base of all errors that weft raises on purpose; `str()` is one sentence for users."""
+    """An internal error. Base of all errors that weft raises on purpose; `str()` is one sentence for operators."""
+
+    @property
+    def message(self) -> Message:
+        """The sentence with its code and values, if it has them."""
+        return message(self.args[0] if self.args else "")
 
 
 LONGEST_VALUE = 300
@@ -44,8 +51,8 @@ _USERINFO = re.compile(r"(://)[^\s'\"]{1,300}@")
 
 
 def without_password(text: str) -> str:
-    """A text in which no URL has a user or a password."""
-    return _USERINFO.sub(r"\1***@", text) if "://" in text else text
+    """A text in which no URL has a user or a password; a message as it is, if it has none."""
+    return _USERINFO.sub(r"\1***@", text) if "://" in text and _USERINFO.search(text) else text
 
 
 def _shown(value: object) -> str:
@@ -121,7 +128,7 @@ class OutsideError(WeftError):
 
     def __init__(self, asked: str, of: str, answer: str, then: str) -> None:
         self.asked, self.of, self.answer, self.then = (without_password(t) for t in (asked, of, answer, then))
-        super().__init__(f"{self.asked} ({self.of}): {self.answer}; {self.then}")
+        super().__init__(outside.FAILED(asked=self.asked, of=self.of, answer=self.answer, then=self.then))
 
 
 LONGEST_DELAY = 3600.0
@@ -141,7 +148,7 @@ class TemporaryError(OutsideError):
         asked: str,
         of: str,
         answer: str,
-        then: str = "will be retried",
+        then: str = outside.WILL_RETRY(),
         delay: float = 5.0,
         alarming: bool = False,
     ):
@@ -152,10 +159,6 @@ class TemporaryError(OutsideError):
 
 class UnknownError(TemporaryError):
     """The state of an external service can't be read. Unknown is not healthy, and never means absent."""
-
-
-NO_ROLE = "weft's own account lacks a role"
-"""Part of an answer: operators must give it one, whoever asked."""
 
 
 class PermanentError(OutsideError):

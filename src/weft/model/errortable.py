@@ -25,6 +25,7 @@ from weft.model.errors import (
     WeftError,
     without_password,
 )
+from weft.model.messages import outside
 
 TYPE_PREFIX = "urn:weft:problem:"
 
@@ -192,7 +193,7 @@ def _read_input(problem: Mapping[str, object], detail: str) -> InputError:
 def _read_outside(error: type[OutsideError], problem: Mapping[str, object], detail: str) -> OutsideError:
     asked, of, answer, then = (str(problem.get(key, "")) for key in ("asked", "of", "answer", "then"))
     if not asked:
-        asked, of, answer, then = "answer the request", "weft", detail, "try again later"
+        asked, of, answer, then = "answer the request", "weft", detail, outside.TRY_LATER()
     if issubclass(error, TemporaryError):
         delay = problem.get("retry_after")
         return error(asked, of, answer, then, float(delay) if isinstance(delay, int | float) else 5.0)

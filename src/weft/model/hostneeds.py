@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from weft.model.messages.orders import instead
+
 _TRAIT = "trait:"
 _SAME = {"amd64": "x86_64", "x86": "i686", "i386": "i686", "i486": "i686", "i586": "i686", "arm64": "aarch64"}
 """Aliases of architectures (`nova.objects.fields.Architecture.canonicalize`, and common ones)."""
@@ -81,9 +83,24 @@ def too_small(image: Mapping[str, Any], flavor: str, ram: int, disk: int) -> str
         ram, disk: of the flavor, in MiB and GiB; disk 0: not checked.
     """
     if (least := int(image.get("min_ram") or 0)) > ram:
-        return f"it needs {least} MiB of RAM (min_ram), and flavor {flavor} has {ram}"
+        return instead(
+            "it needs {least} MiB of RAM (min_ram), and flavor {flavor} has {ram}",
+            least=least,
+            flavor=flavor,
+            ram=ram,
+        )
     if (least := int(image.get("min_disk") or 0)) > disk > 0:
-        return f"it needs {least} GiB of disk (min_disk), and flavor {flavor} has {disk}"
+        return instead(
+            "it needs {least} GiB of disk (min_disk), and flavor {flavor} has {disk}",
+            least=least,
+            flavor=flavor,
+            disk=disk,
+        )
     if (size := int(image.get("size") or 0)) > disk << 30 > 0:
-        return f"it has {size >> 20} MiB, and flavor {flavor} has {disk} GiB of disk"
+        return instead(
+            "it has {size} MiB, and flavor {flavor} has {disk} GiB of disk",
+            size=size >> 20,
+            flavor=flavor,
+            disk=disk,
+        )
     return None

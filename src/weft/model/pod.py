@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from weft.model.base import Document
 from weft.model.errors import ConflictError
+from weft.model.messages import problems
+from weft.model.messages.documents import Coded, Sentence
 
 
 class Phase(StrEnum):
@@ -92,13 +93,15 @@ class Cause(StrEnum):
 Truth = Literal["true", "false", "unknown"]
 
 
-class Condition(Document):
+class Condition(Coded):
     """One aspect of a pod's health."""
+
+    sentence: ClassVar[str] = "message"
 
     type: Aspect
     status: Truth
     reason: Cause
-    message: str = Field(default="", description="One sentence, or empty.")
+    message: Sentence = Field(default="", description="One sentence, or empty.")
     since: datetime = Field(description="When the status last changed.")
 
 
@@ -178,7 +181,7 @@ DECIDES: Mapping[PodState, Aspect] = {
 
 
 def why(phase: Phase, conditions: Conditions) -> str:
-    """One sentence on why a pod is in its state, and on the progress of a change of a serving pod."""
+    """Why a pod is in its state, and on the progress of a change of a serving pod."""
     about = [DECIDES[summary(phase, conditions)]]
     if phase is Phase.SERVING and is_true(conditions, Aspect.CHANGING):
         about.insert(0, Aspect.CHANGING)
@@ -187,7 +190,7 @@ def why(phase: Phase, conditions: Conditions) -> str:
         condition = find(conditions, aspect)
         if condition and condition.message and not any(s.startswith(condition.message) for s in found):
             found.append(condition.message)
-    return "; ".join(found)
+    return problems.SEVERAL(problems=found) if len(found) > 1 else found[0] if found else ""
 
 
 _COMES: Mapping[PodState, Phase] = {

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from weft.model.errors import WeftError
+from weft.model.messages import Code, Message, problems
+
 
 class ProblemKind(StrEnum):
     """What is wrong; `_ROWS` has severity and sentence of each."""
@@ -103,61 +106,66 @@ class Problem:
     def unknown(self) -> bool:
         return self.severity is Severity.UNKNOWN
 
+    def message(self) -> Message:
+        """What was observed, where, and what was expected; marked if it is unknown."""
+        said = self._said()
+        return problems.UNKNOWN(what=said) if self.unknown else said
+
     def text(self) -> str:
-        """One sentence: what was observed, where, and what was expected."""
-        return _ROWS[self.kind][1].format(subject=self.subject, place=self.place, **self.detail)
+        """The same as one sentence for operators, without the mark."""
+        return self._said()
+
+    def _said(self) -> Message:
+        code = _ROWS[self.kind][1]
+        given: dict[str, object] = {"subject": self.subject, **self.detail}
+        return code(**{name: value for name, value in given.items() if name in code.types})
 
 
 def unread(place: str, why: object) -> Problem:
     """A place could not be queried; `why` is the error."""
-    return Problem(ProblemKind.UNREAD, place, place, detail={"why": str(why)})
+    return Problem(
+        ProblemKind.UNREAD,
+        place,
+        place,
+        detail={"why": why.message if isinstance(why, WeftError) else str(why)},
+    )
 
 
-def render(problems: Iterable[Problem], most: int | None = None) -> str:
-    """Problems as one sentence, the first `most` in full; unknown ones are marked as such."""
-    texts = [("unknown: " if p.unknown else "") + p.text() for p in problems]
-    more = f" (and {len(texts) - most} more)" if most is not None and len(texts) > most else ""
-    return "; ".join(texts[:most]) + more
+def render(found: Iterable[Problem], most: int | None = None) -> Message:
+    """Problems as one message, the first `most` of them; of others their number."""
+    said = [problem.message() for problem in found]
+    if len(said) == 1:
+        return said[0]
+    kept = said if most is None else said[:most]
+    return problems.SEVERAL(problems=kept, more=len(said) - len(kept) or None) if said else Message("")
 
 
-_K, _S = ProblemKind, Severity
-_ROWS: Mapping[ProblemKind, tuple[Severity, str]] = {
-    _K.UNREAD: (_S.UNKNOWN, "{why}"),
-    _K.MISSING: (_S.SERVICE, "{subject} is missing"),
-    _K.DIFFERENT: (_S.SERVICE, "{subject}: {field} is {observed}, expected {wanted}"),
-    _K.UNSETTLED: (_S.SERVICE, "{subject} is {state}: {why}"),
-    _K.FOREIGN_ON_NETWORK: (
-        _S.ISOLATION,
-        "network {subject} has something on it that doesn't belong to the pod: {thing}",
-    ),
-    _K.FOREIGN_USE: (_S.SERVICE, "{subject} is used by something that doesn't belong to the pod: {thing}"),
-    _K.NODE_WITHHELD: (
-        _S.ISOLATION,
-        "node {subject}: {why}: its adapters are kept out of the pod's segment",
-    ),
-    _K.SERVER_WITHHELD: (_S.ISOLATION, "node {subject}: {why}"),
-    _K.NODE_BESIDE: (_S.SERVICE, "node {subject}: {why}"),
-    _K.NODE_UNREAD: (_S.UNKNOWN, "node {subject}: what is on its host is unknown: {why}"),
-    _K.PORT_UNREAD: (_S.UNKNOWN, "{subject}: its P_Key table can't be read: {why}"),
-    _K.PORT_LOST: (_S.UNKNOWN, "{subject} was not found on the fabric"),
-    _K.FUNCTION_DOWN: (_S.SERVICE, "{subject} is not up: {why}"),
-    _K.FUNCTION_ELSEWHERE: (_S.ISOLATION, "{subject} is not only where it belongs: {why}"),
-    _K.ADDRESS_TAKEN: (_S.ISOLATION, "{subject} is not the only one with its MAC address: {thing}"),
-    _K.NOT_MEMBER: (_S.SERVICE, "{subject} is not a {mode} member of {segment}{limited}"),
-    _K.OTHER_SEGMENTS: (_S.ISOLATION, "{subject} also has {segments}"),
-    _K.FAILED_OPEN: (
-        _S.ISOLATION,
-        "{subject} is a full member of the default partition: the fabric has failed open",
-    ),
-    _K.SEGMENT_LEFT: (_S.ISOLATION, "{subject} has {segment}"),
-    _K.SETTING: (_S.SERVICE, "{subject}: {field} of {port} is {observed}, expected {wanted}"),
-    _K.NOT_HEARD: (_S.SERVICE, "{subject} doesn't hear {who} in {segment}"),
-    _K.HEARD: (_S.ISOLATION, "{subject} hears {who}, and only one of them is in {segment}"),
-    _K.NO_ECHO: (_S.SERVICE, "{subject}: no answer to pings{what} from {who}"),
-    _K.NO_PATH: (_S.SERVICE, "the subnet administrator returns no path between {subject}"),
-    _K.WRONG_PATH: (_S.SERVICE, "the path between {subject} has P_Key {observed}, expected {segment}"),
-    _K.PATH_FROM_OUTSIDE: (
-        _S.ISOLATION,
-        "the subnet administrator returns a path to {member} for {subject}, which is not a member",
-    ),
+_S = Severity
+_ROWS: Mapping[ProblemKind, tuple[Severity, Code]] = {
+    ProblemKind.UNREAD: (_S.UNKNOWN, problems.UNREAD),
+    ProblemKind.MISSING: (_S.SERVICE, problems.MISSING),
+    ProblemKind.DIFFERENT: (_S.SERVICE, problems.DIFFERENT),
+    ProblemKind.UNSETTLED: (_S.SERVICE, problems.UNSETTLED),
+    ProblemKind.FOREIGN_ON_NETWORK: (_S.ISOLATION, problems.FOREIGN_ON_NETWORK),
+    ProblemKind.FOREIGN_USE: (_S.SERVICE, problems.FOREIGN_USE),
+    ProblemKind.NODE_WITHHELD: (_S.ISOLATION, problems.NODE_WITHHELD),
+    ProblemKind.SERVER_WITHHELD: (_S.ISOLATION, problems.SERVER_WITHHELD),
+    ProblemKind.NODE_BESIDE: (_S.SERVICE, problems.NODE_BESIDE),
+    ProblemKind.NODE_UNREAD: (_S.UNKNOWN, problems.NODE_UNREAD),
+    ProblemKind.PORT_UNREAD: (_S.UNKNOWN, problems.PORT_UNREAD),
+    ProblemKind.PORT_LOST: (_S.UNKNOWN, problems.PORT_LOST),
+    ProblemKind.FUNCTION_DOWN: (_S.SERVICE, problems.FUNCTION_DOWN),
+    ProblemKind.FUNCTION_ELSEWHERE: (_S.ISOLATION, problems.FUNCTION_ELSEWHERE),
+    ProblemKind.ADDRESS_TAKEN: (_S.ISOLATION, problems.ADDRESS_TAKEN),
+    ProblemKind.NOT_MEMBER: (_S.SERVICE, problems.NOT_MEMBER),
+    ProblemKind.OTHER_SEGMENTS: (_S.ISOLATION, problems.OTHER_SEGMENTS),
+    ProblemKind.FAILED_OPEN: (_S.ISOLATION, problems.FAILED_OPEN),
+    ProblemKind.SEGMENT_LEFT: (_S.ISOLATION, problems.SEGMENT_LEFT),
+    ProblemKind.SETTING: (_S.SERVICE, problems.SETTING),
+    ProblemKind.NOT_HEARD: (_S.SERVICE, problems.NOT_HEARD),
+    ProblemKind.HEARD: (_S.ISOLATION, problems.HEARD),
+    ProblemKind.NO_ECHO: (_S.SERVICE, problems.NO_ECHO),
+    ProblemKind.NO_PATH: (_S.SERVICE, problems.NO_PATH),
+    ProblemKind.WRONG_PATH: (_S.SERVICE, problems.WRONG_PATH),
+    ProblemKind.PATH_FROM_OUTSIDE: (_S.ISOLATION, problems.PATH_FROM_OUTSIDE),
 }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import ClassVar
 
 from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabric import Membership
+from weft.model.messages.documents import Coded, Sentence
 
 
 class PortState(StrEnum):
@@ -22,8 +24,10 @@ class PortState(StrEnum):
     """It doesn't belong in: `why` says why not."""
 
 
-class ServedPort(Document):
+class ServedPort(Coded):
     """A port with an adapter, or a function of one; others of a network don't concern the fabric."""
+
+    sentence: ClassVar[str] = "why"
 
     id: str = Field(description="Id in Neutron.")
     name: str = Field(default="", description="Name in Neutron.")
@@ -34,7 +38,7 @@ class ServedPort(Document):
         default=None, description="Port of the fabric that belongs in the segment; null: none does."
     )
     state: PortState = PortState.OUT
-    why: str = Field(default="", description="Why it isn't in.")
+    why: Sentence = Field(default="", description="Why it isn't in.")
     since: datetime = Field(description="Since when it is in that state.")
 
 

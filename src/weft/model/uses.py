@@ -9,6 +9,7 @@ from typing import Literal
 
 from weft.model.errors import TemporaryError
 from weft.model.kinds import Kind
+from weft.model.messages import Message, outside
 
 _InNeutron = Literal["port", "subnet", "share", "trunk", "floating_ip"]
 _OnStorage = Literal["attachment", "snapshot", "backup", "replica", "group", "share_group"]
@@ -90,20 +91,18 @@ class Use:
         """Whether members of the project can end it: who shares a thing is the project that has it."""
         return self.kind == "share" or self.project_id == project_id
 
-    def sentence(self, project_id: str, owner: str) -> str:
-        """What is in the way, for operators; the form for the project itself is `weft.app.sayings.outside`'s.
+    def message(self, project_id: str, owner: str) -> Message:
+        """What is in the way.
 
         Args:
             project_id: whose the used thing is.
             owner: kind of its owner: `pod`, `network`, `site`.
         """
-        used = f"uses the {owner}'s {self.of.row.one}"
-        what = f"{self.kind.replace('_', ' ')} {self.id}"
+        used = {"thing": self.kind.replace("_", " "), "id": self.id, "owner": owner, "of": self.of.row.one}
         if not self.is_of(project_id):
-            return f"{what} of project {self.project_id} {used}"
-        named = f" '{self.name}'" if _NAME.fullmatch(self.name) else ""
-        server = f" of server '{self.server}'" if _NAME.fullmatch(self.server) else ""
-        return f"{what}{named}{server} {used}: remove it"
+            return outside.USED_BY_OTHERS(**used, project=self.project_id)
+        name, server = (one if _NAME.fullmatch(one) else None for one in (self.name, self.server))
+        return outside.USED_BY_PROJECT(**used, name=name, server=server)
 
 
 class InUseError(TemporaryError):
@@ -121,7 +120,7 @@ class InUseError(TemporaryError):
         asked: str,
         of: str,
         seen: str,
-        then: str = "will be retried",
+        then: str = outside.WILL_RETRY(),
         delay: float = 5.0,
         alarming: bool = False,
         uses: Sequence[Use] = (),
@@ -130,12 +129,13 @@ class InUseError(TemporaryError):
     ) -> None:
         self.seen, self.uses, self.project_id, self.owner = seen, tuple(uses), project_id, owner
         shown = self.uses[:MOST_SHOWN]
-        users = (
-            [f"{seen}; in use by {shown[0].brief()}", *(u.brief() for u in shown[1:])] if shown else [seen]
+        answer = outside.IN_USE(
+            seen=seen,
+            users=", ".join(use.brief() for use in shown),
+            uses=[use.message(project_id, owner) for use in shown],
+            more=max(0, len(self.uses) - MOST_SHOWN) or None,
         )
-        said = [use.sentence(project_id, owner) for use in shown]
-        more = [f"and {len(self.uses) - MOST_SHOWN} more"] if len(self.uses) > MOST_SHOWN else []
-        super().__init__(asked, of, ", ".join((*users, *said, *more)), then, delay, alarming)
+        super().__init__(asked, of, answer, then, delay, alarming)
 
     def without(self, own: Collection[str]) -> InUseError:
         """The same, without uses by things with these ids: what an owner has itself goes before, or is going."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.model.errors import InputError
+from weft.model.messages.orders import instead
 
 
 def some(count: int, one: str, many: str = "") -> str:
@@ -26,5 +27,5 @@ def one_of(field: str, given: str | None, known: Sequence[str], what: str) -> st
     if given is None and len(known) == 1:
         return known[0]
     if given is None or given not in known:
-        raise InputError(field, given, f"{what}: {', '.join(known)}")
+        raise InputError(field, given, instead("{what}: {known}", what=what, known=", ".join(known)))
     return given

@@ -19,6 +19,7 @@ from weft.model.errors import InputError, OutsideError, PermanentError, Temporar
 from weft.model.hostneeds import too_small
 from weft.model.kindrow import Home
 from weft.model.kinds import Kind, kinds_at
+from weft.model.messages.orders import instead
 from weft.model.novaflavor import NovaFlavor, miscounted
 from weft.model.order import Order
 from weft.model.quota import needed_quota
@@ -246,7 +247,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
         self._call("facts", None)
         text = self.offers.key_pairs.get((user_id, key_pair))
         if text is None:
-            raise InputError("access.key_pair", key_pair, "the user has no such key pair")
+            raise InputError("access.key_pair", key_pair, instead("the user has no such key pair"))
         return text
 
     def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:

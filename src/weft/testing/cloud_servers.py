@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from weft.model.errors import ConflictError
+from weft.model.messages import orders
 from weft.model.resources import Kind
 from weft.model.views import ConsoleView
 from weft.ports.fences import Fence
@@ -27,7 +28,7 @@ class FakeServers(FakeExisting):
         rescued = thing.stuck == RESCUE
         if (rescued and action is not Action.UNRESCUE) or (not rescued and action is Action.UNRESCUE):
             raise ConflictError(
-                f"the cloud refuses to {action} server {server} now: 409 it is in another state"
+                orders.CLOUD_REFUSES(what=f"{action} server {server}", why="409 it is in another state")
             )
         self.acts.append((server, action))
         thing.stuck = RESCUE if rescue else ""
@@ -58,4 +59,6 @@ class FakeServers(FakeExisting):
         for thing in self.servers:
             if (thing.id, thing.project_id) == (server, project_id):
                 return thing
-        raise ConflictError(f"the cloud refuses to open a console of server {server} now: 404 no such server")
+        raise ConflictError(
+            orders.CLOUD_REFUSES(what=f"open a console of server {server}", why="404 no such server")
+        )

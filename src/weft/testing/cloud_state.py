@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from weft.drivers.openstack.errors import known
 from weft.model.base import Document
 from weft.model.hostneeds import HostNeeds
 from weft.model.mark import Mark
+from weft.model.messages import outside
 from weft.model.resources import AnyKind, Difference, Kind, Observed, Resource, Status
 from weft.ports.cloud import Caller
 from weft.ports.occupants import SeenMachine
@@ -139,14 +141,17 @@ class Thing:
     def observed(self, mark: Mark, wanted: Mapping[str, object], now: float) -> Observed:
         """As `find` shows it; `wanted` has ids for keys."""
         if self.gone_at is not None:
-            return Observed(self.id, Status.PENDING, "being deleted", facts=self.all_facts())
+            return Observed(self.id, Status.PENDING, outside.BEING_DELETED(), facts=self.all_facts())
         if self.broken:
-            status, reason = Status.BROKEN, self.broken
+            status, reason = Status.BROKEN, outside.SERVER_FAULT(text=self.broken, known=known(self.broken))
         elif self.stuck and (self.kind is not Kind.PORT or self.facts.get("device_id")):
             # A port without a server is at rest, whatever it will do later.
             status, reason = Status.PENDING, self.stuck
         elif now < self.ready_at:
-            status, reason = Status.PENDING, "BUILD" if self.kind is Kind.SERVER else "DOWN"
+            status, reason = (
+                Status.PENDING,
+                outside.STATE_OF_CLOUD(state="BUILD" if self.kind is Kind.SERVER else "DOWN"),
+            )
         else:
             status, reason = Status.SETTLED, ""
         differences = tuple(

@@ -11,7 +11,7 @@ from tests.drivers.openstack.metalrig import house as house
 from tests.drivers.openstack.metalrig import rig as rig
 from tests.drivers.openstack.tinycloud import PROJECT, Reply
 from tests.drivers.openstack.tinyironic import NODE
-from weft.app import sayings
+from weft.app import tenanttext
 from weft.model.errors import ConflictError, NotYetError, TemporaryError
 from weft.ports.fences import unfenced
 from weft.ports.servers import Action
@@ -26,11 +26,11 @@ def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) ->
     for action in Action:
         with pytest.raises(ConflictError, match="another instance or none") as refused:
             rig.facts.act(PROJECT, server, action, unfenced)
-        told = sayings.conflict(str(refused.value))
+        told = tenanttext.conflict(refused.value.message)
         assert told.startswith(f"the cloud refuses to {action} server {server.split('@')[0]} now"), told
     with pytest.raises(ConflictError, match="another instance or none") as refused:
         rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
-    assert NODE not in sayings.conflict(str(refused.value)), "no tenant is told which machine it is"
+    assert NODE not in tenanttext.conflict(refused.value.message), "no tenant is told which machine it is"
     assert rig.changes() == []
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.drivers.openstack.test_storage_driver import LEAVING, SHARE, VOLUME, Rig, house, rig
 from tests.drivers.openstack.tinycloud import PROJECT, Reply
-from weft.app.sayings.outside import outside_text
+from weft.model.messages import for_tenant
 from weft.model.resources import Resource, Status
 from weft.model.uses import InUseError
 
@@ -18,7 +18,7 @@ def named(rig: Rig, one: Resource) -> tuple[InUseError, str]:
     """The error of its deletion, and what its project reads of it."""
     error = rig.delete(one).error
     assert isinstance(error, InUseError)
-    said = outside_text(str(error))
+    said = for_tenant(error.message)
     assert said is not None
     return error, said
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
 from tests.drivers.openstack.tinyneutron import Neutron, Row
-from weft.app.sayings import reason
+from weft.app.tenanttext import reason
 from weft.drivers.openstack import OpenStackFacts, Sessions
 from weft.drivers.openstack.network import Networks
 from weft.drivers.openstack.neutron import NeutronKind
@@ -203,7 +203,7 @@ def test_refused_removal_has_its_uses_as_values(cloud: Cloud) -> None:
     error = refusal(cloud, SecurityGroups(), "group")
     (use,) = error.uses
     assert (use.kind, use.id, use.name, use.server, use.project_id) == ("port", ID, "eth 0", "login", PROJECT)
-    shown = reason(str(error), PodState.RELEASING)
+    shown = reason(error.message, PodState.RELEASING)
     assert f"port {ID} 'eth 0' of server 'login' uses the pod's security group: remove it" in shown
 
 
@@ -221,7 +221,7 @@ def test_names_that_could_be_sentences_are_left_out(cloud: Cloud, name: str) -> 
     """A tenant chooses them; its id says which it is."""
     tiny, _ = cloud
     tiny.port(ID, network="elsewhere", name=name, security_groups=["group"])
-    shown = reason(str(refusal(cloud, SecurityGroups(), "group")), PodState.RELEASING)
+    shown = reason(refusal(cloud, SecurityGroups(), "group").message, PodState.RELEASING)
     assert f"port {ID} uses the pod's security group: remove it" in shown and "router" not in shown
 
 
@@ -231,7 +231,7 @@ def test_use_of_another_project_is_the_operators_to_see(cloud: Cloud) -> None:
     tiny.port(ID, OTHER, "elsewhere", name="secret", security_groups=["group"])
     error = refusal(cloud, SecurityGroups(), "group")
     assert ID in str(error) and OTHER in str(error) and "port secret" in str(error)
-    shown = reason(str(error), PodState.RELEASING)
+    shown = reason(error.message, PodState.RELEASING)
     assert "something of another project uses the pod's security group (operators see what)" in shown
     assert ID not in shown and OTHER not in shown and "secret" not in shown
 
@@ -264,7 +264,7 @@ def test_interface_kept_by_a_floating_ip_names_it(cloud: Cloud) -> None:
     tiny.refused = {"remove_router_interface": Reply(409, {"NeutronError": said})}
     error = refusal(cloud, Routers(), "router")
     assert [use.id for use in error.uses] == [ID]
-    shown = reason(str(error), PodState.RELEASING)
+    shown = reason(error.message, PodState.RELEASING)
     assert f"floating ip {ID}" in shown and "uses the pod's router: remove it" in shown
 
 

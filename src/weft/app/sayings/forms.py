@@ -10,9 +10,6 @@ from weft.model.pod import PodState
 from weft.planning.shapes.resolve import SHAPES
 from weft.ports.servers import Action
 
-HIDDEN = "(hidden)"
-OPERATORS = "operators see why"
-
 _PLACES = "|".join(("cloud", "fabric", *(p for shape in SHAPES for p in shape.says.places)))
 UNITS = "|".join(shape.units for shape in SHAPES)
 GAPS = {

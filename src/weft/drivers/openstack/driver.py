@@ -25,6 +25,7 @@ from weft.drivers.openstack.security_group import SecurityGroups
 from weft.drivers.openstack.session import Project, Sessions
 from weft.drivers.openstack.transport import TIMEOUT
 from weft.model.errors import PermanentError, TemporaryError, UnknownError, WeftError
+from weft.model.messages import outside
 from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Kind, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Storage
@@ -139,13 +140,19 @@ class OpenStackDriver:
             def repair(resource: Resource) -> str:
                 rows = found.get(resource.key)
                 if not rows:
-                    raise TemporaryError(f"update {resource.name}", f"cloud {self.name}", "it doesn't exist")
+                    raise TemporaryError(
+                        outside.REQUEST(verb="update", what=resource.name),
+                        f"cloud {self.name}",
+                        "it doesn't exist",
+                    )
                 row = kind.prepare(call, rows[:1])[0]
                 differing = frozenset(d.field for d in kind.observe(call, resource, row).differences)
                 fixed = sorted(differing - kind.updatable)
                 if fixed:
                     what = f"{', '.join(fixed)} can't be changed in place"
-                    raise self._impossible(f"update {resource.name}", what, "delete and recreate it")
+                    raise self._impossible(
+                        outside.REQUEST(verb="update", what=resource.name), what, "delete and recreate it"
+                    )
                 if differing:
                     kind.repair(call, resource, row, differing)
                 return row.id

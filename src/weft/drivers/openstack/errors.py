@@ -6,6 +6,7 @@ one-key body (api-ref "Faults"), Keystone's `error` body, Glance's HTML or JSON.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
+from weft.model.messages import Message, outside
 
 ROLES = "give the service user the roles and policies of docs/operating-roles.md"
 
@@ -104,12 +106,15 @@ class Answer:
                 return value
         return str(self.body.get("message") or " ".join(self.text.split())[:200])
 
-    def sentence(self) -> str:
+    def sentence(self) -> Message:
         """Status, message and request id."""
-        request = f" (request {self.request_id})" if self.request_id else ""
-        odd = self.strange and self.status < 400
-        strange = f" with {self.strange} instead of a JSON object" if odd else ""
-        return f"HTTP {self.status} {self.message}".rstrip(". ") + strange + request
+        return outside.ANSWER(
+            status=self.status,
+            text=self.message.rstrip(". "),
+            strange=self.strange if self.status < 400 else "",
+            request=self.request_id,
+            known=known(self.message),
+        )
 
 
 def error_of_answer(
@@ -136,12 +141,33 @@ def error_of_answer(
         then = f"will be retried; check the service user's entry in clouds.yaml, and {ROLES}"
         return TemporaryError(asked, of, seen, then, delay, alarming=True)
     if _over_quota(answer):
-        return PermanentError(asked, of, seen, "raise the project's quota or order less")
+        return PermanentError(asked, of, seen, outside.RAISE_QUOTA())
     if status == 406:
         return PermanentError(asked, of, seen, f"weft needs its microversion {version or '?'} or a newer one")
     if status == 409 and (answer.error_type in PASSING_CONFLICTS or not answer.error_type):
         return TemporaryError(asked, of, seen)
     return PermanentError(asked, of, seen, "change what the answer names, then release and order again")
+
+
+_NAMED = r"[a-z_]{1,30}(?:, [a-z_]{1,30}){0,20}"
+_NUMBERS = r"\d{1,9}(?:, \d{1,9}){0,20}"
+_NOVA_QUOTA = re.compile(
+    rf"Quota exceeded for ({_NAMED}): Requested ({_NUMBERS}), but already used ({_NUMBERS}) of ({_NUMBERS}) ({_NAMED})"
+)
+"""nova `exception.OverQuota`, `TooManyInstances`."""
+_NEUTRON_QUOTA = re.compile(r"Quota exceeded for resources: \['([a-z_]{1,30}'(?:, '[a-z_]{1,30}'){0,20})\]")
+"""neutron_lib `exceptions.OverQuota`."""
+
+
+def known(text: str) -> Message | None:
+    """What a service's message says, if it is one that tenants may read."""
+    if found := _NOVA_QUOTA.search(text):
+        values = [tuple(group.split(", ")) for group in found.groups()]
+        names = ("resources", "requested", "used", "limit", "of")
+        return outside.QUOTA_EXCEEDED(**dict(zip(names, values, strict=True)))
+    if found := _NEUTRON_QUOTA.search(text):
+        return outside.QUOTA_OF_RESOURCES(resources=tuple(found[1].replace("'", "").split(", ")))
+    return outside.NO_VALID_HOST() if "No valid host was found" in text else None
 
 
 def _over_quota(answer: Answer) -> bool:

@@ -25,6 +25,7 @@ from weft.drivers.openstack.tenantnetworks import OpenStackTenantNetworks
 from weft.drivers.openstack.witness import OpenStackWitness
 from weft.model.errors import InputError, OutsideError, UnknownError
 from weft.model.hostneeds import HostNeeds, too_small
+from weft.model.messages.orders import instead
 from weft.model.novaflavor import NovaFlavor, accelerators_of, miscounted
 from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
 from weft.model.quota import needed_quota
@@ -93,7 +94,9 @@ class OpenStackFacts(
         project = self._sessions.project(project_id)
         image = self._lookups.image(project, order.nodes.image)
         if image is None:
-            raise InputError("nodes.image", order.nodes.image, "the project has no active image of that name")
+            raise InputError(
+                "nodes.image", order.nodes.image, instead("the project has no active image of that name")
+            )
         if self._by_ironic and order.nodes.kind == "bare_metal":  # their flavors are the site's alone
             self._check_ironics_image(project, order.nodes.image, image)
         else:
@@ -106,9 +109,9 @@ class OpenStackFacts(
         field = "network.router" if order.network.router else "access.floating_ip"
         value = order.network.router or order.access.floating_ip
         if self._external is None:
-            raise InputError(field, value, "the site names no external network for this cloud")
+            raise InputError(field, value, instead("the site names no external network for this cloud"))
         if self._lookups.external_network(project, self._external) is None:
-            allowed = f"the project can't see the site's external network {self._external}"
+            allowed = instead("the project can't see the site's external network", more=f" {self._external}")
             raise InputError(field, value, allowed)
 
     def unfit(self, project_id: str, image: str, flavor: str) -> Mapping[str, str]:
@@ -148,7 +151,7 @@ class OpenStackFacts(
     def public_key(self, user_id: str, key_pair: str) -> str:
         # Read with the service user's rights, which cover everybody's keys: the name must stay one path segment.
         if not re.fullmatch(KEY_PAIR_NAME, key_pair):
-            raise InputError("access.key_pair", key_pair, KEY_PAIR_NAMES)
+            raise InputError("access.key_pair", key_pair, instead(KEY_PAIR_NAMES))
         answer = self._sessions.own().compute.ask(
             f"read the public key of key pair {key_pair}",
             "GET",
@@ -159,14 +162,14 @@ class OpenStackFacts(
         row: Json = answer.body.get("keypair", {}) if answer.fine else {}
         if (row.get("name"), row.get("user_id")) != (key_pair, user_id):
             raise InputError(
-                "access.key_pair", key_pair, "the ordering user has no such key pair in this cloud"
+                "access.key_pair", key_pair, instead("the ordering user has no such key pair in this cloud")
             )
         if row.get("type", "ssh") != "ssh":
-            raise InputError("access.key_pair", key_pair, "a key pair of type ssh")
+            raise InputError("access.key_pair", key_pair, instead("a key pair of type ssh"))
         try:
             return _SSH_KEY.validate_python(str(row["public_key"]).strip())
         except ValidationError:
-            allowed = "its public key must be of type ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp*"
+            allowed = instead("its public key must be of type ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp*")
             raise InputError("access.key_pair", key_pair, allowed) from None
 
     def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
@@ -224,17 +227,25 @@ class OpenStackFacts(
     ) -> Json:
         flavor = self._lookups.flavor(project, name)
         if flavor is None:
-            raise InputError("nodes.flavor", name, "the project has no flavor of that name")
+            raise InputError("nodes.flavor", name, instead("the project has no flavor of that name"))
         nova = NovaFlavor(flavor["vcpus"], flavor["ram"], flavor.get("extra_specs", {}), image)
         if counted and (why := miscounted(counted, nova)):
-            raise InputError("nodes.flavor", name, f"a flavor whose entry in the site matches Nova's: {why}")
+            raise InputError(
+                "nodes.flavor",
+                name,
+                instead("a flavor whose entry in the site matches Nova's", more=f": {why}"),
+            )
         ordered = order.nodes.accelerators
         if ordered is None:
             return flavor
         if order.nodes.kind == "bare_metal":
             return flavor  # no devices: the machine has what it has
         if accelerators_of(nova.alias) < ordered.count:
-            allowed = f"flavor {name} gives {nova.alias or 'no PCI devices'} (pci_passthrough:alias)"
+            allowed = instead(
+                "flavor {name} gives {devices} (pci_passthrough:alias)",
+                name=name,
+                devices=nova.alias or "no PCI devices",
+            )
             raise InputError("nodes.accelerators", f"{ordered.count} x {ordered.type}", allowed)
         return flavor
 

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from weft.drivers.openstack.session import Sessions
-from weft.model.errors import NO_ROLE, UnauthenticatedError, UnknownError
+from weft.model.errors import UnauthenticatedError, UnknownError
+from weft.model.messages import outside
 from weft.ports.cloud import AccessRule, Caller
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class KeystoneIdentity:
         return caller if now < until else None
 
     def _ask(self, token: str) -> Caller:
-        asked, keystone = "check a caller's token", self._sessions.own().identity
+        asked, keystone = outside.CHECK_TOKEN(), self._sessions.own().identity
         answer = keystone.ask(
             asked,
             "GET",
@@ -102,14 +103,17 @@ class KeystoneIdentity:
             return caller_of(answer.body)
         except ValidationError as error:
             raise UnknownError(
-                asked, f"keystone at {self.auth_url}", f"no token of Identity API v3 ({wrong_fields(error)})"
+                asked,
+                outside.service("identity", self.auth_url),
+                f"no token of Identity API v3 ({wrong_fields(error)})",
             ) from None
 
     def _denied(self, asked: str) -> UnknownError:
         user, project = self._sessions.account
-        lacks = f"HTTP 403: {NO_ROLE}: user {user} needs the role service in project {project}"
+        lacks = outside.NO_ROLE(user=user, project=project)
         then = f"openstack role add --user {user} --project {project} service (docs/operating-roles.md)"
-        error = UnknownError(asked, f"keystone at {self.auth_url}", lacks, then, alarming=True)
+        of, then = outside.service("identity", self.auth_url), outside.OPERATORS_ALARMED(then=then)
+        error = UnknownError(asked, of, lacks, then, alarming=True)
         with self._lock:
             now = self._now()
             if self._alarmed is None or now - self._alarmed >= ALARMS:

@@ -29,6 +29,7 @@ from weft.drivers.openstack.sharerules import (
 from weft.drivers.openstack.storage import REFUSED, StorageKind, addresses_of, types_seen
 from weft.drivers.openstack.storageuses import of_share
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, WeftError
+from weft.model.messages import outside
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import ShareAccessSpec, ShareSpec
 from weft.model.uses import Use
@@ -182,9 +183,9 @@ class ShareAccess(KindDriver):
         if state == "active":
             return Status.SETTLED, ""
         if state in _APPLYING:
-            return Status.PENDING, state
+            return Status.PENDING, outside.STATE_OF_CLOUD(state=state)
         if state in DENYING:
-            return Status.PENDING, "being revoked"
+            return Status.PENDING, outside.BEING_REVOKED()
         return Status.BROKEN, f"Manila reports the rule in state {state}"
 
     def facts(self, row: Row) -> dict[str, object]:

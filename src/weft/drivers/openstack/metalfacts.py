@@ -27,6 +27,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import ConflictError, NotYetError, OutsideError, TemporaryError
 from weft.model.hostneeds import HostNeeds
+from weft.model.messages import orders
 from weft.model.views import ConsoleView
 from weft.ports.fences import Fence
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
@@ -140,7 +141,7 @@ def act_on_machine(own: Project, server: str, action: Action, fence: Fence) -> s
         _change(own, asked, f"{path}/provision", {"target": "unrescue"}, fence)
         return None
     if console_hindrance(node):
-        raise ConflictError(f"the cloud refuses to {asked} now: {_without_console(own, asked, node)}")
+        raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=_without_console(own, asked, node)))
     password = secrets.token_urlsafe(16)
     _change(own, asked, f"{path}/provision", {"target": "rescue", "rescue_password": password}, fence)
     return password
@@ -166,7 +167,7 @@ def console_of_machine(own: Project, server: str, fence: Fence) -> ConsoleView:
         _without_console(own, asked, node)
     _must_be_its_own(asked, _its(asked, node, instance))
     if found is None:
-        raise ConflictError(f"the cloud refuses to {asked} now: Ironic is starting it: ask again")
+        raise ConflictError(orders.CLOUD_REFUSES(what=asked, why="Ironic is starting it: ask again"))
     return found
 
 
@@ -190,14 +191,14 @@ def _must_have(own: Project, asked: str, machine: str, instance: str) -> Json:
 def _its(asked: str, node: Json, instance: str) -> Json:
     if instance_of(node) != instance:
         raise ConflictError(
-            f"the cloud refuses to {asked} now: its machine {node['uuid']} has another instance or none"
+            orders.CLOUD_REFUSES(what=asked, why=f"its machine {node['uuid']} has another instance or none")
         )
     return node
 
 
 def _must_be_its_own(asked: str, node: Json) -> None:
     if node["provision_state"] not in ITS_OWN:
-        raise ConflictError(f"the cloud refuses to {asked} now: its machine is {node['provision_state']}")
+        raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=f"its machine is {node['provision_state']}"))
 
 
 def _without_console(own: Project, asked: str, node: Json) -> str:
@@ -215,7 +216,7 @@ def _change(own: Project, asked: str, path: str, body: Json, fence: Fence) -> No
 
 def _check(asked: str, answer: Answer) -> None:
     if not answer.fine:
-        raise ConflictError(f"the cloud refuses to {asked} now: {answer.sentence()}")
+        raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=answer.sentence()))
 
 
 def _seen(node: Json) -> OnHost:

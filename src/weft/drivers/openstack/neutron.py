@@ -14,6 +14,7 @@ from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.uses import in_the_way
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.mark import Mark
+from weft.model.messages import outside
 from weft.model.resources import Outcome, Resource, Status
 from weft.model.uses import InUseError, Use
 
@@ -116,14 +117,14 @@ class NeutronKind(KindDriver):
         if "mark" in fields:
             body["description"] = call.text(resource.key)
         if body:
-            asked = f"update {self.item} {resource.name}"
+            asked = outside.REQUEST(verb="update", what=f"{self.item} {resource.name}")
             answer = call.project.network.ask(asked, "PUT", f"{self.path}/{row.id}", json={self.item: body})
             error = self.dropped(resource, call.project.network.part(asked, answer, self.item, reading=False))
             if error is not None:
                 raise error
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
-        asked, path = f"delete {self.item} {row.name}", f"{self.path}/{row.id}"
+        asked, path = outside.REQUEST(verb="delete", what=f"{self.item} {row.name}"), f"{self.path}/{row.id}"
         answer = project.network.ask(asked, "DELETE", path, ok=(404, 409))
         if answer.status == 409:
             error = project.network.error(asked, answer)
@@ -159,7 +160,10 @@ class NeutronKind(KindDriver):
         """What must follow the creation itself, such as a group's rules. Raises the error."""
 
     def _listed(self, project: Project, filters: Filters) -> list[Row]:
-        asked, params = f"list {self.collection}", {"fields": (*ALWAYS, *self.fields)}
+        asked, params = (
+            outside.REQUEST(verb="list", what=self.collection),
+            {"fields": (*ALWAYS, *self.fields)},
+        )
         rows = project.network.listing(asked, self.path, self.collection, params, only=filters)
         return [self.row(raw) for raw in rows]
 
@@ -203,7 +207,7 @@ class NeutronKind(KindDriver):
 
     def _create_singly(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:
-            asked = f"create {self.item} {resource.name}"
+            asked = outside.REQUEST(verb="create", what=f"{self.item} {resource.name}")
             body = {self.item: self._full_body(call, resource)}
             answer = call.project.network.ask(asked, "POST", self.path, json=body, ok=_REFUSED)
             if not answer.fine:

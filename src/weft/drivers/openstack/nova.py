@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from weft.drivers.openstack.base import Call, Fence, Fields, KindDriver, Row, ours, outcomes_of
 from weft.drivers.openstack.changeable import goes_by_properties, is_changeable, not_settled
+from weft.drivers.openstack.errors import known
 from weft.drivers.openstack.machine import unoffered
 from weft.drivers.openstack.nodes import read_node
 from weft.drivers.openstack.service import Json
@@ -15,6 +16,7 @@ from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.userdata import user_data
 from weft.model.errors import NotYetError, UnknownError
 from weft.model.mark import Mark, owner_tag
+from weft.model.messages import outside
 from weft.model.owner import Owner
 from weft.model.resources import Kind, Outcome, Resource, Status
 from weft.model.specs import KeyPairSpec, ServerSpec
@@ -119,16 +121,17 @@ class Servers(KindDriver):
     def status(self, row: Row) -> tuple[Status, str]:
         status, task = row.raw["status"], row.raw.get("OS-EXT-STS:task_state")
         if status == "ERROR":
-            return Status.BROKEN, (row.raw.get("fault") or {}).get("message") or "ERROR without a fault"
+            fault = (row.raw.get("fault") or {}).get("message") or "ERROR without a fault"
+            return Status.BROKEN, outside.SERVER_FAULT(text=fault, known=known(fault))
         if status == SOFT_DELETED and not task:
             return (
                 Status.BROKEN,
                 "soft-deleted: it holds its host until it is reclaimed, or restored by its owner",
             )
         if status in LEAVING or task == "deleting":
-            return Status.PENDING, "being deleted"
+            return Status.PENDING, outside.BEING_DELETED()
         if status in PENDING or task:
-            return Status.PENDING, f"{status} {task or ''}".strip()
+            return Status.PENDING, outside.STATE_OF_CLOUD(state=status, task=task)
         return Status.SETTLED, ""
 
     def facts(self, row: Row) -> dict[str, object]:
@@ -145,7 +148,7 @@ class Servers(KindDriver):
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
         def one(resource: Resource) -> str:
-            asked = f"create server {resource.name}"
+            asked = outside.REQUEST(verb="create", what=f"server {resource.name}")
             body = {"server": self._body(call, resource)}
             if _is_bare(resource):
                 _check_machine(call, asked, resource)
@@ -259,7 +262,7 @@ class KeyPairs(KindDriver):
             spec = resource.spec
             assert isinstance(spec, KeyPairSpec)
             text = f"{_without_comment(spec.public_key)} {call.text(resource.key)}"
-            asked = f"create key pair {resource.name}"
+            asked = outside.REQUEST(verb="create", what=f"key pair {resource.name}")
             body = {"keypair": {"name": resource.name, "type": "ssh", "public_key": text}}
             answer = call.own.compute.ask(asked, "POST", "/os-keypairs", json=body, ok=(409,))
             if not answer.fine and not ours(self.rows(call, [resource]), call.scope, [resource], {}):

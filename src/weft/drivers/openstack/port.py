@@ -11,6 +11,7 @@ from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, WeftError
+from weft.model.messages import outside
 from weft.model.resources import Kind, Observed, Resource, Status
 from weft.model.specs import FloatingIPSpec, PortSpec
 
@@ -248,7 +249,9 @@ class Ports(NeutronKind):
         if raw.get("binding:vif_type") == "binding_failed":
             return Status.BROKEN, f"Neutron could not bind it on {raw.get('binding:host_id')}: binding_failed"
         if raw.get("device_id") and raw["status"] != "ACTIVE":
-            return Status.PENDING, f"{raw['status']} on {raw.get('binding:host_id') or 'no host yet'}"
+            return Status.PENDING, outside.STATE_OF_CLOUD(
+                state=raw["status"], host=raw.get("binding:host_id") or "no host yet"
+            )
         return Status.SETTLED, ""
 
     def facts(self, row: Row) -> dict[str, object]:

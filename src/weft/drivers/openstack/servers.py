@@ -15,6 +15,7 @@ from weft.drivers.openstack.metalfacts import act_on_machine, booted, console_of
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
 from weft.model.errors import ConflictError, OutsideError, TemporaryError
+from weft.model.messages import orders
 from weft.model.views import ConsoleView
 from weft.ports.fences import Fence
 from weft.ports.servers import Action
@@ -86,4 +87,4 @@ class OpenStackServers:
 
 def _check(asked: str, answer: Answer) -> None:
     if not answer.fine:
-        raise ConflictError(f"the cloud refuses to {asked} now: {answer.sentence()}")
+        raise ConflictError(orders.CLOUD_REFUSES(what=asked, why=answer.sentence()))

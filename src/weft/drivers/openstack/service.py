@@ -16,6 +16,7 @@ from weft.drivers.openstack.errors import Answer, error_of_answer, error_of_exce
 from weft.drivers.openstack.filters import Filters, in_urls, texts_of
 from weft.drivers.openstack.hiding import without_secrets
 from weft.model.errors import OutsideError, TemporaryError, UnknownError
+from weft.model.messages import outside
 
 MOST_PAGES = 1000
 """Maximum pages of one listing; a service that continues beyond that is not trusted."""
@@ -318,7 +319,7 @@ class Service:
         except Exception:
             url = None  # only needed for the message; the error itself was reported
         keystone = self._region.config.get("auth", {}).get("auth_url", "an unknown address")
-        return f"{self._type} at {url}" if url else f"{self._type}, through keystone at {keystone}"
+        return outside.service(self._type, url) if url else outside.service(self._type, keystone=keystone)
 
 
 class CallCounter:

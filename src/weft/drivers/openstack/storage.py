@@ -11,6 +11,7 @@ from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project
 from weft.model.errors import WeftError
 from weft.model.mark import Mark
+from weft.model.messages import outside
 from weft.model.resources import Outcome, Resource, Status
 from weft.model.specs import ShareSpec, VolumeSpec
 from weft.model.uses import InUseError, Use
@@ -52,7 +53,7 @@ class StorageKind(KindDriver):
         return self.project_rows(call.project)
 
     def project_rows(self, project: Project) -> list[Row]:
-        asked, path = f"list {self.collection}", f"/{self.collection}/detail"
+        asked, path = outside.REQUEST(verb="list", what=self.collection), f"/{self.collection}/detail"
         return [self.row(raw) for raw in self.service(project).listing(asked, path, self.collection)]
 
     def all_rows(self, own: Project) -> list[Row]:
@@ -76,10 +77,10 @@ class StorageKind(KindDriver):
         if status in self.settled:
             return Status.SETTLED, ""
         if status in GOING:
-            return Status.PENDING, "being deleted"
+            return Status.PENDING, outside.BEING_DELETED()
         if "error" in status:
             return Status.BROKEN, f"{self.item} is in status {status}"
-        return Status.PENDING, status
+        return Status.PENDING, outside.STATE_OF_CLOUD(state=status)
 
     def wanted(self, call: Call, resource: Resource) -> Fields:
         return {}
@@ -97,7 +98,10 @@ class StorageKind(KindDriver):
         def one(resource: Resource) -> str:
             if resource.key in there:
                 return there[resource.key][0].id
-            service, asked = self.service(call.project), f"create {self.item} {resource.name}"
+            service, asked = (
+                self.service(call.project),
+                outside.REQUEST(verb="create", what=f"{self.item} {resource.name}"),
+            )
             named = {"name": resource.name, "description": call.text(resource.key)}
             body = {self.item: {**named, **self.body(call, resource)}}
             answer = service.ask(asked, "POST", f"/{self.collection}", json=body)
@@ -125,7 +129,7 @@ class StorageKind(KindDriver):
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         if row.raw["status"] in GOING:
             return
-        asked, service = f"delete {self.item} {row.name}", self.service(project)
+        asked, service = outside.REQUEST(verb="delete", what=f"{self.item} {row.name}"), self.service(project)
         answer = service.ask(asked, "DELETE", f"/{self.collection}/{row.id}", ok=(404, *REFUSED))
         if answer.status not in REFUSED:
             return

@@ -8,6 +8,7 @@ from typing import cast
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import InputError, UnknownError
+from weft.model.messages.orders import instead
 from weft.model.resources import Graph, Kind
 from weft.model.site import Storage
 from weft.model.storageorder import StorageOrder
@@ -92,11 +93,11 @@ def _check_type(project: Project, number: int, entry: StorageOrder, asked: str |
         return
     found = next((t for t in types if asked in (t["name"], t["id"])), None)
     if found is None:
-        allowed = f"{entry.kind} types that the project may use: {known}"
+        allowed = instead("{kind} types that the project may use: {known}", kind=entry.kind, known=known)
         raise InputError(f"storage.{number}.type", asked, allowed)
     specs: Mapping[str, object] = found.get("extra_specs") or {}
     if entry.kind == "share" and str(specs.get("driver_handles_share_servers", "False")).lower() == "true":
-        allowed = "a share type without share servers (driver_handles_share_servers false)"
+        allowed = instead("a share type without share servers (driver_handles_share_servers false)")
         raise InputError(f"storage.{number}.type", asked, allowed)
 
 
@@ -106,14 +107,22 @@ def _existing(there: _There, number: int, entry: StorageOrder, name: str, mine: 
     found = there.of(entry, name)
     if len(found) != 1:
         what = f"several {entry.kind}s" if found else f"no {entry.kind}"
-        raise InputError(field, name, f"the project has {what} of that name or id")
+        raise InputError(field, name, instead("the project has {what} of that name or id", what=what))
     row = found[0]
     if (row.get("description") or "").startswith("weft site="):
-        raise InputError(field, name, "one that no pod has: it is deleted with its pod")
+        raise InputError(field, name, instead("one that no pod has: it is deleted with its pod"))
     if row["status"] != "available" and row["id"] not in mine:
-        raise InputError(field, name, f"it is {row['status'].replace('-', '_')}, and must be available")
+        raise InputError(
+            field,
+            name,
+            instead("it is {status}, and must be available", status=row["status"].replace("-", "_")),
+        )
     if entry.kind == "share" and row.get("share_proto") != "NFS":
-        raise InputError(field, name, f"it is of protocol {row.get('share_proto')}, and must be NFS")
+        raise InputError(
+            field,
+            name,
+            instead("it is of protocol {protocol}, and must be NFS", protocol=str(row.get("share_proto"))),
+        )
     return str(row["id"])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from openvipu.proto import admin_pb2, vipuuser_pb2
 from weft.drivers.vipu.channels import CONTROLLER, READ_TIMEOUT, At, Channel, Channels, MissingError
 from weft.model.errors import NotYetError, PermanentError
+from weft.model.messages import outside
 from weft.model.resources import Difference, Observed, Resource
 from weft.model.specs import VipuAgentSpec, VipuAllocationSpec, VipuClusterSpec, VipuUserSpec
 from weft.planning.shapes.ipu.init import TENANT_KEY, TENANT_USER
@@ -48,7 +49,7 @@ class Controller:
 
     def make(self, resource: Resource) -> None:
         """Create what cloud-init creates at boot; dependencies first."""
-        asked = f"create {resource.name}"
+        asked = outside.REQUEST(verb="create", what=resource.name)
         with self._channels.admin(self._pod_id, self._address) as channel:
             match resource.spec:
                 case VipuAgentSpec() as s:
@@ -86,7 +87,9 @@ class Controller:
             self.make(resource)
         else:
             what = f"a {resource.kind} can't be changed in place"
-            raise PermanentError(f"update {resource.name}", CONTROLLER, what, "release the pod")
+            raise PermanentError(
+                outside.REQUEST(verb="update", what=resource.name), CONTROLLER, what, "release the pod"
+            )
 
     def _repair_user(self, resource: Resource, spec: VipuUserSpec) -> None:
         """Users that nobody ordered go, and so does the tenant's if it was made an administrator: it is made again."""
@@ -98,7 +101,9 @@ class Controller:
                 _gone(channel, f"remove user {name}", "RemoveUser", admin_pb2.RemoveUserRequest(id=name))
             if own:
                 request = admin_pb2.UpdateUserRequest(id=spec.name, allocation_ids=[spec.allocation])
-                channel.ask(f"update {resource.name}", lambda stub: stub.UpdateUser, request)
+                channel.ask(
+                    outside.REQUEST(verb="update", what=resource.name), lambda stub: stub.UpdateUser, request
+                )
         if not own:
             self.make(resource)
 

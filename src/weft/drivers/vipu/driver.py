@@ -19,6 +19,7 @@ from weft.drivers.vipu.proof import PROOF_KEY, clear_partition, proof_name, prov
 from weft.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.kindrow import Home
 from weft.model.kinds import kinds_at
+from weft.model.messages import outside
 from weft.model.owner import Owner
 from weft.model.resources import AnyKind, Difference, Kind, Marked, Observed, Outcome, Resource, Status
 from weft.model.site import Site
@@ -86,7 +87,11 @@ class VipuDriver:
             raise kind(f"ask for {wanted[0].name}", error.of, "it has not booted yet", delay=delay) from error
         missing = [r for r in wanted if r.key not in there]
         if missing and early:
-            not_yet = NotYetError(f"find {missing[0].name}", self.name, "cloud-init hasn't created it yet")
+            not_yet = NotYetError(
+                outside.REQUEST(verb="find", what=missing[0].name),
+                self.name,
+                "cloud-init hasn't created it yet",
+            )
             return {r.key: Outcome(error=not_yet) if r in missing else Outcome(_id(r)) for r in wanted}
         made = {r.key: _outcome(scope, controller.make, r) for r in missing}
         bound = self._bound_again(scope, [r for r in wanted if r.key in there])

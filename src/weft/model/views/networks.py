@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import ClassVar
 
 from pydantic import Field
 
 from weft.model.base import Document
+from weft.model.messages.documents import Coded, Sentence
 from weft.model.pod import PodState
 from weft.model.tenantnetwork import PortState
 from weft.model.views.searched import Searched
 
 
-class NetworkSummary(Document):
+class NetworkSummary(Coded):
     """A row of a list."""
+
+    sentence: ClassVar[str] = "reason"
 
     id: str = Field(description="Id in Neutron.")
     name: str = Field(description="Name in Neutron.")
@@ -24,7 +28,7 @@ class NetworkSummary(Document):
     state: PodState = Field(
         description="State of its partition; READY: exactly as wanted, read from the fabric."
     )
-    reason: str = Field(default="", description="Why it is in this state, in one sentence.")
+    reason: Sentence = Field(default="", description="Why it is in this state, in one sentence.")
     since: datetime = Field(description="When it entered this state.")
     ports_in: int = Field(description="Number of ports whose adapters are in the partition.")
     waiting: int = Field(description="Number of ports that belong in and aren't there yet.")
@@ -32,14 +36,16 @@ class NetworkSummary(Document):
     read_at: datetime = Field(description="When Neutron was last read.")
 
 
-class NetworkPortView(Document):
+class NetworkPortView(Coded):
     """A port with an adapter, or a function of one; others don't concern the fabric."""
+
+    sentence: ClassVar[str] = "why"
 
     id: str = Field(description="Id in Neutron.")
     name: str = Field(default="", description="Name in Neutron.")
     vnic_type: str = Field(description="direct, direct-physical or baremetal.")
     state: PortState
-    why: str = Field(default="", description="Why it isn't in.")
+    why: Sentence = Field(default="", description="Why it isn't in.")
     since: datetime = Field(description="Since when it is in that state.")
     host: str = Field(default="", description="Host that Neutron has bound it to (operators).")
     member: str = Field(default="", description="Port of the fabric that belongs in (operators).")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.change import PodChange
+from weft.model.messages.documents import Coded, Sentence
 from weft.model.order import Order
 from weft.model.placement import PlacedNode
 from weft.model.pod import Conditions, Phase, PodState
@@ -16,8 +17,10 @@ from weft.model.resources import Difference
 from weft.model.views.searched import Searched
 
 
-class ResourceView(Document):
+class ResourceView(Coded):
     """One resource of a pod and its state."""
+
+    sentence: ClassVar[str] = "reason"
 
     key: str
     kind: str
@@ -25,7 +28,7 @@ class ResourceView(Document):
     where: str
     state: str = Field(description="wanted, creating, pending, settled, broken, deleting or absent.")
     id: str | None = None
-    reason: str = ""
+    reason: Sentence = ""
     differences: tuple[Difference, ...] = ()
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -60,15 +63,17 @@ class ConsoleView(Document):
     url: str
 
 
-class PodSummary(Document):
+class PodSummary(Coded):
     """A row of a list."""
+
+    sentence: ClassVar[str] = "reason"
 
     id: str
     name: str
     project_id: str
     phase: Phase = Field(description="Phase of the pod's life; it only moves forward.")
     state: PodState = Field(description="Phase and conditions summed up in one word.")
-    reason: str = Field(default="", description="Why the pod is in this state, in one sentence.")
+    reason: Sentence = Field(default="", description="Why the pod is in this state, in one sentence.")
     since: datetime = Field(description="When the pod entered this state.")
     created_at: datetime
     nodes: int
@@ -127,13 +132,15 @@ MOST_EVENTS = 1000
 """Events in one answer."""
 
 
-class EventView(Document):
+class EventView(Coded):
     """Something that happened to a pod; `sequence` only increases."""
+
+    sentence: ClassVar[str] = "message"
 
     sequence: int
     at: datetime
     type: str = Field(description="state, step, error, verified, repair, receipt …")
-    message: str
+    message: Sentence
     key: str | None = Field(default=None, description="Resource that the event is about.")
 
 

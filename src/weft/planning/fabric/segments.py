@@ -12,6 +12,7 @@ from ipaddress import IPv4Network
 from itertools import filterfalse
 
 from weft.model.errors import InputError
+from weft.model.messages.orders import instead
 from weft.model.offer import NumbersOffer
 from weft.model.order import NetworkOrder
 from weft.model.placement import Explanation, Refusal
@@ -83,18 +84,29 @@ def check_given(network: NetworkOrder, nodes: int, hcas: int) -> list[IPv4Networ
         if cidr is None:
             continue
         if reason := unusable(cidr):
-            raise InputError(f"network.{name}", str(cidr), f"a unicast network; this one is {reason}")
+            raise InputError(
+                f"network.{name}",
+                str(cidr),
+                instead("a unicast network; this one is {reason}", reason=reason),
+            )
         if cidr.prefixlen < WIDEST:
-            raise InputError(f"network.{name}", str(cidr), f"at most a /{WIDEST}")
+            raise InputError(f"network.{name}", str(cidr), instead("at most a /{widest}", widest=WIDEST))
         if cidr.num_addresses < sizes[name]:
             raise InputError(
                 f"network.{name}",
                 str(cidr),
-                f"{nodes} nodes need {sizes[name]} addresses: at least a /{prefix_for(sizes[name])}",
+                instead(
+                    "{nodes} nodes need {name} addresses: at least a /{name2}",
+                    nodes=nodes,
+                    name=sizes[name],
+                    name2=prefix_for(sizes[name]),
+                ),
             )
     if network.rdma and network.management and network.rdma.overlaps(network.management):
         raise InputError(
-            "network.management", str(network.management), f"must not overlap network.rdma {network.rdma}"
+            "network.management",
+            str(network.management),
+            instead("must not overlap network.rdma {rdma}", rdma=str(network.rdma)),
         )
     return [n for n in given.values() if n is not None]
 

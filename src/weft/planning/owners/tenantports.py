@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from weft.model.fabric import Capabilities, Membership
 from weft.model.ids import format_guid
 from weft.model.mark import outside_name
+from weft.model.messages import networks
 from weft.model.ranges import Range
 from weft.model.resources import Graph, Resource
 from weft.model.site import Hca, Node, Site
@@ -32,9 +33,7 @@ _BOUND: Mapping[str, frozenset[str]] = {
     "baremetal": frozenset({"other"}),
 }
 """Type of port that has an adapter or a function -> types of binding under which it has it."""
-_NO_ADDRESS = (
-    "Neutron could not bind it, since it has no address: give its network a subnet, and create it again"
-)
+_NO_ADDRESS = networks.NO_ADDRESS()
 """Neutron binds such ports with drivers of connectivity `l2` alone; networking-mlnx's isn't one."""
 _MAC = re.compile("[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 SEGMENT = "segment"
@@ -165,7 +164,7 @@ class _Resolver:
     def _adapter(self, port: TenantPort, node: Node) -> Membership | str:
         """Neutron gives some bound PFs a random MAC address: only host and PCI address say which adapter it is."""
         if not port.pci_slot:
-            return "Nova has not said which PCI device it has (binding:profile pci_slot)"
+            return networks.NO_PCI_DEVICE()
         slot = port.pci_slot.lower()
         hca = next((h for h in node.hcas_on(self.fabric) if h.pci == slot), None)
         if hca is None:
@@ -174,11 +173,11 @@ class _Resolver:
 
     def _bare_metal(self, port: TenantPort, node: Node) -> Membership | str:
         if not port.client_ids:
-            return "it has no DHCP option client-id, which names the adapter of a bare-metal node"
+            return networks.NO_CLIENT_ID()
         guids = {guid_of_client_id(text) for text in port.client_ids}
         guid = next(iter(guids))
         if len(guids) > 1:
-            return "its DHCP options client-id name different adapters"
+            return networks.CLIENT_IDS_DIFFER()
         if guid is None:
             return f"client-id {port.client_ids[0]!r} is none of an InfiniBand adapter"
         hca = next((h for h in node.hcas_on(self.fabric) if h.port_guid == guid), None)
@@ -208,16 +207,16 @@ def _of(network: TenantNetwork) -> Iterable[TenantPort]:
 
 
 def _out_of_range(port: TenantPort, number: int, mine: Range) -> PlannedPort:
-    why = f"the network's VLAN {number} is not within {mine.first} to {mine.last}, which weft manages"
+    why = networks.VLAN_OUT_OF_RANGE(number=number, first=mine.first, last=mine.last)
     return PlannedPort(port, why=why)
 
 
 def _unbound(port: TenantPort) -> str:
     """Why the cloud doesn't say that it has a device; empty: it does."""
     if port.vif_type == "binding_failed":
-        return "Neutron could not bind it" if port.has_address else _NO_ADDRESS
+        return networks.BINDING_FAILED() if port.has_address else _NO_ADDRESS
     if not port.host or port.vif_type in ("", "unbound"):
-        return "it is not bound to a host"
+        return networks.PORT_UNBOUND()
     if port.vif_type not in _BOUND[port.vnic_type]:
         allowed = " or ".join(sorted(_BOUND[port.vnic_type]))
         return f"it is bound as {port.vif_type}; a {port.vnic_type} port counts as {allowed}"
@@ -253,13 +252,13 @@ def _admitted(planned: PlannedPort, network: str, number: int, around: Around) -
     """A new member goes in once no other segment of weft's range has it any more; one that is in stays."""
     member = planned.member
     if member is not None and member.behind and (why := around.elsewhere.get(member.port)):
-        return replace(planned, member=None, why=f"its function is not only where it belongs: {why}")
+        return replace(planned, member=None, why=networks.FUNCTION_NOT_ALONE(why=why))
     if member is None or member.port in around.granted.get(network, ()):
         return planned
     physical = not member.behind
     why = around.silent or (around.unread.get(member.port, "") if physical else "")
     if not why and around.numbers.get(member.port, frozenset()) - {number}:
-        why = "its adapter has not left another partition yet"
+        why = networks.IN_ANOTHER_PARTITION()
     return replace(planned, member=None, why=why, waits=True) if why else planned
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from weft.model.errors import InputError
+from weft.model.messages.orders import instead
 from weft.model.placement import (
     Explanation,
     FilterReport,
@@ -101,15 +102,16 @@ def decide(
 def _check(request: PlacementRequest) -> None:
     for field, value in (("count", request.count), ("nodes.spare", request.spare)):
         if value % request.slice:
-            raise InputError(field, value, f"a multiple of the slice ({request.slice})")
+            raise InputError(field, value, instead("a multiple of the slice ({slice})", slice=request.slice))
 
 
 def check_uplinks(gbps: int, topology: Topology) -> None:
     """Raise `InputError` if Gb/s are to be guaranteed on unknown uplinks."""
     known = any(topology.uplinks.values()) or (topology.uplinks and len(topology.leaves) < 2)
     if gbps and not known:
-        allowed = (
-            f"0 or omitted: the site has no cables from fabric {topology.fabric}'s leaves to other switches"
+        allowed = instead(
+            "0 or omitted: the site has no cables from fabric {fabric}'s leaves to other switches",
+            fabric=topology.fabric,
         )
         raise InputError("fabric.bisection_gbps", gbps, allowed)
 

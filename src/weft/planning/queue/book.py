@@ -13,6 +13,7 @@ from datetime import datetime
 from math import ceil
 
 from weft.model.ids import LAST_MOMENT, moment
+from weft.model.messages.values import MINUTE
 from weft.model.placement import Occupancy, Part, PlacementRequest
 from weft.model.site import Site
 from weft.planning.place.ask import Ask
@@ -252,13 +253,13 @@ def minute(seconds: float) -> datetime:
 
 
 def when(seconds: float) -> str:
-    """A time of the book for people, to the minute."""
-    return minute(seconds).strftime("%Y-%m-%dT%H:%MZ")
+    """The same as text, in UTC."""
+    return minute(seconds).strftime(MINUTE)
 
 
-def booked(nodes: Iterable[str], units: str) -> str:
-    """How many nodes, or machines, are booked, for people."""
-    return f"{units} booked: {sum(not is_slot(n) for n in nodes)}"
+def booked(nodes: Iterable[str]) -> int:
+    """How many nodes, or machines, are booked."""
+    return sum(not is_slot(n) for n in nodes)
 
 
 def names(line: Timeline, places: Iterable[tuple[int, int]]) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from weft.model.messages import orders
 from weft.model.site import Site
 from weft.planning.fabric.topology import NO_FABRIC, Topology
 from weft.planning.place.filters import carried, closed_leaves
 from weft.planning.place.room import clash
 from weft.planning.place.sharing import Terms
-from weft.planning.queue.book import Book, when
+from weft.planning.queue.book import Book, minute
 from weft.planning.queue.keep import Keep
 
 
@@ -23,7 +24,7 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
     """
     taken = book.conflict(lease.nodes, lease.project, lease.end, until, lease.name, bool(lease.parts))
     if taken is not None:
-        return f"some of its nodes are booked by others from {when(taken)}"
+        return orders.BOOKED_BY_OTHERS(start=minute(taken))
     if lease.parts and (why := _parts_taken(site, book, lease, until)):
         return why
     if fabric not in (*site.fabrics, NO_FABRIC):

@@ -17,6 +17,7 @@ from typing import Self
 
 from weft.model.errors import ConflictError
 from weft.model.ids import span
+from weft.model.messages import queue as queued
 from weft.model.site import QueuePolicy
 from weft.planning.place.calendar import Entry
 from weft.planning.place.decision import Decision
@@ -24,9 +25,9 @@ from weft.planning.queue.opening import Openings
 from weft.planning.queue.timeline import Start, Timeline
 from weft.planning.queue.waiting import Waiting
 
-KEPT_FOR = "waiting for capacity on nodes that are kept for it"
-UNKNOWN = "no time is known at which it fits"
-KEPT_OFF = "waiting for capacity: the free nodes are kept for an order that came before"
+KEPT_FOR = queued.NODES_KEPT()
+UNKNOWN = queued.NO_TIME_KNOWN()
+KEPT_OFF = queued.KEPT_FOR_ANOTHER()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class Queue:
             ask = waiting.ask
             self.openings.face(waiting.submitted)
             if waiting.until <= now:
-                self.why[ask.pod] = "its lease has ended"
+                self.why[ask.pod] = queued.LEASE_OVER()
                 self.openings.drop(ask.pod)
                 continue
             if self._over_quota(waiting):
@@ -153,7 +154,7 @@ class Queue:
                 failed.setdefault(ask.alike, []).append((ask.held, waiting.duration, waiting.submitted))
                 self._book(waiting, now)
             elif self._waits_for_locality(waiting, decision, now):
-                self.why[ask.pod] = "waiting for fewer leaves"
+                self.why[ask.pod] = queued.TOO_MANY_LEAVES()
             else:
                 started.append(self._start(waiting, decision, now))
         return started
@@ -185,7 +186,7 @@ class Queue:
         decision = self.timeline.decide(waiting.ask, now, min(waiting.end(now), entry.end))
         if decision is None:
             self.timeline.reservations.add(entry)
-            self.why[pod] = "due to start, but its nodes are not released yet"
+            self.why[pod] = queued.NODES_NOT_RELEASED()
             return None
         del self.bookings[pod]
         return self._start(waiting, decision, now)
@@ -196,7 +197,7 @@ class Queue:
         floating = sum(not w.fixed for w in others)
         booked = waiting.fixed or pod in self.openings.pods
         if not booked and (floating >= self.settings.bookings or pod in self._wait):
-            self.why[pod] = KEPT_OFF if self._kept_off(waiting, now) else "waiting for capacity"
+            self.why[pod] = KEPT_OFF if self._kept_off(waiting, now) else queued.NO_CAPACITY()
             return
         start = self._earliest(waiting, now)
         if start is not None:
@@ -292,7 +293,7 @@ class Queue:
         has = self._uses[ask.project].nodes if ask.project in self._uses else 0
         if limit is None or has + ask.counted <= limit:
             return False
-        self.why[ask.pod] = f"project {ask.project} has {has} of {limit} nodes"
+        self.why[ask.pod] = queued.NODES_OF_PROJECT(project=ask.project, used=has, limit=limit)
         return True
 
 

@@ -11,10 +11,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from weft.model.messages import queue as queued
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import Terms
-from weft.planning.queue.book import Book, when
+from weft.planning.queue.book import Book, minute
 from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import KEPT_FOR, KEPT_OFF, UNKNOWN, QueueSettings
 
@@ -89,7 +90,7 @@ def look(
     floating = len({s.pod for s in sharers if not s.fixed} & {k.name for k in (*book.bookings, *book.open)})
     for one in ranked:
         if one.until <= now:
-            found.why[one.pod] = "its lease has ended"
+            found.why[one.pod] = queued.LEASE_OVER()
             continue
         kept = bookings.get(one.pod)
         due = one.not_before <= now and (not one.fixed or kept is None or kept.start <= now)
@@ -102,7 +103,7 @@ def look(
         has = kept is not None or any(k.name == one.pod for k in book.open)
         if not has and not one.fixed and (floating >= settings.bookings or one.pod in wait):
             kept_off = due and _kept_off(one, book, health, now)
-            found.why[one.pod] = KEPT_OFF if kept_off else "waiting for capacity"
+            found.why[one.pod] = KEPT_OFF if kept_off else queued.NO_CAPACITY()
             continue
         if kept is None or _broken(kept, health):
             again = earliest(one, book, health, max(now, one.not_before), now) or kept
@@ -219,6 +220,6 @@ def _why(one: Sharer, kept: Keep, now: float) -> str:
     if kept.came is not None:
         return KEPT_FOR
     if kept.start <= now:
-        return "due to start, but its nodes are not released yet"
-    how = "starts at" if one.fixed else "waiting for capacity; starts by"
-    return f"{how} {when(kept.start)}, servers booked: {len(kept.parts)}"
+        return queued.NODES_NOT_RELEASED()
+    code = queued.STARTS_AT if one.fixed else queued.STARTS_BY
+    return code(start=minute(kept.start), units="servers", n=len(kept.parts))

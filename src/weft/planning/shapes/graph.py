@@ -10,6 +10,7 @@ from weft.model.errors import ConflictError, InputError
 from weft.model.kindrow import Home
 from weft.model.kinds import kind_of
 from weft.model.mark import outside_name
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.plan import Allotment
 from weft.model.resources import Resource
@@ -159,7 +160,9 @@ def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) ->
     if external is None:
         field = "network.router" if order.network.router else "access.floating_ip"
         value = order.network.router or order.access.floating_ip
-        raise InputError(field, value, f"cloud {cloud} has no external network in the site")
+        raise InputError(
+            field, value, instead("cloud {cloud} has no external network in the site", cloud=cloud)
+        )
     yield Wanted(
         ROUTER, RouterSpec(external_network=external, subnets=(MANAGEMENT_SUBNET,)), (MANAGEMENT_SUBNET,)
     )

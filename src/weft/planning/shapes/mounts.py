@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from weft.model.errors import InputError
+from weft.model.messages.orders import instead
 from weft.planning.shapes.userdata import NOVA_LIMIT, SHELL_SCRIPT, archive, sent_size
 
 _ROOM = 512
@@ -131,6 +132,10 @@ def with_mounts(own: str | None, mounts: Iterable[Mount]) -> str | None:
     text = archive(own, script, SHELL_SCRIPT)
     most = NOVA_LIMIT - _ROOM * len(lines) - (sent_size(text) - len(own.encode()))
     if len(own.encode()) > most:
-        allowed = f"at most {most} bytes besides what mounts the storage; it has {len(own.encode())}"
+        allowed = instead(
+            "at most {most} bytes besides what mounts the storage; it has {encode}",
+            most=most,
+            encode=len(own.encode()),
+        )
         raise InputError("access.user_data", "…", allowed)
     return text

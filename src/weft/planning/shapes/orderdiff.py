@@ -12,12 +12,12 @@ from typing import Any
 from weft.model.change import FieldChange, Impossible
 from weft.model.ids import span
 from weft.model.localityorder import LEVELS
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.planning.shapes.resolve import SHAPES, resolve_cloud, resolve_flavor, shape_of
+from weft.planning.shapes.resolve import resolve_cloud, resolve_flavor, shape_of
 from weft.planning.shapes.shape import AGAIN, Shape
-from weft.planning.shapes.storagechange import WHYS as OF_STORAGE
 from weft.planning.shapes.storagechange import impossible_storage
 
 MEANINGLESS = frozenset({"name", "queue"})
@@ -25,21 +25,18 @@ MEANINGLESS = frozenset({"name", "queue"})
 
 _ON_CREATION = "set when servers are created"
 _WHY: Mapping[str, str] = {
-    "nodes.image": f"{_ON_CREATION}; {AGAIN}, or install on the servers",
-    "nodes.flavor": f"{_ON_CREATION}; {AGAIN}",
-    "nodes.accelerators": f"{_ON_CREATION}; {AGAIN}",
-    "access.key_pair": f"{_ON_CREATION}; add keys to ~/.ssh/authorized_keys on the servers",
-    "access.ssh_key": f"{_ON_CREATION}; add keys to ~/.ssh/authorized_keys on the servers",
-    "storage": f"{_ON_CREATION}; {AGAIN}",
-    "access.user_data": f"cloud-init runs once, when a server is created; {AGAIN}",
-    "network": f"servers have addresses in it; {AGAIN}",
-    "lease.start": "it has started",
-    "cloud": f"servers don't move between clouds; {AGAIN}",
+    "nodes.image": instead("{why}; {then}, or install on the servers", why=_ON_CREATION, then=AGAIN),
+    "nodes.flavor": instead("{why}; {then}", why=_ON_CREATION, then=AGAIN),
+    "nodes.accelerators": instead("{why}; {then}", why=_ON_CREATION, then=AGAIN),
+    "access.key_pair": instead("{why}; add keys to ~/.ssh/authorized_keys on the servers", why=_ON_CREATION),
+    "access.ssh_key": instead("{why}; add keys to ~/.ssh/authorized_keys on the servers", why=_ON_CREATION),
+    "storage": instead("{why}; {then}", why=_ON_CREATION, then=AGAIN),
+    "access.user_data": instead("cloud-init runs once, when a server is created; {then}", then=AGAIN),
+    "network": instead("servers have addresses in it; {then}", then=AGAIN),
+    "lease.start": instead("it has started"),
+    "cloud": instead("servers don't move between clouds; {then}", then=AGAIN),
 }
-_OTHERWISE = f"it can't be changed on an existing pod; {AGAIN}"
-_OF_SHAPES = (why for shape in SHAPES for why in shape.fixed.values())
-WHYS = frozenset({*_WHY.values(), *_OF_SHAPES, _OTHERWISE, *OF_STORAGE})
-"""All sentences on why a field can't be changed."""
+_OTHERWISE = instead("it can't be changed on an existing pod; {then}", then=AGAIN)
 
 
 @dataclass(frozen=True, slots=True)

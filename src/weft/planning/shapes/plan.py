@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Part, Refusal
 from weft.model.plan import Plan, UsedNumbers
@@ -74,4 +75,6 @@ def _check_external(order: Resolved) -> None:
     field, value = (
         ("access.floating_ip", access.floating_ip) if floating else ("network.router", network.router)
     )
-    raise InputError(field, value, f"cloud {order.cloud} has no external network in the site")
+    raise InputError(
+        field, value, instead("cloud {cloud} has no external network in the site", cloud=order.cloud)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.model.errors import InputError
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.site import Cloud, Site
@@ -57,7 +58,11 @@ def resolve_flavor(order: Order, cloud: Cloud, name: str) -> str:
     if wanted is None:
         known = ", ".join(sorted(cloud.flavors)) or "none"
         if order.nodes.flavor not in cloud.flavors:
-            raise InputError("nodes.flavor", order.nodes.flavor, f"flavors of cloud {name}: {known}")
+            raise InputError(
+                "nodes.flavor",
+                order.nodes.flavor,
+                instead("flavors of cloud {name}: {known}", name=name, known=known),
+            )
         return order.nodes.flavor
     offers = sorted(
         (f.accelerators.count, flavor)
@@ -75,5 +80,9 @@ def resolve_flavor(order: Order, cloud: Cloud, name: str) -> str:
     raise InputError(
         "nodes.accelerators",
         f"{wanted.count} x {wanted.type}",
-        f"no flavor of cloud {name} has them; its flavors have: {', '.join(has) or 'no accelerators'}",
+        instead(
+            "no flavor of cloud {name} has them; its flavors have: {accelerators}",
+            name=name,
+            accelerators=", ".join(has) or "no accelerators",
+        ),
     )

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.model.errors import ConflictError, InputError
+from weft.model.messages import orders
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.podkeys import place
 from weft.model.site import Cloud, Flavor, Storage
@@ -35,29 +37,39 @@ def check_storage(order: Order, cloud: str, place_: Cloud, flavor: Flavor) -> No
     for number, entry in enumerate(order.storage):
         field = f"storage.{number}.{entry.kind}"
         if entry.kind == "share" and not offer.shares:
-            raise InputError(field, entry.name, f"cloud {cloud} has no shares (Manila) in the site")
+            raise InputError(
+                field, entry.name, instead("cloud {cloud} has no shares (Manila) in the site", cloud=cloud)
+            )
         if entry.kind == "volume" and not offer.volumes:
-            raise InputError(field, entry.name, f"cloud {cloud} has no volumes (Cinder) in the site")
+            raise InputError(
+                field, entry.name, instead("cloud {cloud} has no volumes (Cinder) in the site", cloud=cloud)
+            )
         if entry.kind == "volume" and bare:
             raise InputError(
                 field,
                 entry.name,
-                "must be omitted with nodes.kind bare_metal: only virtual machines can have volumes",
+                instead("must be omitted with nodes.kind bare_metal: only virtual machines can have volumes"),
             )
         if entry.kind == "export" and entry.name not in offer.exports:
             known = ", ".join(sorted(offer.exports)) or "none"
-            raise InputError(field, entry.name, f"exports of cloud {cloud}: {known}")
+            raise InputError(
+                field, entry.name, instead("exports of cloud {cloud}: {known}", cloud=cloud, known=known)
+            )
         if entry.kind == "scratch" and not flavor.nvme:
             raise InputError(
                 field,
                 entry.name,
-                "must be omitted: servers of this flavor have no local NVMe drives in the site",
+                instead("must be omitted: servers of this flavor have no local NVMe drives in the site"),
             )
         if entry.kind in ("share", "export") and bare and offer.network:
             raise InputError(
                 field,
                 entry.name,
-                f"must be omitted with nodes.kind bare_metal: machines aren't on the storage network of cloud {cloud}",
+                instead(
+                    "must be omitted with nodes.kind bare_metal: machines aren't on the storage network of cloud "
+                    "{cloud}",
+                    cloud=cloud,
+                ),
             )
         if entry.kind == "volume" and entry.existing and len(entry.existing) < order.nodes.count:
             raise _too_few(number, entry, order.nodes.count)
@@ -196,10 +208,7 @@ class PodStorage:
             case "export":
                 export = self.offer.exports.get(entry.name)
                 if export is None:  # the order was checked when the site had it
-                    raise ConflictError(
-                        f"its cloud no longer has the export {entry.name} that pod {self.order.name} mounts: it can be "
-                        "released, but not changed"
-                    )
+                    raise ConflictError(orders.EXPORT_NOT_IN_SITE(export=entry.name, pod=self.order.name))
                 options = nfs_options(entry.read_only or export.read_only, export.options)
                 return Mount("nfs", entry.mount, export.location, options)
             case "volume":
@@ -237,7 +246,11 @@ def storage_words(entry: StorageOrder) -> tuple[str, str]:
 
 def _too_few(number: int, entry: StorageOrder, needed: int) -> InputError:
     given = len(entry.existing)
-    return InputError(f"storage.{number}.existing", given, f"at least {needed} volumes, one for each node")
+    return InputError(
+        f"storage.{number}.existing",
+        given,
+        instead("at least {needed} volumes, one for each node", needed=needed),
+    )
 
 
 def _port(member: Member) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from weft.model.change import Impossible
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.site import Site
@@ -16,11 +17,10 @@ from weft.model.specs import PortSpec, ServerSpec
 from weft.model.storageorder import StorageOrder
 from weft.planning.shapes.storage import check_storage
 
-_IN_GUEST = "cloud-init sets it up when a server is created; change it on the servers"
-_MADE = "a share or volume stays as created; add another under a new name, copy, and remove this one"
-_NO_PORT = "a server has no port on the storage network; release the pod and order it again"
+_IN_GUEST = instead("cloud-init sets it up when a server is created; change it on the servers")
+_MADE = instead("a share or volume stays as created; add another under a new name, copy, and remove this one")
+_NO_PORT = instead("a server has no port on the storage network; release the pod and order it again")
 _IN_PLACE = frozenset({"keep"})
-WHYS = (_IN_GUEST, _MADE, _NO_PORT)
 
 
 def impossible_storage(plan: Plan, order: Order, site: Site) -> tuple[Impossible, ...]:

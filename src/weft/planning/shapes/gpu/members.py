@@ -8,6 +8,7 @@ from weft.model.errors import ConflictError
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricType
 from weft.model.ids import format_guid
+from weft.model.messages import orders
 from weft.model.order import Order
 from weft.model.placement import Part, PlacedNode, by_server
 from weft.model.plan import Allotment
@@ -30,7 +31,7 @@ def members(
     for index, (name, placed) in enumerate(by_server(nodes).items()):
         node = site.node_by_name.get(placed.node)
         if node is None:
-            raise ConflictError(f"node {placed.node} of pod {order.name} is no longer in site {site.name}")
+            raise ConflictError(orders.NODE_NOT_IN_SITE(node=placed.node, pod=order.name, site=site.name))
         number = numbers.hosts.get(name, index) if numbers else index
         if placed.part is not None:
             found.append(_sharing(order, number, node, placed.part, name, fabric))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from weft.model.localityorder import Level
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.plan import Plan
@@ -31,7 +32,7 @@ class PartsShape(GpuShape):
         "locality.preferences",
     }
     fixed: Mapping[str, str] = dict.fromkeys(
-        ("nodes.spare", "locality"), f"servers on shared nodes don't move; {AGAIN}"
+        ("nodes.spare", "locality"), instead("servers on shared nodes don't move; {then}", then=AGAIN)
     )
 
     def is_of(self, order: Order) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Collection, Sequence
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.localityorder import LEVELS
+from weft.model.messages import orders
+from weft.model.messages.orders import instead
 from weft.model.offer import FieldsOffer, NewPodOffer, Offer, OfferedChange, fields_of, offered
 from weft.model.order import Order
 from weft.model.placement import (
@@ -60,7 +62,7 @@ def reassign(
     nodes, spares = _without(plan, order, remove)
     for one in (*nodes, *spares):
         if one.node not in topology.stands:
-            raise ConflictError(f"node {one.node} of pod {order.name} is no longer in site {site.name}")
+            raise ConflictError(orders.NODE_NOT_IN_SITE(node=one.node, pod=order.name, site=site.name))
     _check_slices(nodes, order, topology, remove)
     nodes = _fewer(nodes, request, site, topology, occupancy)
     more = order.nodes.count - len(nodes)
@@ -111,12 +113,15 @@ def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[Pl
 
 def not_in_pod(name: str, nodes: Collection[str]) -> InputError:
     """Of what is to be removed, and isn't the pod's."""
-    return InputError("remove", name, f"nodes of the pod: {first_names(sorted(nodes), 40)}")
+    return InputError(
+        "remove", name, instead("nodes of the pod: {nodes}", nodes=first_names(sorted(nodes), 40))
+    )
 
 
 def too_many(remove: Collection[str], what: str, field: str, before: int, after: int) -> InputError:
     """More are named than the order asks to go."""
-    allowed = f"{some(max(0, before - after), what)}, since {field} goes from {before} to {after}"
+    form = "{count}, since {field} goes from {before} to {after}"
+    allowed = instead(form, count=some(max(0, before - after), what), field=field, before=before, after=after)
     return InputError("remove", ", ".join(remove), allowed)
 
 
@@ -127,13 +132,14 @@ def _check_slices(
     size = order.locality.slice
     for field, value in (("nodes.count", order.nodes.count), ("nodes.spare", order.nodes.spare)):
         if value % size:
-            raise InputError(field, value, f"a multiple of the slice ({size})")
+            raise InputError(field, value, instead("a multiple of the slice ({size})", size=size))
     stands, on_leaf = [topology.stands[n.node] for n in nodes], order.locality.slice_within == "leaf"
     domains = Counter(s.leaf if on_leaf else s.nvlink_domain for s in stands)
     for domain, count in sorted(domains.items()):
         if remove and count % size:
             per, left = ("leaf", f"on {domain}") if on_leaf else ("NVLink domain", f"in {domain or 'none'}")
-            allowed = f"whole slices of {size} nodes per {per}; {some(count, 'node')} would be left {left}"
+            form = "whole slices of {size} nodes per {per}; {count} would be left {left}"
+            allowed = instead(form, size=size, per=per, count=some(count, "node"), left=left)
             raise InputError("remove", ", ".join(remove), allowed)
 
 
@@ -144,7 +150,7 @@ def _check_level(
     level = topology.level_of([n.node for n in (*nodes, *spares)])
     required = order.locality.required
     if LEVELS.index(level) > LEVELS.index(required):
-        allowed = f"{level} or wider: its nodes are within one {level} and don't move"
+        allowed = instead("{level} or wider: its nodes are within one {level} and don't move", level=level)
         raise InputError("locality.required", required, allowed)
 
 
@@ -164,7 +170,11 @@ def _fewer(
     taken = carried(topology, others(request, occupancy))
     found = decide(asked, own, taken)
     if found is None:  # what is guaranteed on uplinks may be more across leaves than inside one
-        allowed = f"{len(nodes)}, or name the nodes to remove: no {request.count} of them satisfy the order"
+        allowed = instead(
+            "{nodes}, or name the nodes to remove: no {count} of them satisfy the order",
+            nodes=len(nodes),
+            count=request.count,
+        )
         raise InputError("nodes.count", request.count, allowed)
     stay = frozenset(found.nodes)
     return [n for n in nodes if n.node in stay]

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.mark import outside_name
+from weft.model.messages import orders
+from weft.model.messages.orders import instead
 from weft.model.offer import fields_of, offered
 from weft.model.placement import (
     Explanation,
@@ -61,7 +63,7 @@ def reassign_parts(
     request, topology = request_of(resolved), Topology.of(site, plan.fabric)
     for one in stay.values():
         if one.node not in topology.stands:
-            raise ConflictError(f"node {one.node} of pod {order.name} is no longer in site {site.name}")
+            raise ConflictError(orders.NODE_NOT_IN_SITE(node=one.node, pod=order.name, site=site.name))
     stay = _fewer(stay, request, site, topology, occupancy)
     who = f"{some(len(stay), 'server')} {'stays' if len(stay) == 1 else 'stay'}"
     why = f"{who} on {some(len(_on(stay)), 'node')} ({first_names(list(_on(stay)))})"
@@ -124,7 +126,11 @@ def _fewer(
         rooms.append(room)
     chosen, most = choose(rooms, request, topology, occupancy.own)
     if not chosen:
-        allowed = f"{most}, or name the nodes to remove: no {request.count} of them satisfy the order"
+        allowed = instead(
+            "{most}, or name the nodes to remove: no {count} of them satisfy the order",
+            most=most,
+            count=request.count,
+        )
         raise InputError("nodes.count", request.count, allowed)
     left = {room.node.name: count for room, count in chosen}
     stay: dict[str, PlacedNode] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.model.errors import InputError
+from weft.model.messages.orders import instead
 from weft.model.order import Order
 from weft.model.placement import PlacementRequest, Share
 from weft.model.site import Flavor
@@ -25,7 +26,7 @@ def request_of(resolved: Resolved) -> PlacementRequest:
     """Raises `InputError` for what is wrong with the order itself."""
     order, project = resolved.order, resolved.project
     if project in order.locality.apart_from:
-        allowed = "other projects: pods of one project may always share a leaf"
+        allowed = instead("other projects: pods of one project may always share a leaf")
         raise InputError("locality.apart_from", project, allowed)
     topology = Topology.of(resolved.site, resolved.fabric)
     check_uplinks(order.fabric.bisection_gbps, topology)
@@ -72,11 +73,11 @@ def _share(resolved: Resolved) -> Share | None:
     if order.nodes.sharing == "dedicated":
         return None
     if order.fabric.rdma and order.fabric.hcas != "shared":
-        allowed = "shared, or fabric: none; dedicated adapters require dedicated nodes"
+        allowed = instead("shared, or fabric: none; dedicated adapters require dedicated nodes")
         raise InputError("fabric.hcas", order.fabric.hcas, allowed)
     flavor = resolved.site.clouds[resolved.cloud].flavors[resolved.flavor]
     if flavor.accelerators is None:
-        allowed = f"a flavor with accelerators in the site; {resolved.flavor} has none"
+        allowed = instead("a flavor with accelerators in the site; {flavor} has none", flavor=resolved.flavor)
         raise InputError("nodes.flavor", resolved.flavor, allowed)
     return share_of(flavor, least_hcas(order))
 

@@ -8,6 +8,7 @@ from weft.model.errors import InputError
 from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.fabrictypes import FabricKind
 from weft.model.localityorder import Level
+from weft.model.messages.orders import instead
 from weft.model.offer import FieldsOffer, Offer, OfferedChange, applied, offered
 from weft.model.order import Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
@@ -128,7 +129,7 @@ class GpuShape:
         segmented = has_segment(asked, site, fabric)
         if not segmented and asked.network.rdma is not None:
             why = f"on fabric {fabric}" if asked.fabric.rdma else "with fabric none"
-            allowed = f"must be omitted: {why} the pod has no RDMA network"
+            allowed = instead("must be omitted: {why} the pod has no RDMA network", why=why)
             raise InputError("network.rdma", str(asked.network.rdma), allowed)
         # Errors of the order itself are reported even without capacity, assuming the minimum number of adapters.
         check_given(asked.network, asked.nodes.count, least_hcas(asked))
@@ -244,7 +245,11 @@ def resolve_fabric(order: Order, site: Site, cloud: str, accelerators: Accelerat
         return one_of("fabric.name", given, sorted(site.fabrics), f"fabrics of site {site.name}")
     found = fabrics_of(site, cloud, accelerators)
     if not found:
-        raise InputError("fabric.name", given, f"no node of cloud {cloud} that fits the order is on a fabric")
+        raise InputError(
+            "fabric.name",
+            given,
+            instead("no node of cloud {cloud} that fits the order is on a fabric", cloud=cloud),
+        )
     return one_of("fabric.name", None, found, "suitable nodes are on several fabrics")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.model.errors import InputError
+from weft.model.messages.orders import instead
 from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, place
 from weft.model.site import ADMIN_PORT, METRICS_PORT, USER_PORT, IpuMachine
 from weft.planning.shapes.userdata import CLOUD_CONFIG, NOVA_LIMIT, archive, sent_size
@@ -171,7 +172,11 @@ def poplar_init(pod: str, controller: str, own: str | None) -> str:
     text = archive(own, ours, CLOUD_CONFIG)
     if sent_size(text) > NOVA_LIMIT:
         most = NOVA_LIMIT - sent_size(text) + len(own.encode())
-        allowed = f"at most {most} bytes besides what a Poplar server needs; it has {len(own.encode())}"
+        allowed = instead(
+            "at most {most} bytes besides what a Poplar server needs; it has {encode}",
+            most=most,
+            encode=len(own.encode()),
+        )
         raise InputError("access.user_data", "…", allowed)
     return text
 

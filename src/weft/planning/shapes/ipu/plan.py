@@ -8,6 +8,8 @@ from ipaddress import IPv4Address, IPv4Network
 from weft.model.errors import ConflictError, InputError
 from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import LocalityOrder
+from weft.model.messages import orders
+from weft.model.messages.orders import instead
 from weft.model.offer import NumbersOffer, ReleaseOffer, offered
 from weft.model.order import FabricOrder, Order
 from weft.model.placement import Explanation, Occupancy, Placement, Refusal
@@ -72,28 +74,40 @@ def check_ipu_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> 
     own = sorted(n for n, p in site.ipu_pods.items() if p.cloud == cloud)
     if wanted.ipu_pod is not None and wanted.ipu_pod not in own:
         raise InputError(
-            "ipus.ipu_pod", wanted.ipu_pod, f"IPU-PODs of cloud {cloud}: {', '.join(own) or 'none'}"
+            "ipus.ipu_pod",
+            wanted.ipu_pod,
+            instead("IPU-PODs of cloud {cloud}: {known}", cloud=cloud, known=", ".join(own) or "none"),
         )
     if not own:
-        raise InputError("ipus", wanted.count, f"cloud {cloud} has no IPU-POD")
+        raise InputError("ipus", wanted.count, instead("cloud {cloud} has no IPU-POD", cloud=cloud))
     if order.nodes.count > POPLAR_SERVERS:
-        raise InputError("nodes.count", order.nodes.count, f"at most {POPLAR_SERVERS} Poplar servers")
+        raise InputError(
+            "nodes.count",
+            order.nodes.count,
+            instead("at most {poplar_servers} Poplar servers", poplar_servers=POPLAR_SERVERS),
+        )
     if order.nodes.kind != "virtual":
         raise InputError(
-            "nodes.kind", order.nodes.kind, "virtual or omitted: Poplar servers are virtual machines"
+            "nodes.kind", order.nodes.kind, instead("virtual or omitted: Poplar servers are virtual machines")
         )
     if order.nodes.sharing != "dedicated":
         raise InputError(
-            "nodes.sharing", order.nodes.sharing, "dedicated or omitted: IPUs are assigned whole"
+            "nodes.sharing", order.nodes.sharing, instead("dedicated or omitted: IPUs are assigned whole")
         )
     if order.nodes.spare:
-        raise InputError("nodes.spare", order.nodes.spare, "0 or omitted: orders of IPUs have no spares")
+        raise InputError(
+            "nodes.spare", order.nodes.spare, instead("0 or omitted: orders of IPUs have no spares")
+        )
     if order.fabric != FabricOrder():
-        raise InputError("fabric", "given", "must be omitted: IPU pods use the IPU-POD's own data network")
+        raise InputError(
+            "fabric", "given", instead("must be omitted: IPU pods use the IPU-POD's own data network")
+        )
     if order.locality != LocalityOrder():
-        raise InputError("locality", "given", "must be omitted: IPUs are always adjacent in one IPU-POD")
+        raise InputError(
+            "locality", "given", instead("must be omitted: IPUs are always adjacent in one IPU-POD")
+        )
     if order.network.rdma is not None:
-        allowed = "must be omitted: the data network uses the IPU-POD's subnet"
+        allowed = instead("must be omitted: the data network uses the IPU-POD's subnet")
         raise InputError("network.rdma", str(order.network.rdma), allowed)
     check_given(order.network, order.nodes.count + 1, 0)
     given = order.network.management
@@ -261,7 +275,7 @@ def parts_of(plan: Plan, site: Site) -> Parts:
         h for h in servers if h not in hosts
     ]
     if gone:
-        raise ConflictError(f"node {gone[0]} of pod {plan.order.name} is no longer in site {site.name}")
+        raise ConflictError(orders.NODE_NOT_IN_SITE(node=gone[0], pod=plan.order.name, site=site.name))
     *poplar, controller = (hosts[h] for h in servers)
     run = tuple(machines[n.node] for n in plan.placement.nodes)
     return Parts(plan.fabric, run, cluster.topology == "torus", tuple(poplar), controller)

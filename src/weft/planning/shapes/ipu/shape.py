@@ -9,6 +9,7 @@ from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
 from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import Level
+from weft.model.messages.orders import instead
 from weft.model.offer import Offer, offered
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
@@ -49,8 +50,10 @@ class IpuShape:
     units = "IPU-Machines"
     changeable = CHANGEABLE
     fixed: Mapping[str, str] = {
-        "nodes.count": f"a V-IPU cluster and its Poplar servers are created as a whole; {AGAIN}",
-        "ipus": f"a V-IPU cluster is created as a whole; {AGAIN}",
+        "nodes.count": instead(
+            "a V-IPU cluster and its Poplar servers are created as a whole; {then}", then=AGAIN
+        ),
+        "ipus": instead("a V-IPU cluster is created as a whole; {then}", then=AGAIN),
     }
     places = None
     says = SAYS
@@ -155,7 +158,7 @@ class IpuShape:
 
     def capacity(self, asked: CapacityAsked) -> Iterable[CapacityRow]:
         if asked.level is not None:
-            allowed = "must be omitted with ipu: IPUs are always adjacent in one IPU-POD"
+            allowed = instead("must be omitted with ipu: IPUs are always adjacent in one IPU-POD")
             raise InputError("level", asked.level, allowed)
         site, health, book = asked.site, asked.health, asked.book
         rows = ipu_capacity(site, health, book, asked.now, asked.duration, asked.project)

@@ -1,0 +1,43 @@
+"""What weft says, as values: codes with typed values, and the sentences that operators and tenants read."""
+
+from weft.model.messages.message import (
+    CODES,
+    MESSAGE,
+    MESSAGES,
+    OPERATORS,
+    REASON,
+    Code,
+    Message,
+    Part,
+    Several,
+    for_tenant,
+    message,
+    stored,
+    whole,
+)
+
+from weft.model.messages import health, networks, orders, outside, pods, problems, queue, withheld  # isort: skip
+
+__all__ = [
+    "CODES",
+    "MESSAGE",
+    "MESSAGES",
+    "OPERATORS",
+    "REASON",
+    "Code",
+    "Message",
+    "Part",
+    "Several",
+    "for_tenant",
+    "health",
+    "message",
+    "networks",
+    "orders",
+    "outside",
+    "pods",
+    "problems",
+    "queue",
+    "stored",
+    "whole",
+    "withheld",
+]

@@ -1,0 +1,231 @@
+"""Messages about clouds, fabrics and the database: what was asked of whom, what came back, and what happens next."""
+
+from __future__ import annotations
+
+from weft.model.messages.message import MESSAGE, OPERATORS, Code, Message, Nested, Part, Several
+from weft.model.messages.values import COUNT, FIELD, ID, TEXT, Words, word
+
+_NAME = r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}"
+_PLAIN = word(r"[\w .@/-]{1,40}")
+"""A name that its owner chose, in letters of which no sentence can be made."""
+
+FAILED = Code(
+    "OUTSIDE_FAILED",
+    Part.CLOUD,
+    "{asked} ({of}): {answer}; {then}",
+    True,
+    "outside",
+    {
+        "asked": Nested("do what was asked"),
+        "of": Nested("the site"),
+        "answer": Nested(OPERATORS),
+        "then": Nested("operators see what to do"),
+    },
+)
+
+# -- what was asked, of whom -----------------------------------------------------------------------------------------
+
+REQUEST = Code(
+    "REQUEST",
+    Part.CLOUD,
+    "{verb} {what}",
+    True,
+    "outside",
+    {
+        "verb": word("create|update|delete|tag|boot|read|find|look at|look for|read back|list|serve"),
+        "what": word(rf"(?:[A-Za-z][A-Za-z ]{{0,40}} )?{_NAME}|[A-Za-z][A-Za-z ]{{0,40}}"),
+    },
+)
+WAIT_FOR = Code(
+    "WAIT_FOR",
+    Part.CLOUD,
+    "wait for {names} {end}",
+    True,
+    "outside",
+    {"names": Words(word(_NAME), most=3), "end": word("to settle|to go")},
+)
+READ_BACK = Code("READ_BACK", Part.RELEASE, "read back what was removed", True, "release")
+TAKE_AWAY = Code("TAKE_AWAY", Part.RELEASE, "take everything away", True, "release")
+SERVE_ORDER = Code("SERVE_ORDER", Part.ORDER, "serve the order", True, "outside")
+CHECK_TOKEN = Code("CHECK_TOKEN", Part.SERVICE, "check a caller's token", True, "outside")
+TALK_TO_DATABASE = Code("TALK_TO_DATABASE", Part.SERVICE, "talk to the database", True, "outside")
+WRITE_TO_DATABASE = Code("WRITE_TO_DATABASE", Part.SERVICE, "write to the database", True, "outside")
+SERVICE = Code(
+    "SERVICE",
+    Part.CLOUD,
+    "{type}[ at {address}][, through keystone at {keystone}]",
+    "{name}",
+    "outside",
+    {
+        "type": TEXT,
+        "name": word("Nova|Neutron|Glance|Keystone|Placement|Cinder|Manila|Ironic"),
+        "address": TEXT,
+        "keystone": TEXT,
+    },
+)
+DATABASE = Code(
+    "DATABASE", Part.SERVICE, "PostgreSQL[ at {address}]", "the database", "outside", {"address": TEXT}
+)
+_NAMES = {
+    "compute": "Nova",
+    "network": "Neutron",
+    "image": "Glance",
+    "identity": "Keystone",
+    "placement": "Placement",
+    "block-storage": "Cinder",
+    "share": "Manila",
+    "shared-file-system": "Manila",
+    "baremetal": "Ironic",
+}
+
+
+def service(kind: str, address: str | None = None, keystone: str | None = None) -> Message:
+    """One of OpenStack's services, by its type in the catalog."""
+    return SERVICE(type=kind, name=_NAMES.get(kind), address=address, keystone=keystone)
+
+
+# -- what came back --------------------------------------------------------------------------------------------------
+
+ANSWER = Code(
+    "ANSWER",
+    Part.CLOUD,
+    "HTTP {status}[ {text}][ with {strange} instead of a JSON object][ (request {request})]",
+    "HTTP {status}[, {known}]",
+    "outside",
+    {"status": COUNT, "text": TEXT, "strange": TEXT, "request": TEXT, "known": MESSAGE},
+)
+_RESOURCES = Words(
+    word(
+        "cores|ram|instances|injected_files|metadata_items|key_pairs|server_groups"
+        "|network|subnet|port|router|floatingip|security_group|security_group_rule"
+    )
+)
+_COUNTS = Words(word(r"\d{1,9}"))
+QUOTA_EXCEEDED = Code(
+    "QUOTA_EXCEEDED",
+    Part.CLOUD,
+    "Quota exceeded for {resources}[: Requested {requested}, but already used {used} of {limit} {of}]",
+    True,
+    "outside",
+    {"resources": _RESOURCES, "requested": _COUNTS, "used": _COUNTS, "limit": _COUNTS, "of": _RESOURCES},
+)
+QUOTA_OF_RESOURCES = Code(
+    "QUOTA_OF_RESOURCES",
+    Part.CLOUD,
+    "Quota exceeded for resources: {resources}",
+    True,
+    "outside",
+    {"resources": _RESOURCES},
+)
+NO_VALID_HOST = Code("NO_VALID_HOST", Part.CLOUD, "No valid host was found", True, "outside")
+SERVER_FAULT = Code(
+    "SERVER_FAULT", Part.CLOUD, "{text}", "{known}", "outside", {"text": TEXT, "known": MESSAGE}
+)
+FAILED_TIMES = Code(
+    "FAILED_TIMES",
+    Part.CLOUD,
+    "it failed {n} times[: {why}]",
+    "it failed {n} times[, {why}]",
+    "outside",
+    {"n": COUNT, "why": MESSAGE},
+)
+NOT_YET = Code("NOT_YET", Part.CLOUD, "not yet ({why})", "not yet[ ({why})]", "outside", {"why": MESSAGE})
+NO_ANSWER = Code("NO_ANSWER", Part.SERVICE, "no answer in time", True, "outside")
+LOCKED = Code(
+    "LOCKED",
+    Part.SERVICE,
+    "blocked by others for too long: {text}",
+    "blocked by others for too long",
+    "outside",
+    {"text": TEXT},
+)
+NO_CONNECTION = Code(
+    "NO_CONNECTION",
+    Part.SERVICE,
+    "no connection was free: {text}",
+    "no connection was free",
+    "outside",
+    {"text": TEXT},
+)
+READ_ONLY = Code(
+    "READ_ONLY", Part.SERVICE, "it is read-only: {text}", "it is read-only", "outside", {"text": TEXT}
+)
+NO_ROLE = Code(
+    "NO_ROLE",
+    Part.CLOUD,
+    "HTTP 403: weft's own account lacks a role: user {user} needs the role service in project {project}",
+    "HTTP 403, weft's own account lacks a role",
+    "outside",
+    {"user": TEXT, "project": TEXT},
+)
+
+# -- what uses a thing that is to go ---------------------------------------------------------------------------------
+
+IN_USE = Code(
+    "IN_USE",
+    Part.NETWORK,
+    "{seen}[; in use by {users}][, {uses}][, and {more} more]",
+    "{seen}[, {uses}][, and {more} more]",
+    "in-use",
+    {"seen": Nested(OPERATORS), "users": TEXT, "uses": Several(between=", "), "more": COUNT},
+)
+_USED = {
+    "thing": word("port|subnet|trunk|floating ip|attachment|snapshot|backup|replica|group|share group"),
+    "id": ID,
+    "name": _PLAIN,
+    "server": _PLAIN,
+    "owner": word("pod|network|site"),
+    "of": word("[A-Za-z][A-Za-z ]{0,40}"),
+    "project": TEXT,
+}
+USED_BY_PROJECT = Code(
+    "USED_BY_PROJECT",
+    Part.NETWORK,
+    "{thing} {id}[ '{name}'][ of server '{server}'] uses the {owner}'s {of}: remove it",
+    True,
+    "in-use",
+    _USED,
+)
+USED_BY_OTHERS = Code(
+    "USED_BY_OTHERS",
+    Part.NETWORK,
+    "{thing} {id} of project {project} uses the {owner}'s {of}",
+    "something of another project uses the {owner}'s {of} (operators see what)",
+    "in-use",
+    _USED,
+)
+
+# -- what happens next -----------------------------------------------------------------------------------------------
+
+WILL_RETRY = Code("WILL_RETRY", Part.SERVICE, "will be retried", True, "outside")
+TRY_LATER = Code("TRY_LATER", Part.SERVICE, "try again later", True, "outside")
+RAISE_QUOTA = Code("RAISE_QUOTA", Part.CLOUD, "raise the project's quota or order less", True, "outside")
+CHECK_THEN_RELEASE = Code(
+    "CHECK_THEN_RELEASE", Part.POD, "check the reason, then release the pod", True, "outside"
+)
+CHANGE_ORDER = Code("CHANGE_ORDER", Part.ORDER, "change the order", True, "outside")
+OPERATORS_ALARMED = Code(
+    "OPERATORS_ALARMED", Part.SERVICE, "{then}", "operators are alarmed", "outside", {"then": TEXT}
+)
+STATE_OF_CLOUD = Code(
+    "STATE_OF_CLOUD",
+    Part.CLOUD,
+    "{state}[ {task}][ on {host}]",
+    "{state}[ {task}]",
+    "outside",
+    {
+        "state": word(r"[A-Z][A-Z_]{1,19}|[a-z][a-z _-]{1,39}"),
+        "task": FIELD,
+        "host": TEXT,
+    },
+)
+BEING_REVOKED = Code("BEING_REVOKED", Part.STORAGE, "being revoked", True, "outside")
+BEING_DELETED = Code("BEING_DELETED", Part.CLOUD, "being deleted", True, "outside")
+SETTLING = Code(
+    "SETTLING",
+    Part.CLOUD,
+    "{names}: {why}",
+    "{names}[: {why}]",
+    "outside",
+    {"names": Words(word(_NAME), most=3), "why": MESSAGE},
+)

@@ -1,0 +1,264 @@
+"""Messages about pods' lives: orders, steps, states, changes, leases, ends."""
+
+from __future__ import annotations
+
+from weft.model.messages.message import MESSAGE, REASON, Code, Part, Several
+from weft.model.messages.values import (
+    COUNT,
+    FIELD,
+    ID,
+    KIND,
+    NODE,
+    NODES,
+    RESOURCE,
+    SPACE,
+    TEXT,
+    TIME,
+    USER,
+    Known,
+    word,
+)
+
+_STATE = word("PENDING|PLACED|WIRING|BOOTING|VERIFYING|READY|DEGRADED|RELEASING|RELEASED|FAILED")
+_NAME = r"[A-Za-z0-9._-]{1,63}"
+READINGS = Known(
+    word(rf"\d{{1,9}} [A-Za-z][A-Za-z' _]{{0,60}} (?:in|of|on) {_NAME}(?: [a-z][a-z' ,]{{1,80}})?")
+)
+"""How many things were read on each plane."""
+
+# -- what happened ---------------------------------------------------------------------------------------------------
+
+STATE = Code("POD_STATE", Part.POD, "{state}[: {why}]", True, "pod-states", {"state": _STATE, "why": MESSAGE})
+ORDERED = Code("ORDERED", Part.ORDER, "ordered", True, "pod-states")
+ON_NODES = Code(
+    "ON_NODES",
+    Part.PLACEMENT,
+    "{nodes}[; spare: {spare}]",
+    True,
+    "pod-states",
+    {"nodes": NODES, "spare": NODES},
+)
+MADE_BY = Code("MADE_BY", Part.SITE, "made by {user}", None, "pod-states", {"user": TEXT})
+CREATING = Code("CREATING", Part.POD, "creating {name}", True, "pod-states", {"name": RESOURCE})
+REMOVING = Code("REMOVING", Part.POD, "removing {name}", True, "pod-states", {"name": RESOURCE})
+RESOURCE_READY = Code(
+    "RESOURCE_READY",
+    Part.POD,
+    "{name} is ready[ ({why})]",
+    "{name} is ready",
+    "pod-states",
+    {"name": RESOURCE, "why": MESSAGE},
+)
+VERIFIED = Code(
+    "VERIFIED",
+    Part.POD,
+    "as desired[: {read}][; but {notes}]",
+    True,
+    "pod-states",
+    {"read": READINGS, "notes": Several(most=3)},
+)
+RETRY_REQUESTED = Code(
+    "RETRY_REQUESTED",
+    Part.ORDER,
+    "retry requested[ by {user}]",
+    "retry requested",
+    "pod-states",
+    {"user": USER},
+)
+RELEASE_REQUESTED = Code(
+    "RELEASE_REQUESTED", Part.RELEASE, "release requested by {user}", True, "pod-states", {"user": USER}
+)
+NOTHING_CLAIMED = Code("NOTHING_CLAIMED", Part.RELEASE, "nothing was claimed yet", True, "pod-states")
+ACTION_REQUESTED = Code(
+    "ACTION_REQUESTED",
+    Part.POD,
+    "{action} of {node} requested by {user}",
+    True,
+    "pod-states",
+    {"action": FIELD, "node": NODE, "user": USER},
+)
+CONSOLE_REQUESTED = Code(
+    "CONSOLE_REQUESTED",
+    Part.POD,
+    "console of {node} requested by {user}",
+    True,
+    "pod-states",
+    {"node": NODE, "user": USER},
+)
+RECEIPT_SIGNED = Code("RECEIPT_SIGNED", Part.RELEASE, "receipt signed", True, "pod-states")
+
+# -- changes ---------------------------------------------------------------------------------------------------------
+
+ORDER_CHANGED = Code("ORDER_CHANGED", Part.ORDER, "the order was changed", True, "changes")
+GENERATION = Code(
+    "GENERATION",
+    Part.ORDER,
+    "generation {n} by {user}: {fields}",
+    "generation {n} by {user}",
+    "changes",
+    {"n": COUNT, "user": USER, "fields": TEXT},
+)
+GENERATION_APPLIED = Code(
+    "GENERATION_APPLIED", Part.POD, "generation {n} is applied", True, "changes", {"n": COUNT}
+)
+CHANGING = Code(
+    "CHANGING",
+    Part.POD,
+    "changing to generation {n}[: {why!o}]",
+    True,
+    "changes",
+    {"n": COUNT, "why": REASON},
+)
+CHANGE_LASTS = Code(
+    "CHANGE_LASTS",
+    Part.POD,
+    "a change for {lasted} s, more than {limit} s[: {why}]",
+    True,
+    "changes",
+    {"lasted": COUNT, "limit": COUNT, "why": MESSAGE},
+)
+
+# -- leases ----------------------------------------------------------------------------------------------------------
+
+EXTENDED = Code(
+    "EXTENDED", Part.LEASE, "extended until {end} by {user}", True, "leases", {"end": TIME, "user": USER}
+)
+LEASE_ENDS_SOON = Code(
+    "LEASE_ENDS_SOON",
+    Part.LEASE,
+    "the lease ends at {end}: the pod is released then, unless it is extended (weft pod extend)",
+    True,
+    "leases",
+    {"end": TIME},
+)
+LEASE_ENDED = Code("LEASE_ENDED", Part.LEASE, "lease ended", True, "leases")
+LEASE_ENDED_BEFORE_START = Code(
+    "LEASE_ENDED_BEFORE_START", Part.LEASE, "the lease ended before it could start", True, "leases"
+)
+
+# -- what isn't as it should be --------------------------------------------------------------------------------------
+
+RESOURCE_MISSING = Code("RESOURCE_MISSING", Part.POD, "it is missing", True, "resources")
+REAPPEARED = Code("REAPPEARED", Part.POD, "reappeared after its removal", True, "resources")
+RESOURCE_BROKEN = Code(
+    "RESOURCE_BROKEN",
+    Part.CLOUD,
+    "{name} is broken and will be replaced[: {why}]",
+    True,
+    "resources",
+    {"name": RESOURCE, "why": MESSAGE},
+)
+REPAIRING = Code(
+    "REPAIRING", Part.POD, "repairing {name}[: {why}]", True, "resources", {"name": RESOURCE, "why": MESSAGE}
+)
+STATE_LASTS = Code(
+    "STATE_LASTS",
+    Part.POD,
+    "{state} for {lasted} s, more than {limit} s[: {why}]",
+    True,
+    "resources",
+    {"state": _STATE, "lasted": COUNT, "limit": COUNT, "why": MESSAGE},
+)
+NUMBER_TAKEN = Code(
+    "NUMBER_TAKEN",
+    Part.FABRIC,
+    "{space} {number} is in use by something else: now using {now}",
+    True,
+    "numbers",
+    {"space": SPACE, "number": COUNT, "now": COUNT},
+)
+
+# -- release ---------------------------------------------------------------------------------------------------------
+
+NODE_FREE = Code(
+    "NODE_FREE", Part.RELEASE, "{node} was read back clean and is free", True, "release", {"node": NODE}
+)
+PART_FREE = Code(
+    "PART_FREE",
+    Part.RELEASE,
+    "what servers had of {node} was read back clean and is free",
+    True,
+    "release",
+    {"node": NODE},
+)
+NUMBER_FREE = Code(
+    "NUMBER_FREE",
+    Part.RELEASE,
+    "{space} {number} was read back clean and is free",
+    None,
+    "release",
+    {"space": SPACE, "number": COUNT},
+)
+ABANDON_REQUESTED = Code(
+    "ABANDON_REQUESTED",
+    Part.RELEASE,
+    "abandon requested by {user}: {reason}",
+    "abandon requested by {user}",
+    "release",
+    {"user": USER, "reason": TEXT},
+)
+ABANDONED = Code(
+    "ABANDONED",
+    Part.RELEASE,
+    "abandoned by {user}: {reason}",
+    "abandoned by {user}",
+    "release",
+    {"user": USER, "reason": TEXT},
+)
+ABANDONED_WITH_REMAINS = Code(
+    "ABANDONED_WITH_REMAINS",
+    Part.RELEASE,
+    "abandoned with remains: {what}",
+    "abandoned with remains",
+    "release",
+    {"what": TEXT},
+)
+NUMBERS_SEEN_FREE = Code(
+    "NUMBERS_SEEN_FREE",
+    Part.RELEASE,
+    "seen free and released: {numbers}",
+    "seen free and released",
+    "release",
+    {"numbers": TEXT},
+)
+_TRACE = {"kind": KIND, "id": ID, "place": NODE, "owner": KIND}
+RECEIPT_WRONG = Code(
+    "RECEIPT_WRONG",
+    Part.RELEASE,
+    "{what}, although the receipt reports it gone",
+    True,
+    "release",
+    {"what": MESSAGE},
+)
+RESOURCE_AFTER_RELEASE = Code(
+    "RESOURCE_AFTER_RELEASE",
+    Part.RELEASE,
+    "{kind} {id} is in {place} after the {owner} was released",
+    True,
+    "release",
+    _TRACE,
+)
+SEGMENT_AFTER_RELEASE = Code(
+    "SEGMENT_AFTER_RELEASE",
+    Part.RELEASE,
+    "segment {id} is on fabric {place} after the {owner} was released",
+    True,
+    "release",
+    _TRACE,
+)
+RESOURCE_GONE = Code(
+    "RESOURCE_GONE",
+    Part.RELEASE,
+    "{kind} {id} is gone: {why}",
+    "{kind} {id} is gone",
+    "release",
+    {**_TRACE, "why": TEXT},
+)
+SEGMENT_GONE = Code(
+    "SEGMENT_GONE",
+    Part.RELEASE,
+    "segment {id} is no longer on any port of {place}",
+    True,
+    "release",
+    _TRACE,
+)

@@ -1,0 +1,31 @@
+"""What stands where a tenant doesn't get the message itself, since it may tell of others."""
+
+from __future__ import annotations
+
+from weft.model.messages.message import OPERATORS, Code, Message, Part
+from weft.model.messages.values import word
+
+_OF_STATE = Code(
+    "STATE_DETAILS_WITHHELD",
+    Part.SERVICE,
+    f"{{what}} ({OPERATORS})",
+    True,
+    "withheld",
+    {"what": word("[a-z][a-z ,;']{1,90}")},
+)
+_PLAIN = Code("DETAILS_WITHHELD", Part.SERVICE, OPERATORS, True, "withheld")
+EVENT = Code("EVENT_WITHHELD", Part.SERVICE, "operators see what happened", True, "withheld")
+REFUSAL = Code(
+    "REFUSAL_WITHHELD", Part.PLACEMENT, f"the order can't be served ({OPERATORS})", True, "withheld"
+)
+CONFLICT = Code(
+    "CONFLICT_WITHHELD", Part.ORDER, f"not possible in the current state ({OPERATORS})", True, "withheld"
+)
+ALLOWED = Code("ALLOWED_WITHHELD", Part.ORDER, f"another value ({OPERATORS})", True, "withheld")
+ABSENT = Code("NOT_FOUND", Part.ORDER, "not found", True, "withheld")
+HEALTH = Code("NOT_OK", Part.SERVICE, "not ok", True, "withheld")
+
+
+def reason(what: str | None = None) -> Message:
+    """Why something is as it is; `what`: what can be said."""
+    return _OF_STATE(what=what) if what else _PLAIN()
