@@ -206,7 +206,7 @@ def test_user_without_its_role_is_named_with_the_command_to_operators_alone(
     assert "openstack role add --user weft --project service service" in said
     assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [said]
     assert str(redact.error(caught.value)) == (
-        "check a caller's token (Keystone): weft's own account lacks a role, HTTP 403; operators are alarmed"
+        "check a caller's token (Keystone): HTTP 403, weft's own account lacks a role; operators are alarmed"
     )
     assert [s.value for m in collect() for s in m.samples] == [1]
     keystone.answer = None
