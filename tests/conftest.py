@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
@@ -20,7 +19,7 @@ import pytest
 
 from tests.helpers.amounts import load_profile
 from tests.helpers.byrig import ByRig
-from tests.helpers.folders import in_memory
+from tests.helpers.folders import folder_in_memory
 from tests.helpers.paths import ROOT
 
 if TYPE_CHECKING:  # xdist's own process needs none of them: seconds of each run
@@ -147,11 +146,7 @@ def postgres() -> Generator[str]:
     from weft.engine.database import Database
     from weft.engine.embedded import embedded
 
-    # Not pytest's own folder: another run makes that private again, and PostgreSQL runs as a user of its own.
-    with (
-        tempfile.TemporaryDirectory(prefix="weft-pg-", dir=in_memory()) as folder,
-        embedded(Path(folder)) as url,
-    ):
+    with folder_in_memory("weft-postgres-") as folder, embedded(folder) as url:
         with psycopg.connect(url, autocommit=True) as connection:
             # Nothing here outlives the run, and nothing is to come in between.
             for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):

@@ -10,7 +10,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.helpers.folders import in_memory
+from tests.helpers.folders import folder_in_memory
 from weft.cli.main import main
 from weft.testing.callers import caller
 from weft.testing.keystone import FakeIdentity, FakeKeystone
@@ -35,10 +34,10 @@ from weft.testing.serving import served
 @pytest.fixture
 def folder() -> Iterator[Path]:
     # Not pytest's own: PostgreSQL runs as a user of its own, who must get in.
-    with tempfile.TemporaryDirectory(prefix="weft-serve-", dir=in_memory()) as path:
-        Path(path).chmod(0o755)
-        yield Path(path)
-        _stop_databases(Path(path))
+    with folder_in_memory("weft-served-") as path:
+        path.chmod(0o755)
+        yield path
+        _stop_databases(path)
 
 
 def _stop_databases(folder: Path) -> None:
