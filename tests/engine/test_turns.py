@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -61,6 +62,12 @@ def test_a_connection_that_is_still_being_made_is_waited_for(
         go.wait(30)
         return connect(*args, **settings)
 
+    def let_go() -> None:
+        time.sleep(0.2)
+        go.set()
+
+    # A thread of a pool may still be there when the database is looked at; one of its own might be about to end.
+    later = ThreadPoolExecutor()
     with turns.one() as first:
         pool = first._pool  # pyright: ignore[reportPrivateUsage]
         monkeypatch.setattr(psycopg.Connection, "connect", slow)
@@ -70,10 +77,11 @@ def test_a_connection_that_is_still_being_made_is_waited_for(
                 assert making.wait(30)
             asked.result()  # by the connection that came back
         assert pool.get_stats()["pool_size"] == 2
-        threading.Timer(0.2, go.set).start()
+        later.submit(let_go)
     with turns.one() as second:
         assert second is first
     assert turns.replaced == []
+    later.shutdown()
 
 
 def _column(database: Database) -> None:

@@ -40,7 +40,6 @@ def test_folder_of_a_killed_run_is_removed_by_the_next_and_that_of_a_running_one
             run.kill()
             run.communicate()
         with folder_in_memory(prefix) as last:
-            pass
-        assert not running.exists()
+            assert list(last.parent.glob(f"{prefix}*/")) == [last]
         for lock in last.parent.glob(f"{prefix}*.lock"):
             lock.unlink()
