@@ -1,4 +1,7 @@
-"""A client of the simulator beside the agents: reads a table, or writes an entry behind the subnet manager's back."""
+"""A client of the simulator beside the agents: reads a table, or writes an entry behind the subnet manager's back.
+
+Not in `weftlab.fabric`: importing that takes longer than the tool.
+"""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Faults:
         return self._run(program, *arguments, end=end)
 
     def _tool(self, *arguments: str) -> str:
-        return self._run(sys.executable, "-m", "weftlab.fabric.wiretool", *arguments)
+        return self._run(sys.executable, "-m", "weftlab.wiretool", *arguments)
 
     def _run(self, *command: str, end: str = "") -> str:
         agent = self._site.fabrics[self.place.fabric].manager.agents[0]
