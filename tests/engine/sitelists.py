@@ -1,4 +1,4 @@
-"""Random lists of a site: networks, hardware with its names, routers, groups by role, flavors and images."""
+"""Random lists of a site: networks, hardware with its names, routers, groups by role, flavors, images, aggregates."""
 
 from __future__ import annotations
 
@@ -54,15 +54,18 @@ class Lists:
         self.interfaces: list[dict[str, Any]] = list(INTERFACES)
         self.flavor: dict[str, Any] | None = None
         self.image: dict[str, str] | None = None
+        self.kept_free = "otherwise"
 
     def edited(self) -> tuple[str, Lists]:
         """Otherwise in one to three things; and in which."""
         other = Lists(self.dice)
         other.networks = {name: _copied(net) for name, net in self.networks.items()}
         other.interfaces = [dict(i) for i in self.interfaces]
-        other.flavor, other.image = self.flavor, self.image
+        other.flavor, other.image, other.kept_free = self.flavor, self.image, self.kept_free
         edits = [other.network, other.vlan, other.shared, other.subnet, other.routed, other.interface]
-        chosen = self.dice.choices([*edits, other.names, other.nova], k=self.dice.randint(1, 3))
+        chosen = self.dice.choices(
+            [*edits, other.names, other.nova, other.aggregate], k=self.dice.randint(1, 3)
+        )
         return ", ".join(f"{edit.__name__} {edit() or ''}".strip() for edit in chosen), other
 
     def site(self, before: Site) -> Site:
@@ -73,13 +76,14 @@ class Lists:
             nova = FlavorInNova(extra_specs=self.flavor["specs"])
             flavors[NUMA] = Flavor(cores=self.flavor["cores"], memory_mib=4096, numa_nodes=2, nova=nova)
         images = {} if self.image is None else {"gpu": ImageProperties(properties=self.image)}
+        in_cloud = {"flavors": flavors, "images": images, "hosts_kept_free": self.kept_free}
         used = {i["device"] for i in self.interfaces}
         devices = [*DEVICES, *({"name": n, "kind": "other"} for n in ("m2", "m3"))]
         update: dict[str, Any] = {
             "networks": {n: SiteNetwork.model_validate(net) for n, net in self.networks.items()},
             "devices": tuple(Device.model_validate(d) for d in devices if d["name"] in {*used, "nas1"}),
             "interfaces": tuple(Interface.model_validate(i) for i in self.interfaces),
-            "clouds": {"lab": cloud.model_copy(update={"flavors": flavors, "images": images})},
+            "clouds": {"lab": cloud.model_copy(update=in_cloud)},
         }
         return checked(before.model_copy(update=update))
 
@@ -176,6 +180,11 @@ class Lists:
             (None, {"hw_numa_nodes": "2"}, {"hw_numa_nodes": "1", "os_type": "linux"})
         )
         return f"{self.flavor} {self.image}"
+
+    def aggregate(self) -> str:
+        """Hosts are kept free of other flavors by weft's own aggregates, or by somebody's."""
+        self.kept_free = self.dice.choice(("aggregate", "otherwise"))
+        return self.kept_free
 
 
 def some_mac(dice: random.Random) -> str:

@@ -27,7 +27,10 @@ from weft.testing.cloud import Fault
 from weft.testing.cloud_state import Thing
 
 STEPS = 40
-KINDS = (Kind.NETWORK, Kind.SUBNET, Kind.PORT, Kind.ROUTER, Kind.SECURITY_GROUP, Kind.FLAVOR)
+KINDS = (
+    *(Kind.NETWORK, Kind.SUBNET, Kind.PORT, Kind.ROUTER, Kind.SECURITY_GROUP, Kind.FLAVOR),
+    Kind.AGGREGATE,
+)
 FAULTS = (
     *(
         (f, v, k)
