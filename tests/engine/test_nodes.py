@@ -91,7 +91,7 @@ def test_reserved_inventory_is_told_by_capacity_nodes_and_audit(house: House) ->
         ("gpu03", mine), "Placement has reserved 1 of 1 CUSTOM_GPU of p"
     )
     found = house.service.capacity(house.operator, None, None, "24h")
-    assert {row.free for row in found.rows} == {14}
+    assert {row.free for row in rows_of(found, "nodes")} == {14}
     shown = {n.name: n for n in house.service.nodes(house.operator)}
     assert (shown["gpu03"].state, shown["gpu04"].state) == ("busy", "free")
     assert shown["gpu03"].reason == "Placement has reserved 1 of 1 CUSTOM_GPU of p"
