@@ -193,9 +193,9 @@ def test_wait_into_a_pipe_says_what_it_waits_for() -> None:
 
 
 SERVERS = [
-    {"name": "weft-1-server-gpu01", "node": "gpu01", "management_address": "10.0.0.5", "floating_ip": None},
+    {"name": "train-0", "node": "gpu01", "management_address": "10.0.0.5", "floating_ip": None},
     {
-        "name": "weft-1-server-gpu02",
+        "name": "train-1",
         "node": "gpu02",
         "management_address": "10.0.0.6",
         "floating_ip": "203.0.113.7",

@@ -38,7 +38,7 @@ def _pod(image: str = "ubuntu-24.04", servers: Any = SERVERS, **access: str) -> 
     [
         ([], ["ubuntu@203.0.113.7"]),
         (["gpu01"], ["-J", "ubuntu@203.0.113.7", "ubuntu@10.0.0.5"]),
-        (["weft-1-server-gpu02"], ["ubuntu@203.0.113.7"]),
+        (["train-1"], ["ubuntu@203.0.113.7"]),
         (["--", "nvidia-smi", "-L"], ["ubuntu@203.0.113.7", "nvidia-smi", "-L"]),
         (["gpu02", "-l", "root", "--", "a", "--", "b"], ["root@203.0.113.7", "a", "--", "b"]),
         (["-i", "key", "--command", "uptime -p"], ["-i", "key", "ubuntu@203.0.113.7", "uptime -p"]),
@@ -52,7 +52,11 @@ def test_ssh_is_called_with_user_address_and_command(words: list[str], becomes: 
     ("pod", "words", "says"),
     [
         (_pod(servers=[]), (), "pod train is BOOTING and has no server with an address yet: servers boot"),
-        (_pod(), ("gpu09",), "pod train has no server 'gpu09' with an address: it has gpu01, gpu02"),
+        (
+            _pod(),
+            ("gpu09",),
+            "pod train has no server 'gpu09' with an address: it has train-0 on gpu01, train-1 on gpu02",
+        ),
         (_pod("tiny"), (), "--user: missing: the login user of image 'tiny'"),
         (_pod(floating_ip="first"), (), "no SSH key in the order"),
         (_pod(), ("-l=-oProxyCommand=x",), "--user: '-oProxyCommand=x' is not allowed"),
@@ -64,6 +68,12 @@ def test_what_ssh_lacks_is_reported(pod: dict[str, Any], words: tuple[str, ...],
         _words(pod, *words)
 
 
+def test_name_of_a_server_comes_before_that_of_a_node() -> None:
+    """Where a pattern gives a server the name of another one's node."""
+    servers = [{**SERVERS[0], "name": "gpu02"}, {**SERVERS[1], "name": "gpu01"}]
+    assert _words(_pod(servers=servers), "gpu01") == ["ssh", "ubuntu@203.0.113.7"]
+
+
 def test_ssh_runs_with_the_pods_user_and_address(desk: Desk) -> None:
     """A real process, an `ssh` of the test's own in PATH: arguments and exit code go through."""
     desk.weft("pod", "create", "-f", desk.pod_file(access={"ssh_key": KEY}))
@@ -72,12 +82,43 @@ def test_ssh_runs_with_the_pods_user_and_address(desk: Desk) -> None:
     program = desk.folder / "ssh"
     program.write_text('#!/bin/sh\necho "$@"\nexit 7\n')
     program.chmod(0o755)
-    words = ["--os-cloud", "a-member", "pod", "ssh", "train", "gpu01", "-l", "root", "--", "uptime", "-p"]
-    done = subprocess.run(
-        [sys.executable, "-m", "weft.cli.main", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PATH": f"{desk.folder}:{os.environ['PATH']}"},
+    environment = {**os.environ, "PATH": f"{desk.folder}:{os.environ['PATH']}"}
+    for named in (["train", "train-0"], ["train-0"]):
+        words = ["--os-cloud", "a-member", "pod", "ssh", *named, "-l", "root", "--", "uptime", "-p"]
+        done = subprocess.run(
+            [sys.executable, "-m", "weft.cli.main", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+        assert (done.returncode, done.stdout) == (7, f"root@{address} uptime -p\n"), done.stderr
+    unknown = desk.weft("pod", "ssh", "train-7")
+    assert unknown.code == 2 and "there is no pod 'train-7'" in unknown.err
+
+
+def test_server_name_of_several_pods_is_refused(desk: Desk) -> None:
+    """A pattern may give servers of two pods the same names: the plan says so, and ssh wants the pod."""
+    nodes = {"count": 2, "flavor": "gpu8", "image": "tiny", "names": "node{index}"}
+    desk.weft("pod", "create", "-f", desk.pod_file("first", nodes=nodes))
+    desk.house.finish("first")
+    planned = desk.weft("pod", "plan", "-f", desk.pod_file("second", nodes=nodes))
+    assert (
+        planned.code == 0 and "the project has servers of these names already: node0, node1;" in planned.out
     )
-    assert (done.returncode, done.stdout) == (7, f"root@{address} uptime -p\n"), done.stderr
+    desk.weft("pod", "create", "-f", desk.pod_file("second", nodes=nodes))
+    desk.house.finish("second")
+    several = desk.weft("pod", "ssh", "node0")
+    assert several.code == 2 and "pods first, second have servers of that name" in several.err
+    rows = desk.weft("pod", "list", "--server", "node1", "-f", "value", "-c", "name").out
+    assert rows == "first\nsecond\n"
+    grown = desk.weft("pod", "plan", "-f", desk.pod_file("second", nodes={**nodes, "count": 3}))
+    assert "node2" in grown.out and "names already" not in grown.out
+
+
+def test_servers_are_listed_as_a_file_of_hosts(desk: Desk) -> None:
+    desk.weft("pod", "create", "-f", desk.pod_file())
+    assert desk.weft("pod", "servers", "train", "-f", "value", "-c", "name").out == "train-0\ntrain-1\n"
+    shown = desk.weft("pod", "show", "train", "--json").json["servers"]
+    lines = desk.weft("pod", "servers", "train", "-f", "value", "-c", "name", "-c", "management_address").out
+    assert lines == "".join(f"{s['name']} {s['management_address']}\n" for s in shown)

@@ -10,9 +10,9 @@ def test_a_server_is_rebooted_rescued_and_has_a_console(desk: Desk) -> None:
         assert desk.weft("pod", "create", "-f", desk.pod_file(), "--wait").code == 0
     node = desk.weft("pod", "show", "train", "--json").json["servers"][0]["node"]
     done = desk.weft("pod", "reboot", "train", node)
-    assert done.code == 0 and "reboot of weft-" in done.out and f"on {node} was requested" in done.out
+    assert done.code == 0 and "reboot of train-0 on" in done.out and f"on {node} was requested" in done.out
     assert desk.weft("pod", "reboot", "train", node, "--hard", "--json").json["action"] == "reset"
-    rescued = desk.weft("pod", "rescue", "train", node)
+    rescued = desk.weft("pod", "rescue", "train", "train-0")
     assert rescued.code == 0 and "password of the rescue system, shown this once: s3cret" in rescued.out
     again = desk.weft("pod", "rescue", "train", node)
     assert (

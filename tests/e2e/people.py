@@ -100,6 +100,16 @@ class Person:
         return self.weft("pod", "create", "-f", str(file), *words)
 
 
+def servers_of(cloud: openstack.connection.Connection, pod_id: str, everywhere: bool = True) -> list[Any]:
+    """Nova's servers of a pod, by weft's mark: their names are the tenant's.
+
+    Args:
+        everywhere: of all projects, as the caller may see them; else of its own.
+    """
+    listed = cloud.compute.servers(**({"all_projects": True} if everywhere else {}))
+    return [s for s in listed if f" pod={pod_id} " in (s.description or "")]
+
+
 def wait_for(look: Callable[[], T], seconds: float = PATIENCE, pause: float = 1.0) -> T:
     """What `look` gives once that is true; each look costs the lab's services time of the processor."""
     return waiting.wait_for(look, seconds=seconds, pause=pause)

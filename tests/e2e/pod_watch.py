@@ -11,6 +11,7 @@ import openstack
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.e2e.people import servers_of
 from weftlab.lab import Lab
 
 LONGEST_PAUSE = 400.0
@@ -98,12 +99,12 @@ class PodWatch:
         return {f"{kind} {thing}" for kind, thing in self._ids if self._is_there(kind, thing)}
 
     def named(self) -> list[str]:
-        """Names of all servers, ports and networks in the whole cloud that begin as the pod's."""
+        """Names of all the pod's servers, and of ports and networks in the whole cloud that begin as the pod's."""
         mark = f"weft-{self.pod_id[:8]}-"
-        servers = self._cloud.compute.servers(all_projects=True)
         network = self._cloud.network
-        things = [*servers, *network.ports(), *network.networks(), *network.security_groups()]
-        return sorted(t.name for t in things if t.name.startswith(mark))
+        things = [*network.ports(), *network.networks(), *network.security_groups()]
+        named = [t for t in things if t.name.startswith(mark)]
+        return sorted(t.name for t in (*servers_of(self._cloud, self.pod_id), *named))
 
     def _is_there(self, kind: str, thing: str) -> bool:
         paths = {

@@ -16,7 +16,7 @@ import pytest
 
 from openvipu.proto import agent_pb2, agent_pb2_grpc
 from openvipu.rpc import Tls, channel
-from tests.e2e.people import Person, assert_clean
+from tests.e2e.people import Person, assert_clean, servers_of
 from weft.model.site import IpuMachine
 from weftlab.guests import guests_folder
 from weftlab.ipu import agents_tls, here
@@ -87,9 +87,9 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     assert {owner(lab, m) for m in machines} == {f"weft-{pod['id']}"}
 
     cloud, own = connection(lab, "operator"), connection(lab, "team-a")
-    assert [s.name for s in own.compute.servers()] == [f"{mark}server-poplar1"]
+    assert [s.name for s in own.compute.servers()] == ["bert-0"]
     assert "ipu-gw" not in {n.name for n in own.network.networks()}
-    servers = {s.name: s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)}
+    servers = {s.name: s for s in servers_of(cloud, pod["id"])}
     controller = servers[f"{mark}server-controller"]
     assert controller.project_id != own.current_project_id and controller.compute_host == "generic1"
     ports = {p.name.removeprefix(f"{mark}port-"): p for p in cloud.network.ports() if p.name.startswith(mark)}
@@ -106,7 +106,7 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     assert {plain(door) for door in doors} == {grpc.StatusCode.UNAVAILABLE}
     assert plain(f"{management}:8090") is grpc.StatusCode.UNIMPLEMENTED
 
-    guest = guests_folder(lab.layout) / servers[f"{mark}server-poplar1"].id
+    guest = guests_folder(lab.layout) / servers["bert-0"].id
     profile = (guest / "etc/profile.d/vipu.sh").read_text()
     assert f"IPUOF_VIPU_API_HOST={ports['controller-management'].fixed_ips[0]['ip_address']}" in profile
     made = vipu(guest, "create", "partition", "p16", "--size", "16")
@@ -147,7 +147,7 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
         "network",
     }
     assert {owner(lab, m) for m in machines} == {""}
-    assert not [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
+    assert not servers_of(cloud, pod["id"])
     assert not [p for p in cloud.network.ports() if p.name.startswith(mark)]
     assert_clean(operator)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.people import People, Person, assert_clean, connection
+from tests.e2e.people import People, Person, assert_clean, connection, servers_of
 from tests.helpers.customers import DOMAIN, PARTNERS, PROJECT, Domain, exported, give_role
 from tests.helpers.ownlab import own_lab
 from weftlab import jobs, ldap
@@ -83,10 +83,8 @@ def test_a_customer_orders_a_pod(lab: Lab, people: People, customer: Person) -> 
     assert made.code == 0, made.err
     pod = customer.weft("pod", "show", "train", "--json").json
     assert pod["state"] == "READY"
-    servers = list(connection(lab, "weft").compute.servers(all_projects=True))
-    assert {s.project_id for s in servers if s.name.startswith(f"weft-{pod['id'][:8]}")} == {
-        pod["project_id"]
-    }
+    servers = servers_of(connection(lab, "weft"), pod["id"])
+    assert {s.project_id for s in servers} == {pod["project_id"]}
     assert people("team-a").weft("pod", "show", pod["id"]).code != 0, "another domain's project sees nothing"
     assert customer.weft("audit").code != 0, "nor is a member an operator"
     operator = people("operator")

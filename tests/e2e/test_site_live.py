@@ -513,7 +513,7 @@ def _booted(operator: Person, cloud: Any, tenant: Person) -> None:
     nodes = "{count: 1, flavor: part1, image: tiny, sharing: shared}"
     (tenant.folder / "part.yaml").write_text(f"name: part\nnodes: {nodes}\nfabric: none\n")
     good(tenant.weft("pod", "create", "-f", "part.yaml", "--wait"))
-    (server,) = [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith("weft-")]
+    (server,) = [s for s in cloud.compute.servers(all_projects=True) if s.name == "part-0"]
     has = server.flavor
     assert (has["original_name"], has["extra_specs"]["pci_passthrough:alias"]) == ("part1", "h100:1")
     assert "part with flavor part1" in operator.weft("site", "destroy").err

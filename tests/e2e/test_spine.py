@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.e2e.people import People, assert_clean, connection
+from tests.e2e.people import People, assert_clean, connection, servers_of
 from weft.app.sitefile import load_site
 from weft.drivers.opensm import OpenSm
 from weft.ports.ledger import NoLedger
@@ -42,7 +42,8 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
 
     assert pod["order"]["locality"]["apart_from"] == [rival.id]
     mark = f"weft-{pod['id'][:8]}-"
-    servers = [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
+    servers = servers_of(cloud, pod["id"])
+    assert {s.name for s in servers} == {"life-0", "life-1"}
     assert {s.status for s in servers} == {"ACTIVE"}
     assert {s.hypervisor_hostname or s.compute_host for s in servers} == {n["node"] for n in pod["placed"]}
     ports = [p for p in cloud.network.ports() if p.name.startswith(mark)]
@@ -71,7 +72,7 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     assert tenant.verify("receipt.json").code == 0
     (tenant.folder / "forged.json").write_text(receipt.out.replace('"clean": true', '"clean": false'))
     assert tenant.verify("forged.json").code != 0
-    assert not [s for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
+    assert not servers_of(cloud, pod["id"])
     assert not [p for p in cloud.network.ports() if p.name.startswith(mark)]
     assert not any(key in t.keys or key in (t.leaf_keys or ()) for t in fabric.tables().values())
     assert_clean(operator)
@@ -129,7 +130,7 @@ def test_a_deleted_server_is_found_and_mended(lab: Lab, people: People) -> None:
     pod = tenant.weft("pod", "show", "hurt", "--json").json
     assert pod["servers"][0]["floating_ip"], "a router and a floating IP were ordered too"
     own = connection(lab, "team-a")
-    server = next(s for s in own.compute.servers() if s.name.startswith(f"weft-{pod['id'][:8]}"))
+    server = servers_of(own, pod["id"], everywhere=False)[0]
     own.compute.delete_server(server)
     own.compute.wait_for_delete(server, wait=60)
     found = operator.weft("audit", "--json")
@@ -162,9 +163,7 @@ def test_a_killed_weft_goes_on_where_it_was(lab: Lab, people: People) -> None:
     assert waited.code == 0, waited.err
     pod = waited.json
     cloud = connection(lab, "operator")
-    mark = f"weft-{pod['id'][:8]}-"
-    names = [s.name for s in cloud.compute.servers(all_projects=True) if s.name.startswith(mark)]
-    assert len(names) == len(set(names)) == 2
+    assert sorted(s.name for s in servers_of(cloud, pod["id"])) == ["cut-0", "cut-1"]
     assert_clean(operator)
     with on_database(lab) as database:
         # As if the minutes had passed that a release waits for what the killed worker may still have asked for.

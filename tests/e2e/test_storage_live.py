@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from tests.e2e.people import Person, connection, wait_for
+from tests.e2e.people import Person, connection, servers_of, wait_for
 from weftlab.lab import Lab
 from weftlab.storage.config import CIDR, NETWORK, folder
 from weftlab.storage.filer import client
@@ -110,7 +110,7 @@ def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
     own, where = addresses(admin, pod), location(cloud, share["id"])
     assert len(own) == 2 and sorted(rules(cloud, share["id"])) == own
     assert all(r["state"] == "active" for r in rules(cloud, share["id"]).values())
-    servers = {s.id for s in cloud.compute.servers() if s.name.startswith(f"weft-{pod['id'][:8]}")}
+    servers = {s.id for s in servers_of(cloud, pod["id"], everywhere=False)}
     assert len(volumes) == 2 and {v["attachments"][0]["server_id"] for v in volumes} == servers
     told = [base64.b64decode(s.user_data).decode() for s in map(admin.compute.get_server, servers)]
     assert all(f"nfs '{where}' /data" in t for t in told)

@@ -97,7 +97,7 @@ def test_how_long_it_takes_stands_in_the_row(house: House) -> None:
     house.store.wake(pod.id)
     house.new_worker("w2", loop).run_once()
     seen = house.store.find_pod(str(pod.id), None)
-    assert seen.state is PodState.BOOTING and "wait for weft-" in seen.reason and "to settle" in seen.reason
+    assert seen.state is PodState.BOOTING and "wait for train-0" in seen.reason and "to settle" in seen.reason
 
 
 def test_who_is_asked_to_go_is_asked_once(house: House) -> None:

@@ -185,7 +185,8 @@ def test_released_while_it_changes(house: House) -> None:
     assert signed.receipt.given_back == (gone,)
     assert set(signed.receipt.nodes) == came
     subjects = " ".join(i.subject for i in signed.receipt.items)
-    assert all(f"server-{n}" in subjects for n in {*pod.nodes, *came})
+    assert all(f"port-{n}-management" in subjects for n in {*pod.nodes, *came})
+    assert all(f"train-{number}" in subjects for number in range(len(came)))
 
 
 def test_released_before_a_node_that_goes_was_given_back(house: House) -> None:

@@ -13,7 +13,6 @@ from tests.engine.timehouse import HandClock, at_once, look, messages
 from weft.app.shown import shown
 from weft.engine.records import Change, PodRecord, RowState
 from weft.model.errors import InputError, RefusedError
-from weft.model.mark import outside_name
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.receipt import Receipt
@@ -43,7 +42,7 @@ def servers(house: House, pod: PodRecord) -> dict[str, str]:
 
 def name(pod: PodRecord, server: str) -> str:
     """As its tenant sees it."""
-    return outside_name(str(pod.id), f"server/{server}")
+    return pod.plan.graph.by_key()[f"server/{server}"].name
 
 
 def visit(house: House, pod: PodRecord, times: int = 5) -> PodRecord:
@@ -281,7 +280,7 @@ def test_what_its_tenant_is_told(house: House) -> None:
     assert name(pod, f"{node}/1") in {r.name for r in plan.change.removed}
     assert all(n.part is None and n.server is None for n in plan.placement.nodes)
     assert plan.placement.explanation.chosen == "2 servers on 1 node."
-    for stranger in (name(other, f"{node}/0"), name(pod, f"{node}/7"), "gpu16"):
+    for stranger in (name(other, f"{node}/0"), "train-7", "gpu16"):
         with pytest.raises(InputError):
             house.service.apply_pod(house.request(), "train", small("train", 2), [stranger])
     assert look(house, pod).generation == 1
@@ -317,7 +316,7 @@ def test_a_server_whose_name_was_anothers_and_that_was_never_seen_keeps_its_part
     server.hidden = True
     house.release(pod)
     now = visit(house, pod)
-    assert now.state is PodState.RELEASING and f"there is server {server.id}" in now.reason
+    assert now.state is PodState.RELEASING and f"server {server.id} 'train-2'" in now.reason
     assert house.store.receipt(pod.id) is None and parts(house, pod)
     house.cloud.lose(server)
     house.run(pod, PodState.RELEASED)

@@ -27,7 +27,6 @@ from weft.engine.records import PodRecord
 from weft.model.errors import PermanentError, RefusedError, TemporaryError
 from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid
-from weft.model.mark import outside_name
 from weft.model.order import Order
 from weft.model.placement import Part
 from weft.model.pod import Phase, PodState
@@ -305,7 +304,7 @@ def test_the_function_of_a_server_that_goes_leaves_the_segment_and_is_given_back
     pod = house.run(house.order(small("p", 3)), PodState.READY)
     (node,) = pod.nodes
     before, own = held(house), {f"{node}:{vf}" for vf in part(pod, 1).vfs}
-    apply(house, small("p", 2), outside_name(str(pod.id), f"server/{node}/1"))
+    apply(house, small("p", 2), pod.plan.graph.by_key()[f"server/{node}/1"].name)
     now = settle(house, pod)
     assert held(house).keys() == before.keys() - own
     ports = {m.port for m in segment(now).members}

@@ -74,6 +74,8 @@ def test_filters(house: House) -> None:
     assert names(house, PodSearch(state=PodState.PENDING)) == ["waiting"]
     assert names(house, PodSearch(node=ready.nodes[1])) == ["ready"]
     assert names(house, PodSearch(node="gpu99")) == []
+    assert names(house, PodSearch(server="ready-1")) == ["ready"]
+    assert names(house, PodSearch(server="ready-2")) == []
     assert names(house, PodSearch(name="placed")) == ["placed"]
     assert names(house, PodSearch(name="placed", state=PodState.READY)) == []
     everybody = PodSearch(all_projects=True)

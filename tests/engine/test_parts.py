@@ -389,7 +389,7 @@ def test_a_server_that_was_never_seen_and_can_be_restored_keeps_its_part(house: 
         house.store.wake(pod.id)
         house.worker.run_once()
     pod = house.store.find_pod(str(pod.id), None)
-    assert pod.state is PodState.RELEASING and f"there is server {server.id}" in pod.reason
+    assert pod.state is PodState.RELEASING and f"server {server.id} " in pod.reason
     assert house.store.receipt(pod.id) is None and house.store.capacity().parts
     house.cloud.lose(server)
     house.run(pod, PodState.RELEASED)

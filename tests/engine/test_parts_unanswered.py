@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from tests.engine.house import House
 from tests.engine.test_parts import ready, small
 from weft.model.pod import PodState
@@ -29,6 +31,51 @@ def test_a_server_that_was_never_seen_and_was_renamed_keeps_its_part(house: Hous
     pod = house.store.find_pod(str(pod.id), None)
     assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
     assert f"server {server.id} 'mine' (by Nova and Placement) was made in the pod's project" in pod.reason
+    house.cloud.plant(Fault.UNREACHABLE, verb="made_by")
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert house.store.receipt(pod.id) is None
+    house.cloud.lose(server)
+    house.run(pod, PodState.RELEASED)
+
+
+def test_other_projects_server_of_the_same_name_keeps_no_part(house: House) -> None:
+    """Names are chosen by tenants: only what is in the pod's own project may be its server, known pods' servers not."""
+    placed = house.service.create_pod(house.request("team-b"), small("train"))
+    neighbour = house.run(house.store.find_pod(placed.id, None), PodState.READY)
+    pod = house.order(small("train"))
+    assert neighbour.nodes == pod.nodes
+    house.cloud.plant(Fault.UNREACHABLE, verb="create", kind=Kind.SERVER, times=None)
+    for _ in range(10):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    (theirs,) = house.cloud.servers
+    (row,) = (r for r in house.store.resources(pod.id) if r.kind is Kind.SERVER)
+    assert theirs.name == row.resource.name == "train-0" and row.started_at is not None
+    stray = house.cloud.add(Kind.SERVER, "train-0", "team-c", None, host=theirs.fields["host"])
+    house.release(pod)
+    pod = house.run(pod, PodState.RELEASED)
+    receipt = house.store.receipt(pod.id)
+    assert receipt is not None and all(i.result == "clean" for i in receipt.receipt.items), stray
+
+
+def test_own_projects_server_of_the_same_name_keeps_its_part(house: House) -> None:
+    """Without a mark, and made too early by Nova's clock: it may be the pod's whose creation wasn't answered."""
+    pod = house.order(small("train"))
+    house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SERVER, key="server/*")
+    while not house.cloud.servers:
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    (server,) = house.cloud.servers
+    assert server.created is not None
+    server.mark, server.created = None, server.created - timedelta(days=1)
+    house.release(pod)
+    for _ in range(5):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    pod = house.store.find_pod(str(pod.id), None)
+    assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    assert "has the name of a server of the pod" in pod.reason
     house.cloud.plant(Fault.UNREACHABLE, verb="made_by")
     house.store.wake(pod.id)
     house.worker.run_once()

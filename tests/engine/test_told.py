@@ -43,7 +43,7 @@ def test_a_failure_of_the_tenants_own_is_told(house: House) -> None:
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)
     house.run(pod, PodState.FAILED)
     shown = verbs(house).show_pod(house.request(), pod.name)
-    assert "create weft-" in shown.reason and "it failed" in shown.reason
+    assert "create train-0 " in shown.reason and "it failed" in shown.reason
     hosts = {n.nova_host for n in house.site.nodes}
     told = shown.model_dump_json(include={"reason", "resources"})
     assert not [h for h in hosts if f"on {h}" in told]

@@ -41,6 +41,7 @@ from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.resources import Graph
 from weft.model.views import Applied, PodView
+from weft.planning.shapes.graph import new_names
 from weft.planning.shapes.orderdiff import order_change
 from weft.planning.shapes.resolve import as_placed
 from weft.planning.shapes.storage import check_storage
@@ -64,6 +65,14 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
 
     def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
         """Plan an order; for an existing pod of that name in the caller's project, `Plan.change` has the difference."""
+        plan = self._plan_of(request, order, remove)
+        names, facts = new_names(plan), self._keeper.world().clouds.get(plan.cloud)
+        if not names or facts is None:
+            return plan
+        taken = facts.servers_named(plan.project, names)
+        return plan.model_copy(update={"names_taken": tuple(sorted(taken))})
+
+    def _plan_of(self, request: Request, order: Order, remove: Sequence[str]) -> Plan:
         project = self._project(request, "pods:plan")
         pod = self._live(project, order.name)
         if pod is None or pod.wanted == "absent":

@@ -289,7 +289,7 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
         _row(Applied, "outcome pod", change=_applied_change),
         _row(
             Plan,
-            "generation pod_id project site order cloud fabric flavor placement allotment graph limits",
+            "generation pod_id project site order cloud fabric flavor placement allotment graph limits names_taken",
             change=_planned_change,
         ),
         _row(Placement, "nodes spares level rails", explanation=why_chosen),

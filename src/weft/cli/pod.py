@@ -60,6 +60,7 @@ def _add_looking(commands: Subparsers) -> None:
     )
     parser.add_argument("--node", metavar="NODE", help="only pods that hold this node")
     parser.add_argument("--name", metavar="NAME", help="only pods with this name")
+    parser.add_argument("--server", metavar="SERVER", help="only pods with a server of this name")
     parser.add_argument("--limit", metavar="N", type=_number, help="maximum number (default: all)")
     parser.add_argument(
         "--marker", metavar="NAME:ID", help="start after this pod, the last of the previous page"
@@ -70,6 +71,8 @@ def _add_looking(commands: Subparsers) -> None:
         "--resources", action="store_true", help="also conditions, servers, places, resources, differences"
     )
     parser.add_argument("--events", action="store_true", help="also what happened to it")
+    parser = listed(commands, "servers", podlook.servers, "list a pod's servers: names, nodes, addresses")
+    _name(parser)
     what = "show what happened to a pod"
     parser = listed(commands, "events", podlook.list_events, what, podlook.events)
     _name(parser)
@@ -122,10 +125,10 @@ def _order_file(parser: argparse.ArgumentParser) -> None:
 def _removing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remove",
-        metavar="NODE",
+        metavar="NAME",
         action="append",
         default=[],
-        help="node, or server on a shared node by name, to remove if the file asks for fewer; repeatable",
+        help="server or node, by name, to remove if the file asks for fewer; repeatable",
     )
 
 

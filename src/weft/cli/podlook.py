@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.cli.common import Json, cell, client_of, say, warn, write_json
 from weft.cli.output import Listing, Record, write
+from weft.cli.podrecord import SERVER_COLUMNS
 from weft.model.errors import InputError, TemporaryError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def list_(args: argparse.Namespace) -> Listing:
         state=args.state,
         node=args.node,
         name=args.name,
+        server=args.server,
         limit=args.limit,
         marker=args.marker,
     )
@@ -34,6 +36,12 @@ def list_(args: argparse.Namespace) -> Listing:
         *(*queue, "lease_end", "reason"),
     )
     return Listing(columns, pods)
+
+
+def servers(args: argparse.Namespace) -> Listing:
+    """With `-f value -c name` a file of hosts."""
+    pod = client_of(args).show_pod(args.name)
+    return Listing(SERVER_COLUMNS, pod["servers"])
 
 
 def show(args: argparse.Namespace) -> Record:

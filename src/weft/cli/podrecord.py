@@ -15,6 +15,7 @@ _FIELDS = (
     *("id", "name", "project_id", "state", "reason", "since", "changing_since", "generation", "nodes"),
     *("position", "expected_start"),
 )
+SERVER_COLUMNS = ("name", "node", "management_address", "rdma_addresses", "floating_ip")
 _ROOM = 50
 """Characters for names of nodes on a line of 80."""
 
@@ -67,7 +68,8 @@ def login(pod: Json, node: str | None = None) -> Login:
     if node is None:
         server = public or next(iter(servers), None)
     else:
-        server = next((s for s in servers if node in (s.get("node"), s.get("name"))), None)
+        named = next((s for s in servers if s.get("name") == node), None)
+        server = named or next((s for s in servers if s.get("node") == node), None)
     order = cast(Mapping[str, Any], pod.get("order") or {})
     image = str((order.get("nodes") or {}).get("image") or "").lower()
     user = next((name for name in _USERS if image.startswith(name)), "")
@@ -93,6 +95,7 @@ def record(pod: Json, resources: bool = False, events: Sequence[Json] | None = N
     fields: dict[str, Any] = {
         **{name: pod.get(name) for name in _FIELDS},
         "placed_on": _short(placed),
+        "server_names": _short([s["name"] for s in pod.get("servers") or ()]),
         "fabric": " ".join(filter(None, [pod.get("fabric"), pod.get("segment")])) or None,
         "lease_end": pod.get("lease_end"),
         "ssh": how.command,
@@ -119,9 +122,7 @@ def _details(pod: Json) -> dict[str, Listing]:
     differences = [{"name": r["name"], **d} for r in resources for d in r.get("differences", ())]
     found = {
         "conditions": Listing(("type", "status", "reason", "since", "message"), pod.get("conditions") or ()),
-        "servers": Listing(
-            ("name", "node", "management_address", "rdma_addresses", "floating_ip"), pod.get("servers") or ()
-        ),
+        "servers": Listing(SERVER_COLUMNS, pod.get("servers") or ()),
         "placed": Listing(places, pod.get("placed") or ()),
         "held_as_spares": Listing(places, pod.get("spares") or ()),
         "resources": Listing(("id", "kind", "name", "where", "state", "reason"), resources),

@@ -52,4 +52,4 @@ def _act(args: argparse.Namespace, action: str) -> int:
 
 def _server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="POD", help="name or id of the pod")
-    parser.add_argument("server", metavar="SERVER", help="name of its node, or of the server")
+    parser.add_argument("server", metavar="SERVER", help="name of the server, or of its node")

@@ -1,4 +1,4 @@
-"""`weft pod ssh NAME [NODE] [-- command]`: ssh to a pod's server, by its user and address."""
+"""`weft pod ssh POD [SERVER] [-- command]`, or the server's name alone: ssh to it, by its user and address."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from weft.model.errors import InputError, NotFoundError, PermanentError
 
 if TYPE_CHECKING:
     from weft.cli.podrecord import Login
+    from weft.client import Client
 
+MOST = 20
+"""Servers that a message names."""
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\$?")
 
 
 def add_commands(commands: Subparsers) -> None:
     parser = leaf(commands, "ssh", ssh, "log in to a pod's server, or run a command there", json_=False)
-    parser.add_argument("name", metavar="NAME", help="name or id of the pod")
+    parser.add_argument("name", metavar="NAME", help="name or id of the pod, or name of a server")
     parser.add_argument(
         "node",
-        metavar="NODE",
+        metavar="SERVER",
         nargs="?",
-        help="name of its node, or of the server; default: the one with a floating IP, or the first",
+        help="name of the pod's server, or of its node; default: the one with a floating IP, or the first",
     )
     parser.add_argument("-l", "--user", metavar="USER", help="default: that of the image's distribution")
     parser.add_argument(
@@ -45,7 +48,7 @@ def ssh(args: argparse.Namespace) -> int:
 
     if args.command is not None and args.after_dashes:
         raise InputError("--command", args.command, "one command: this, or what follows --")
-    pod = client_of(args).show_pod(args.name)
+    pod = _pod(client_of(args), args)
     words = ssh_words(pod, login(pod, args.node), args)
     sys.stdout.flush()
     try:
@@ -55,12 +58,39 @@ def ssh(args: argparse.Namespace) -> int:
         raise PermanentError(f"log in to pod {pod['name']}", "this host", what, "install OpenSSH") from None
 
 
+def _pod(client: Client, args: argparse.Namespace) -> Json:
+    """The pod of this name, or the one with a server of this name, which `args.node` is then."""
+    try:
+        return client.show_pod(args.name)
+    except NotFoundError:
+        if args.node is not None:
+            raise
+        pods = _with_server(client, args.name)
+        if not pods:
+            raise
+    if len(pods) > 1:
+        names = ", ".join(str(pod["name"]) for pod in pods)
+        raise InputError(
+            "SERVER", args.name, f"with its pod before it: pods {names} have servers of that name"
+        )
+    args.node = args.name
+    return client.show_pod(pods[0]["id"])
+
+
+def _with_server(client: Client, name: str) -> list[Json]:
+    """Pods of the project with a server of this name; none for a token without a project, or an earlier server."""
+    try:
+        return client.list_pods(server=name)
+    except InputError:
+        return []
+
+
 def ssh_words(pod: Json, how: Login, args: argparse.Namespace) -> list[str]:
     """The command line of ssh. Raises `WeftError` if there is no server, address, key or user."""
     name, user = pod["name"], args.user or how.user
     if args.node is not None and how.server is None and pod.get("servers"):
-        nodes = ", ".join(s["node"] for s in pod["servers"])
-        raise NotFoundError(f"pod {name} has no server {args.node!r} with an address: it has {nodes}")
+        servers = ", ".join(f"{s['name']} on {s['node']}" for s in pod["servers"][:MOST])
+        raise NotFoundError(f"pod {name} has no server {args.node!r} with an address: it has {servers}")
     if how.server is None:
         why = f": {pod['reason']}" if pod.get("reason") else ""
         raise NotFoundError(f"pod {name} is {pod['state']} and has no server with an address yet{why}")

@@ -63,7 +63,7 @@ class Client:
         Args:
             limit: at most so many; None: all.
             page: so many at once.
-            search: project, state, node, name, marker (see the API's `/v1/pods`); None: not given.
+            search: project, state, node, name, server, marker (see the API's `/v1/pods`); None: not given.
         """
         asked = {"all_projects": "true" if all_projects else None, **search}
         given = {name: value for name, value in asked.items() if value is not None}

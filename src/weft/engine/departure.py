@@ -133,9 +133,9 @@ def read_hosts(
     """Occupants of the nodes that the pod still holds, according to Nova and Placement.
 
     On shared nodes only its own servers must be gone: of those that were asked for and never seen, perhaps after one
-    that has ended, whatever has their names, and whatever was made in its project since then and isn't another pod's:
-    its tenant may have renamed it. They have no record that could be read, either: if nova-compute is down, Nova may
-    have forgotten one.
+    that has ended, whatever in its project has their names or was made since then, and isn't another pod's: its tenant
+    may have renamed it. They have no record that could be read, either: if nova-compute is down, Nova may have
+    forgotten one. A name alone says nothing: tenants choose the names of their servers, and may choose the same.
 
     On a whole node a server that isn't the pod's and has no adapter holds nothing back: the node isn't given to anybody
     while it is there, and nothing of the pod is in it.
@@ -147,7 +147,6 @@ def read_hosts(
     servers = [r for r in records if r.kind.row.on_host]
     own = {one.outside_id for r in servers for one in (*r.predecessors, r) if one.outside_id}
     asked = [r for r in servers if r.started_at is not None]
-    names = {r.resource.name for r in asked if not r.outside_id or ENDED in r.facts}
     hosts = {r.resource.node for r in asked if not r.outside_id}
     shares = pod.plan.order.nodes.sharing == "shared"
     cloud = pod.plan.cloud
@@ -158,9 +157,7 @@ def read_hosts(
     harmless = frozenset[str]() if shares else without_adapters(world.clouds[cloud], pod.project_id, others)
     for node in nodes:
         one = seen[node.nova_host]
-        left = [
-            o for o in one.occupants if o.id in own or o.name in names or not (shares or o.id in harmless)
-        ]
+        left = [o for o in one.occupants if o.id in own or not (shares or o.id in harmless)]
         if left:
             yield HostReading(node.name, "not clean", f"there is {', '.join(o.text() for o in left)}")
         elif one.occupants and (unlike := _perhaps_its_own(pod, node.name, one, asked, world, beside)):
@@ -184,23 +181,25 @@ def _perhaps_its_own(
     beside: Beside,
 ) -> HostReading | None:
     """What may be a server of the pod whose answer was lost, on a node with servers of others."""
-    never = [
-        r.started_at for r in asked if r.resource.node == node and (not r.outside_id or ENDED in r.facts)
-    ]
-    since = min((at for at in never if at is not None), default=None)
-    if since is None or not seen.occupants:
-        return None
-    known = beside([node])
-    if not (others := [o for o in seen.occupants if o.id not in known]):
+    never = [r for r in asked if not r.outside_id or ENDED in r.facts]
+    names = {r.resource.name for r in never}
+    here = (r.started_at for r in never if r.resource.node == node)
+    since = min((at for at in here if at is not None), default=None)
+    suspects = [o for o in seen.occupants if since is not None or o.name in names]
+    known = beside([node]) if suspects else frozenset[str]()
+    if not (others := [o for o in suspects if o.id not in known]):
         return None
     try:
         made = world.clouds[pod.plan.cloud].made_by(pod.project_id, [o.id for o in others])
     except WeftError as error:
         return HostReading(node, "unknown", str(error))
-    its = [o for o in others if o.id in made and made[o.id] >= since - CLOCKS]
+    later = [o for o in others if o.id in made and since is not None and made[o.id] >= since - CLOCKS]
+    its = later or [o for o in others if o.id in made and o.name in names]
     if not its:
         return None
     said = "was made in the pod's project after a server of the pod was asked for whose id was never answered"
+    if not later:
+        said = "in the pod's project has the name of a server of the pod whose id was never answered"
     return HostReading(node, "not clean", f"{', '.join(o.text() for o in its)} {said}")
 
 

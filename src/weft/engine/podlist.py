@@ -29,6 +29,7 @@ def page(database: Database, search: PodSearch, project_id: str | None) -> list[
     name, pod_id = _marker(search.marker)
     project = project_id or search.project
     values: dict[str, object] = {"name": search.name, "state": search.state, "node": search.node}
+    values |= {"server": search.server}
     values |= {"after_name": name, "after_id": pod_id, "limit": search.limit}
     with database.transaction() as tx:
         values["since"] = tx.now() - SHOWN_AFTER_RELEASE

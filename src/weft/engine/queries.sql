@@ -518,6 +518,8 @@ FROM pod
   AND (%(state)s::text IS NULL OR state = %(state)s)
   AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
     UNION ALL SELECT owner_id FROM number_hold WHERE space = 'host/' || %(node)s))
+  AND (%(server)s::text IS NULL OR EXISTS (SELECT FROM resource r WHERE r.owner_id = pod.id AND r.kind = 'server'
+    AND r.document->>'name' = %(server)s AND coalesce(r.document->>'owner', 'tenant') = 'tenant' AND r.state <> 'absent'))
 ORDER BY name, id LIMIT %(limit)s
 
 -- name: pods_of_project

@@ -12,6 +12,7 @@ from weft.model.base import Document
 from weft.model.ids import Duration, Instant, Name, span
 from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import LocalityOrder
+from weft.model.servernames import DEFAULT, ServerNames, why_not_names
 from weft.model.site import AcceleratorCount
 from weft.model.storageorder import MOST_ENTRIES, StorageOrder, check_entries
 
@@ -65,6 +66,11 @@ class NodesOrder(Document):
         "of its flavor, and may share its node with other servers, of the same pod or others.",
     )
     image: str = Field(min_length=1, max_length=255, description="Glance image, by name or id.")
+    names: ServerNames = Field(
+        default=DEFAULT,
+        description="Names of the servers, which are also their host names: `{pod}` is the pod's name, `{index}` the "
+        "server's number from 0, `{index:03}` the same with three digits.",
+    )
     spare: int = Field(
         default=0,
         ge=0,
@@ -232,6 +238,12 @@ class Order(Document):
         default=False,
         description="Wait in the queue instead of being refused if there is no capacity.",
     )
+
+    @model_validator(mode="after")
+    def _names_are_host_names(self) -> Self:
+        if why := why_not_names(self.nodes.names, self.name):
+            raise ValueError(f"nodes.names: {why}")
+        return self
 
     @model_validator(mode="after")
     def _storage_is_apart(self) -> Self:

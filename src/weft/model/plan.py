@@ -83,6 +83,10 @@ class Plan(Document):
         default=(),
         description="What weft can't do or prove on the pod's fabric, one sentence each, as of the time of planning.",
     )
+    names_taken: tuple[str, ...] = Field(
+        default=(),
+        description="Names of its new servers that servers of the project have already. Only shown, never stored.",
+    )
     change: PodChange | None = Field(
         default=None,
         description="Of a pod that is there: what the order makes different. Only shown, never stored.",

@@ -55,7 +55,10 @@ class Resource(Document):
     """One node of a pod's graph, as desired."""
 
     key: str = Field(description="Unique in the pod, such as `port/gpu01/mlx5_0`.")
-    name: str = Field(description="Deterministic name outside, such as `weft-1f0c9a3b-port-gpu01-mlx5_0`.")
+    name: str = Field(
+        description="Deterministic name outside, such as `weft-1f0c9a3b-port-gpu01-mlx5_0`; of a tenant's server as "
+        "the order names it, such as `train-0`."
+    )
     where: str = Field(description="Name of the cloud or the fabric that it lives in.")
     owner: Literal["tenant", "site"] = Field(
         default="tenant",

@@ -40,6 +40,13 @@ class Servers(Protocol):
         """
         ...
 
+    def servers_named(self, project_id: str, names: Collection[str]) -> frozenset[str]:
+        """Those of these host names, in lower case, that servers of the project have as names.
+
+        Raises `UnknownError`, or `PermanentError` without permission.
+        """
+        ...
+
     def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
         """Ids of weft's servers, of all projects, that changed since then and aren't being built any more.
 

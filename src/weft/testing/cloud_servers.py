@@ -41,6 +41,11 @@ class FakeServers(FakeExisting):
         mine = self._its(project_id, server)
         return ConsoleView(type=kind, url=f"https://cloud.example/{kind}?token={mine.id}")
 
+    def servers_named(self, project_id: str, names: Collection[str]) -> frozenset[str]:
+        self._call("facts", None)
+        mine = {t.name.lower() for t in self.servers if t.project_id == project_id}
+        return frozenset(mine & set(names))
+
     def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
         """All that aren't being built: the fake doesn't note when a server changed."""
         self._call("built", Kind.SERVER)

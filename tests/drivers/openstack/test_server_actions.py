@@ -26,11 +26,14 @@ class Listening(TinyCloud):
     """Keeps what it was sent."""
 
     sent: list[Any] = []  # noqa: RUF012 - of the one test
+    names: list[list[str]] = []  # noqa: RUF012 - of the one test
     queries: list[dict[str, list[str]]] = []  # noqa: RUF012 - of the one test
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
         if method == "POST" and path.startswith("/compute"):
             self.sent.append(body)
+        if path == "/compute/servers":
+            self.names.append(query["name"])
         if path == "/compute/servers/detail":
             self.queries.append(query)
         return TinyCloud.answer(self, method, path, query, seer, body)
@@ -42,6 +45,7 @@ def rig(tmp_path: Path) -> Iterator[tuple[Listening, OpenStackFacts]]:
         assert isinstance(cloud, Listening)
         cloud.sent.clear()
         cloud.queries.clear()
+        cloud.names.clear()
         (tmp_path / "clouds.yaml").write_text(text)
         sessions = Sessions("weft", [tmp_path / "clouds.yaml"])
         yield cloud, OpenStackFacts(sessions)
@@ -129,6 +133,23 @@ def test_servers_that_have_booted_are_asked_for_at_once(rig: tuple[Listening, Op
     assert cloud.queries == [
         {"all_tenants": ["1"], "tags": ["weft"], "changes-since": ["2026-03-01T12:00:00+00:00"]}
     ]
+
+
+NAMED = "GET /compute/servers"
+
+
+def test_servers_are_looked_for_by_what_their_names_begin_with(
+    rig: tuple[Listening, OpenStackFacts],
+) -> None:
+    """Nova's filter is a regular expression, and compares host names in lower case: the rest is left out here."""
+    cloud, facts = rig
+    there = ["train-0", "Train-1", "train-10", "train-x"]
+    cloud.lies = [(NAMED, Reply(200, {"servers": [{"id": n, "name": n} for n in there]}))]
+    assert facts.servers_named(PROJECT, ["train-1", "train-0", "train-2"]) == {"train-0", "train-1"}
+    assert cloud.names == [["^train-"]] and not facts.servers_named(PROJECT, [])
+    cloud.lies = [(NAMED, Reply(503, {}))] * 5
+    with pytest.raises(OutsideError):
+        facts.servers_named(PROJECT, ["train-1"])
 
 
 @pytest.mark.parametrize("lie", [Reply(503, {}), Reply(200, {}), Reply(200, {"servers": ["a"]})])

@@ -15,7 +15,7 @@ UNITS = "|".join(shape.units for shape in SHAPES)
 GAPS = {
     "n": r"\d{1,9}",
     "action": "|".join(Action),
-    "name": r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}",
+    "name": r"(?:weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}|[a-z0-9][a-z0-9-]{0,62})",
     "node": r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
     "nodes": r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}(?:, [A-Za-z0-9][A-Za-z0-9._-]{0,62})*",
     "pod": r"'?[a-z0-9][a-z0-9-]{0,39}'?",

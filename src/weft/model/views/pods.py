@@ -154,6 +154,7 @@ class PodSearch(Document):
     state: PodState | None = Field(default=None, description="Only pods in this state.")
     node: Searched | None = Field(default=None, description="Only pods that hold this node or a part of it.")
     name: Searched | None = Field(default=None, description="Only pods with this name.")
+    server: Searched | None = Field(default=None, description="Only pods with a server of this name.")
     limit: int = Field(default=100, ge=1, le=1000, description="Maximum number of entries.")
     marker: Searched | None = Field(
         default=None, description="Start after this entry: `next` of the previous page."

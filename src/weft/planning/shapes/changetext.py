@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from weft.model.change import PodChange
 from weft.model.placement import PlacedNode
 from weft.model.plan import Plan
-from weft.planning.shapes.plantext import counts, table
+from weft.planning.shapes.plantext import counts, notes, table
 
 MOST_ROWS = 40
 """Resources that are listed individually; of more, their number."""
@@ -30,6 +30,7 @@ def change_text(plan: Plan) -> str:
         list(_impossible(change)),
         list(_nodes(plan, change)),
         list(_resources(plan, change)),
+        [f"Note: {said}" for said in notes(plan)],
         list(_sums(plan, change)),
     ]
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"

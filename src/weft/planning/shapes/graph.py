@@ -12,8 +12,9 @@ from weft.model.kinds import kind_of
 from weft.model.mark import outside_name
 from weft.model.messages.orders import instead
 from weft.model.order import Order
-from weft.model.plan import Allotment
-from weft.model.resources import Resource
+from weft.model.plan import Allotment, Plan
+from weft.model.resources import Graph, Resource
+from weft.model.servernames import server_name
 from weft.model.site import Cloud, Hca, Node, Site
 from weft.model.spaces import VLAN
 from weft.model.specs import (
@@ -23,6 +24,7 @@ from weft.model.specs import (
     NetworkSpec,
     RouterSpec,
     SecurityGroupSpec,
+    ServerSpec,
     Spec,
     SubnetSpec,
 )
@@ -68,24 +70,48 @@ class Wanted(NamedTuple):
     Attributes:
         needs: keys that it needs.
         node: that it is of; empty: it is of none.
+        name: outside; empty: weft's own name for the key.
     """
 
     key: str
     spec: Spec
     needs: tuple[str, ...] = ()
     node: str = ""
+    name: str = ""
 
     def resource(self, pod_id: str, homes: Mapping[Home, str], owner: Literal["tenant", "site"]) -> Resource:
         """Args: homes: name of the cloud, the fabric, … of the pod."""
         return Resource(
             key=self.key,
-            name=outside_name(pod_id, self.key),
+            name=self.name or outside_name(pod_id, self.key),
             where=homes[kind_of(self.spec).row.home],
             owner=owner,
             needs=self.needs,
             node=self.node,
             spec=self.spec,
         )
+
+
+def name_of(order: Order, member: Member) -> str:
+    """The name of a tenant's server: it keeps its number, and so its name, whatever changes beside it."""
+    return server_name(order.nodes.names, order.name, member.index)
+
+
+def servers_by_name(graph: Graph) -> dict[str, str]:
+    """Name of each server of the tenant's -> how `weft.model.placement.by_server` names it."""
+    kind, servers = "server/", (r for r in graph.resources if r.owner == "tenant")
+    return {r.name: r.key.removeprefix(kind) for r in servers if r.key.startswith(kind)}
+
+
+def new_names(plan: Plan) -> frozenset[str]:
+    """Names that the plan gives to servers which Nova would create in the project."""
+    added = None if plan.change is None else frozenset(plan.change.added)
+    return frozenset(
+        r.name
+        for r in plan.graph.resources
+        if isinstance(r.spec, ServerSpec) and r.spec.by == "nova" and r.owner == "tenant"
+        if added is None or r.key in added
+    )
 
 
 def in_order(resources: Iterable[Resource]) -> tuple[Resource, ...]:

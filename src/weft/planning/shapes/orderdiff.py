@@ -26,6 +26,7 @@ MEANINGLESS = frozenset({"name", "queue"})
 _ON_CREATION = "set when servers are created"
 _WHY: Mapping[str, str] = {
     "nodes.image": instead("{why}; {then}, or install on the servers", why=_ON_CREATION, then=AGAIN),
+    "nodes.names": instead("servers keep the names with which they were created; {then}", then=AGAIN),
     "nodes.flavor": instead("{why}; {then}", why=_ON_CREATION, then=AGAIN),
     "nodes.accelerators": instead("{why}; {then}", why=_ON_CREATION, then=AGAIN),
     "access.key_pair": instead("{why}; add keys to ~/.ssh/authorized_keys on the servers", why=_ON_CREATION),
@@ -89,7 +90,15 @@ def waiting_change(before: Order, after: Order) -> tuple[FieldChange, ...]:
     )
 
 
-_HARMLESS = ("access.", "network.", "storage", "locality.preferred", "locality.preferences", "lease.start")
+_HARMLESS = (
+    "access.",
+    "network.",
+    "nodes.names",
+    "storage",
+    "locality.preferred",
+    "locality.preferences",
+    "lease.start",
+)
 """Fields that ask for no more than before, whatever they say. A later start is checked on its own."""
 
 

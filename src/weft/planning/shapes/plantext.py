@@ -15,7 +15,7 @@ from weft.planning.shapes.access import access_notes
 from weft.planning.shapes.graph import MANAGEMENT_NETWORK
 from weft.planning.shapes.resolve import shape_of
 from weft.planning.shapes.storage import storage_words
-from weft.planning.words import some
+from weft.planning.words import first_names, some
 
 MOST_NODES = 40
 """Nodes that are listed individually; larger pods are listed by leaf."""
@@ -36,7 +36,7 @@ def plan_text(plan: Plan) -> str:
         list(_storage(plan)),
         list(_resources(plan)),
         list(shape_of(plan.order).limits(plan)),
-        [f"Note: {said}" for said in access_notes(plan.order)],
+        [f"Note: {said}" for said in notes(plan)],
         [f"Would be created: {counts(plan.graph.resources)}."],
     ]
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
@@ -52,6 +52,15 @@ def refusal_text(name: str, refusal: Refusal) -> str:
     if refusal.would_fit:
         sections.append(["What would fit:", *(f"  {offer.message}" for offer in refusal.would_fit)])
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
+
+
+def notes(plan: Plan) -> Iterator[str]:
+    """What to know before ordering it, one sentence each."""
+    if plan.change is None:
+        yield from access_notes(plan.order)
+    if plan.names_taken:
+        names = first_names(plan.names_taken)
+        yield f"the project has servers of these names already: {names}; nodes.names gives others"
 
 
 def counts(resources: Iterable[Resource]) -> str:

@@ -16,7 +16,6 @@ from tests.helpers.offers import offers
 from tests.helpers.smallsite import POD_ID, order, small_site
 from weft.app.drivers import static_capabilities
 from weft.model.errors import InputError
-from weft.model.mark import outside_name
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Part, Refusal, by_server
 from weft.model.plan import Plan, UsedNumbers
@@ -109,7 +108,7 @@ def test_the_one_in_the_middle_goes_and_the_others_keep_their_names_and_addresse
     first = made(parts(3))
     (node,) = first.placement.held
     gone = first.placement.nodes[1]
-    fewer = changed(first, parts(2), remove=[outside_name(POD_ID, f"server/{node}/1")])
+    fewer = changed(first, parts(2), remove=[first.graph.by_key()[f"server/{node}/1"].name])
     assert servers(fewer) == [f"{node}/0", f"{node}/2"] == sorted(keys(fewer))
     assert addresses(fewer).items() < addresses(first).items()
     assert fewer.change is not None and fewer.change.nodes_removed == (node,) and not fewer.change.added
@@ -150,7 +149,7 @@ def test_names_of_who_goes_agree_with_the_count(
 ) -> None:
     first = made(parts(3))
     (node,) = first.placement.held
-    names = [r.format(node=node, server=outside_name(POD_ID, f"server/{node}/0")) for r in remove]
+    names = [r.format(node=node, server=first.graph.by_key()[f"server/{node}/0"].name) for r in remove]
     if says is None:
         same = changed(first, parts(number), remove=names)
         assert same.change is not None and same.change.nothing

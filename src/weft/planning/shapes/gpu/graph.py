@@ -32,6 +32,7 @@ from weft.planning.shapes.graph import (
     access,
     in_order,
     management,
+    name_of,
     outside,
 )
 from weft.planning.shapes.storage import PodStorage
@@ -193,4 +194,5 @@ def _servers(
             storage=has.places,
         )
         first = ((SEGMENT,) if after_segment else ()) + ((_machine(m),) if _bare_metal(order) else ())
-        yield Wanted(_server(m), server, (*first, *key_pair, *ports, *has.needs), m.node.name)
+        needs = (*first, *key_pair, *ports, *has.needs)
+        yield Wanted(_server(m), server, needs, m.node.name, name_of(order, m))

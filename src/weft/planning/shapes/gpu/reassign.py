@@ -7,7 +7,7 @@ constraints. Of nodes that aren't named, those are removed whose loss leaves the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.localityorder import LEVELS
@@ -34,6 +34,7 @@ from weft.planning.place.filters import carried, others
 from weft.planning.place.placement import decide, place
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK
 from weft.planning.shapes.gpu.request import request_of
+from weft.planning.shapes.graph import servers_by_name
 from weft.planning.shapes.shape import Assignment, Resolved
 from weft.planning.words import first_names, some
 
@@ -94,11 +95,12 @@ def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[Pl
     placement = plan.placement
     known = set(placement.held)
     fewer = order.nodes.count < len(placement.nodes) or order.nodes.spare < len(placement.spares)
-    named = set(remove)
-    if not fewer and not named & known:
+    meant = called(plan, by_server((*placement.nodes, *placement.spares)), remove)
+    named = set[str]().union(*meant.values())
+    if not fewer and not named:
         return list(placement.nodes), list(placement.spares)  # already requested and done
     for name in remove:
-        if name not in known:
+        if name not in meant:
             raise not_in_pod(name, known)
     nodes = [n for n in placement.nodes if n.node not in named]
     spares = [n for n in placement.spares if n.node not in named]
@@ -109,6 +111,24 @@ def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[Pl
     if len(spares) < len(placement.spares) and len(spares) < order.nodes.spare:
         raise too_many(remove, "spare", "nodes.spare", len(placement.spares), order.nodes.spare)
     return nodes, spares
+
+
+def called(plan: Plan, there: Mapping[str, PlacedNode], remove: Collection[str]) -> dict[str, frozenset[str]]:
+    """Name in `remove` -> servers of that name, or on the node of that name, as `by_server` has them.
+
+    Names that are neither are left out. Raises `InputError` for the name of a server that is also another node's.
+    """
+    names, found = servers_by_name(plan.graph), dict[str, frozenset[str]]()
+    for name in remove:
+        on = frozenset(server for server, node in there.items() if node.node == name)
+        own = frozenset({names[name]} & there.keys()) if name in names else frozenset[str]()
+        if on and own and not own <= on:
+            server = next(iter(own))
+            allowed = f"a name of one: it is a node's, and that of the server on {there[server].node}"
+            raise InputError("remove", name, allowed)
+        if own or on:
+            found[name] = own or on
+    return found
 
 
 def not_in_pod(name: str, nodes: Collection[str]) -> InputError:

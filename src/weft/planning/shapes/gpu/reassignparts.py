@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from weft.model.errors import ConflictError, InputError
-from weft.model.mark import outside_name
 from weft.model.messages import orders
 from weft.model.messages.orders import instead
 from weft.model.offer import fields_of, offered
@@ -29,7 +28,7 @@ from weft.planning.fabric.topology import Topology
 from weft.planning.place.placement import place
 from weft.planning.place.room import Room
 from weft.planning.place.shares import choose, most_shares
-from weft.planning.shapes.gpu.reassign import not_in_pod, numbered, too_many
+from weft.planning.shapes.gpu.reassign import called, not_in_pod, numbered, too_many
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.shape import Assignment, Resolved
 from weft.planning.words import first_names, some
@@ -92,11 +91,8 @@ def _on(servers: Servers) -> Counter[str]:
 
 def _without(plan: Plan, there: Servers, count: int, remove: Collection[str]) -> Servers:
     """Without those that are named."""
-    known: dict[str, set[str]] = {}
-    for server, node in there.items() if remove else ():
-        for name in (node.node, outside_name(plan.pod_id, f"server/{server}")):
-            known.setdefault(name, set()).add(server)
-    named = set[str]().union(*(known.get(name, ()) for name in remove))
+    known = called(plan, there, remove)
+    named = set[str]().union(*(known.values()))
     unknown = [name for name in remove if name not in known]
     most = max(0, len(there) - count)
     if not most and not named:

@@ -54,6 +54,7 @@ from weft.planning.shapes.graph import (
     access,
     in_order,
     management_network,
+    name_of,
     outside,
     wants_router,
 )
@@ -310,7 +311,7 @@ class _Graph:
                 storage=has.places,
             )
             needs = (*self._wired, *((KEY_PAIR,) if has_key else ()), *ports, *has.needs)
-            yield Wanted(f"server/{m.node.name}", server, needs, m.node.name)
+            yield Wanted(f"server/{m.node.name}", server, needs, m.node.name, name_of(order, m))
 
     def _vipu(self) -> Iterator[Wanted]:
         """The controller's objects; its cloud-init creates them, and the driver verifies it."""
