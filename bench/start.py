@@ -2,7 +2,8 @@
 
 The build is that commit's `src`, taken out of git into build/before. Both run with this environment's Python and
 libraries, `pod list` against a small Keystone and an API that answers at once with 20 pods; so does `openstack pod
-list`, by the plugin.
+list`, by the plugin, and `openstack server list` with 20 servers of a Nova that answers as quickly, without names of
+images and flavors, which would be further questions.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from bench.row import row
 from weft.testing.callers import tokens
@@ -26,6 +27,7 @@ from weft.testing.serving import served
 
 BEFORE = "93bb7bfa"
 ROUNDS = 15
+OF_SERVER_LIST = 0.4
 _PODS = 20
 _ROOT = Path(__file__).parents[1]
 
@@ -42,7 +44,7 @@ def rows() -> list[dict[str, Any]]:
     keystone.users = {"a-member": ("secret", tokens()["a-member"])}
     with served(_api()) as weft, served(keystone.app()) as url, tempfile.TemporaryDirectory() as home:
         keystone.url, keystone.weft_url = url, weft
-        return _measured(before, _environment(url, Path(home)))
+        return _measured(before, _environment(url, weft, Path(home)))
 
 
 def _measured(before: Path, env: dict[str, str]) -> list[dict[str, Any]]:
@@ -50,13 +52,14 @@ def _measured(before: Path, env: dict[str, str]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name, words, most in (("--help", ["--help"], 2.0), ("pod list", ["pod", "list"], 1.1)):
         own = [sys.executable, "-m", "weft.cli.main", *words]
-        times: dict[str, list[float]] = {"now": [], "before": [], "openstack": []}
+        times: dict[str, list[float]] = {"now": [], "before": [], "openstack": [], "servers": []}
         for turn in range(ROUNDS + 1):
             both = [("now", _ROOT), ("before", before)]
             for which, tree in both if turn % 2 else reversed(both):
                 times[which].append(_seconds(own, {**env, "PYTHONPATH": str(tree / "src")}))
             if turn % 4 == 0 and words[0] == "pod":
                 times["openstack"].append(_seconds([program, *words], env))
+                times["servers"].append(_seconds([program, "server", "list", "--no-name-lookup"], env))
         # The first turn writes bytecode and fills caches.
         now, was = (statistics.median(times[which][1:]) for which in ("now", "before"))
         ratio = now / was
@@ -67,6 +70,12 @@ def _measured(before: Path, env: dict[str, str]) -> list[dict[str, Any]]:
         ]
         if others := times["openstack"][1:]:
             found.append(row(f"openstack {name}, by the plugin", statistics.median(others), "s"))
+            servers = statistics.median(times["servers"][1:])
+            beside, goal = now / servers, f"at most {OF_SERVER_LIST:g} x openstack server list"
+            found.append(row("openstack server list", servers, "s"))
+            found.append(
+                row(f"weft {name} against openstack server list", beside, "x", goal, beside <= OF_SERVER_LIST)
+            )
     return found
 
 
@@ -76,7 +85,7 @@ def _seconds(words: list[str], env: dict[str, str]) -> float:
     return time.perf_counter() - started
 
 
-def _environment(keystone: str, home: Path) -> dict[str, str]:
+def _environment(keystone: str, weft: str, home: Path) -> dict[str, str]:
     auth = {
         "auth_url": f"{keystone}/v3",
         "username": "a-member",
@@ -86,16 +95,18 @@ def _environment(keystone: str, home: Path) -> dict[str, str]:
         "project_domain_id": "default",
     }
     clouds = home / "clouds.yaml"
-    clouds.write_text(yaml.safe_dump({"clouds": {"here": {"auth": auth, "region_name": "lab"}}}))
+    here = {"auth": auth, "region_name": "lab", "compute_endpoint_override": f"{weft}/compute/v2.1"}
+    here["identity_endpoint_override"] = f"{keystone}/v3"
+    clouds.write_text(yaml.safe_dump({"clouds": {"here": here}}))
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("OS_", "WEFT_", "PYTHON"))
     }
-    here = {"OS_CLIENT_CONFIG_FILE": str(clouds), "OS_CLOUD": "here", "NO_PROXY": "*", "HOME": str(home)}
-    return {**kept, **here}
+    variables = {"OS_CLIENT_CONFIG_FILE": str(clouds), "OS_CLOUD": "here", "NO_PROXY": "*", "HOME": str(home)}
+    return {**kept, **variables}
 
 
 def _api() -> FastAPI:
-    """weft's answers, as quick as can be: what is measured is the command."""
+    """weft's answers and Nova's, as quick as can be: what is measured is the command."""
     app = FastAPI()
     pods = [
         {
@@ -115,4 +126,24 @@ def _api() -> FastAPI:
         for number in range(_PODS)
     ]
     app.add_api_route("/v1/pods", lambda: {"pods": pods, "next": None}, methods=["GET"])
+    servers = [
+        {
+            "id": f"00000000-0000-4000-8000-{number:012}",
+            "name": f"train-{number}",
+            "status": "ACTIVE",
+            "OS-EXT-STS:task_state": None,
+            "OS-EXT-STS:power_state": 1,
+            "addresses": {"management": [{"addr": f"10.64.0.{number}", "version": 4}]},
+            "image": {"id": "00000000-0000-4000-8000-000000000000"},
+            "flavor": {"id": "1"},
+        }
+        for number in range(_PODS)
+    ]
+    version = {"id": "v2.1", "status": "CURRENT", "version": "2.1", "min_version": "2.1"}
+
+    def discovered(request: Request) -> dict[str, Any]:
+        return {"version": {**version, "links": [{"rel": "self", "href": str(request.url)}]}}
+
+    app.add_api_route("/compute/v2.1/", discovered, methods=["GET"])
+    app.add_api_route("/compute/v2.1/servers/detail", lambda: {"servers": servers}, methods=["GET"])
     return app
