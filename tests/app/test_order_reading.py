@@ -49,7 +49,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         "pod.yaml:2: nodes.image: missing: Glance image, by name or id",
         "pod.yaml:3: nodes.count: '0' is not allowed: 1 or more",
         "pod.yaml:4: nodes.flavour: 'f' is not allowed: unknown field; did you mean flavor? "
-        "known here: accelerators, count, flavor, image, kind, sharing, spare",
+        "known here: accelerators, count, flavor, image, kind, names, sharing, spare",
         "pod.yaml:6: locality.required: 'galaxy' is not allowed: 'node', 'nvlink_domain', "
         "'leaf', 'block', 'hall', 'building' or 'site'",
         "pod.yaml:8: lease.ende: 'x' is not allowed: unknown field; did you mean end? known here: duration, end, start",

@@ -67,9 +67,13 @@ def text(ordered: Order, **state: Any) -> str:
 @pytest.mark.parametrize("path", ORDERS, ids=lambda p: p.stem)
 @pytest.mark.parametrize("state", ["empty", "busy"])
 def test_the_example_orders_give_the_golden_plans(path: Path, state: str, update_golden: bool) -> None:
-    """Each numbered example on the small site, empty and with other pods on it, is the text under tests/golden."""
-    what = {"occupancy": BUSY, "used": USED} if state == "busy" else {}
-    found = text(load_order(path), **what)
+    """Each numbered example on the small site (IPUs: on that of an IPU-POD64), empty and with other pods on it, is the
+    text under tests/golden."""
+    what: dict[str, Any] = {"occupancy": BUSY, "used": USED} if state == "busy" else {}
+    order = load_order(path)
+    if order.ipus is not None:
+        what["site"] = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
+    found = text(order, **what)
     golden = GOLDEN / f"plan-{path.stem}-{state}.txt"
     if update_golden:
         golden.write_text(found)
