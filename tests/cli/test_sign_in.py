@@ -13,9 +13,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from keystoneauth1.exceptions import NotFound
+from keystoneauth1.loading import get_plugin_options
 from openstack.config import OpenStackConfig
 
 from tests.helpers.desk import Desk
+from weft.cli.signin import OPTIONS, taken
 from weft.client import SERVICE_TYPE
 from weft.client.transport import outside
 from weft.model.errors import UnauthenticatedError
@@ -29,6 +31,38 @@ def test_os_variables_alone_are_enough(desk: Desk) -> None:
     for key, value in desk.clouds["a-member"]["auth"].items():
         desk.environment.setenv(f"OS_{key.upper()}", value)
     assert desk.weft("pod", "list", cloud=None).code == 0
+
+
+def test_options_of_openstack_sign_in(desk: Desk) -> None:
+    """Before or after the command, instead of variables and beside a named cloud; no command line keeps them."""
+    auth = desk.clouds["a-member"]["auth"]
+    words = [word for name, value in auth.items() for word in (f"--os-{name.replace('_', '-')}", value)]
+    token = ["--os-auth-type", "v3token", "--os-auth-url", auth["auth_url"], "--os-token", "operator"]
+    beside = ["--os-username", "operator", "--os-interface", "public", "--insecure"]
+    assert desk.weft("node", "list", *beside).code == 0
+    assert desk.weft("node", "list").code == 2, "a member may not"
+    Path("clouds.yaml").unlink()
+    desk.environment.delenv("OS_CLIENT_CONFIG_FILE")
+    for line in ([*words, "pod", "list"], ["pod", "list", *words], [*token, "node", "list"]):
+        done = desk.weft(*line, cloud=None)
+        assert done.code == 0, done.err
+    wrong = desk.weft("pod", "list", *words[:-2], "--os-password", "wrong", cloud=None)
+    assert wrong.code == 2 and "wrong" not in wrong.err
+    assert desk.weft("pod", "list", "--os-auth-url", cloud=None).code == 2
+    assert desk.weft("pod", "list", "--insecure", "--verify", cloud=None).code == 2
+    unknown = desk.weft("pod", "list", "--os-nonsense", "x", cloud=None)
+    assert unknown.code == 2 and "--os-nonsense" in unknown.err
+
+
+def test_options_of_openstack_are_those_of_osc_lib_and_keystoneauth() -> None:
+    """By name and variable; what follows -- is another command's."""
+    plugins = ("v3password", "v3token", "v3applicationcredential")
+    known = {f"--os-{o.name.replace('_', '-')}" for name in plugins for o in get_plugin_options(name)}
+    of_shell = {"--os-auth-type", "--os-default-domain", "--os-interface", "--os-cert", "--os-key"}
+    assert {option for option, _ in OPTIONS} <= known | of_shell
+    assert all(variable == option[2:].replace("-", "_").upper() for option, variable in OPTIONS)
+    after = ["pod", "ssh", "x", "--", "openstack", "--os-username", "u"]
+    assert taken(["--os-username", "v", *after]) == ({"os_username": "v"}, after)
 
 
 def test_os_cloud_names_the_cloud(desk: Desk) -> None:

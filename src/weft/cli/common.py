@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 Run = Callable[[argparse.Namespace], int]
+SIGNING_IN = "signing in"
+"""Title of the options of commands that ask weft's API."""
 Subparsers = Any
 """`argparse._SubParsersAction`, which has no public name."""
 
@@ -73,7 +75,7 @@ def keep_after_dashes(parser: argparse.ArgumentParser) -> None:
 
 def connection(parser: argparse.ArgumentParser) -> None:
     """Options to authenticate and to find the API; SUPPRESS so that those before the command count too."""
-    options = parser.add_argument_group("signing in")
+    options = parser.add_argument_group(SIGNING_IN)
     for name, metavar, text in (
         ("--os-cloud", "NAME", "name in clouds.yaml (OS_CLOUD; without it, OS_* as usual)"),
         ("--os-region-name", "NAME", "region of the catalog (OS_REGION_NAME)"),
@@ -95,6 +97,7 @@ def client_of(args: argparse.Namespace) -> Client:
         endpoint=getattr(args, "endpoint", None) or os.environ.get("WEFT_ENDPOINT"),
         region=getattr(args, "os_region_name", None),
         cacert=getattr(args, "os_cacert", None),
+        given=getattr(args, "sign_in", None),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.cli.common import Subparsers, connection, warn, write_json
-from weft.model.errors import InputErrors, RefusedError, WeftError
+from weft.model.errors import RefusedError, WeftError
 from weft.model.logtext import SafeFormatter
 
 PROVIDERS: dict[str, tuple[str, str]] = {
@@ -40,6 +40,8 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "completion": ("weft.cli.completion", "print a shell completion script"),
 }
 """Command -> module with `add_commands`, and its help line, so that the help imports no provider."""
+_SIGN_IN = ("--os-", "--insecure", "--verify")
+"""How options begin that `weft.cli.signin` may have."""
 ENTRY_POINTS = "weft.commands"
 """Entry points of further commands: the name is the command, the value a module with `add_commands`."""
 
@@ -55,7 +57,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if logging.lastResort is not None:  # libraries' warnings, where a command keeps no log
         logging.lastResort.setFormatter(SafeFormatter())
     try:
+        given: dict[str, Any] = {}
+        if any(word.startswith(_SIGN_IN) for word in words):
+            from weft.cli.signin import taken
+
+            given, words = taken(words)
         args = build_parser(words).parse_args(words)
+        args.sign_in = given
         if sys.stdout is None:
             warn("weft: standard output is closed: nothing can be shown")
             return 1
@@ -95,15 +103,12 @@ def _internal(error: Exception, debug: bool) -> int:
 
 def report(error: WeftError, as_json: bool = False) -> int:
     """Report an error to the user; with `--json` also its problem document on stdout. Returns the exit code."""
-    from weft.model.errortable import exit_code, sentence, to_problem
+    from weft.cli.text import error_lines, refusal
+    from weft.model.errortable import exit_code, to_problem
 
-    for one in error.errors if isinstance(error, InputErrors) else [error]:
-        warn(f"weft: {sentence(one)}")
-    if isinstance(error, InputErrors) and error.more:
-        warn(f"weft: … and {error.more} more")
+    for line in error_lines(error, refused=False):
+        warn(f"weft: {line}")
     if isinstance(error, RefusedError) and not as_json:
-        from weft.cli.text import refusal
-
         warn(refusal(error.detail))
     if as_json:
         try:

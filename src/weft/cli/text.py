@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from weft.cli.common import Json, cell, table
-from weft.model.errors import PermanentError
+from weft.model.errors import InputErrors, PermanentError, RefusedError, WeftError
 
 
 def plan(value: Json) -> str:
@@ -40,6 +40,22 @@ def site_plan(value: Json, applied: bool = False) -> str:
 def _newer() -> PermanentError:
     said = "the server's plan has fields this client doesn't know"
     return PermanentError("show the plan", "weft's API", said, "use --json")
+
+
+def error_lines(error: WeftError, refused: bool = True) -> list[str]:
+    """An error for people, a line each.
+
+    Args:
+        refused: with the explanation of an order that is refused.
+    """
+    from weft.model.errortable import sentence
+
+    lines = [sentence(one) for one in (error.errors if isinstance(error, InputErrors) else [error])]
+    if isinstance(error, InputErrors) and error.more:
+        lines.append(f"… and {error.more} more")
+    if isinstance(error, RefusedError) and refused:
+        lines += refusal(error.detail).splitlines()
+    return lines
 
 
 def change(value: Json) -> list[str]:

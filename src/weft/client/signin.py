@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def connect(
     region: str | None = None,
     timeout: float = 60.0,
     cacert: str | None = None,
+    given: Mapping[str, str | bool] | None = None,
 ) -> Client:
     """Sign in by clouds.yaml or OS_* and find the API.
 
@@ -32,6 +34,7 @@ def connect(
         cloud: name in clouds.yaml; None: OS_CLOUD, or OS_* alone.
         endpoint: address of the API; None: as the catalog says.
         timeout: seconds that a single answer may take.
+        given: further options by name, such as `os_auth_url` and `insecure`; they win over files and variables.
         cacert: file with the authority of Keystone's and weft's certificates; None: OS_CACERT, or that of clouds.yaml.
 
     Raises `InputError` if there is nothing to sign in with, `UnauthenticatedError` if Keystone refuses,
@@ -52,7 +55,7 @@ def connect(
             "OS_CACERT"
         ):  # openstacksdk ignores the variable beside a named cloud
             settings["cacert"] = _readable(authority)
-        found = config.get_one(cloud=cloud, **settings)
+        found = config.get_one(cloud=cloud, **settings, **_given(given or {}))
         return of_cloud(found, endpoint, timeout)
     except sdk.ConfigException as error:
         raise InputError("--os-cloud", cloud, f"a cloud of clouds.yaml ({short(error)})") from None
@@ -64,6 +67,18 @@ def connect(
         raise InputError(
             "--os-cloud", cloud, f"sign-in data in clouds.yaml (OS_CLOUD, --os-cloud) or OS_* ({error})"
         ) from None
+
+
+_OF_CLOUD = ("auth_type", "default_domain", "interface", "cert", "key", "insecure")
+"""What of the options isn't of the plugin that signs in."""
+
+
+def _given(options: Mapping[str, str | bool]) -> Json:
+    """As openstacksdk takes them: what is under `auth` wins over a named cloud's."""
+    plain = {name.removeprefix("os_"): value for name, value in options.items()}
+    auth = {name: value for name, value in plain.items() if name not in _OF_CLOUD}
+    rest = {name: value for name, value in plain.items() if name in _OF_CLOUD}
+    return {**rest, **({"auth": auth} if auth else {})}
 
 
 def _readable(authority: str) -> str:

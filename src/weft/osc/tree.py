@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from weft.cli.common import SIGNING_IN
 from weft.cli.output import Looks
 
 OUTPUT = "output formats"
@@ -57,6 +58,11 @@ class Recorder:
     def run(self) -> Callable[..., int] | Looks | None:
         """What the command does; None: it has only sub-commands."""
         return None if self.children else self.defaults.get("run")
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether the command asks weft's API."""
+        return any(given.get("title") == SIGNING_IN for _, given, _ in self._groups)
 
     def give(self, parser: Any, titles: tuple[str, ...]) -> None:
         """The same arguments to another parser; of groups with a title only those in `titles`."""

@@ -13,11 +13,10 @@ from osc_lib.exceptions import CommandError
 
 from weft.cli.common import cell, clean, keep_after_dashes
 from weft.cli.output import Looks, as_fields
-from weft.model.errors import InputErrors, RefusedError, WeftError
+from weft.cli.text import error_lines
+from weft.model.errors import WeftError
 from weft.osc import API_NAME
 from weft.osc.tree import OUTPUT, Recorder, pod_commands
-
-_COMMANDS = pod_commands()
 
 
 class Cell(FormattableColumn[Any]):
@@ -50,7 +49,7 @@ class Weft(command.Command):
                 args.client = getattr(self.app.client_manager, API_NAME)
             yield
         except WeftError as error:
-            raise CommandError(_said(error)) from None
+            raise CommandError(clean("\n".join(error_lines(error)))) from None
 
 
 class Lists(Weft, command.Lister):
@@ -100,54 +99,19 @@ def _value(value: Any) -> Any:
     return Cell(value) if isinstance(value, str | bool | list | tuple | dict) else value
 
 
-def _said(error: WeftError) -> str:
-    from weft.cli.text import refusal
-    from weft.model.errortable import sentence
-
-    lines = [sentence(one) for one in (error.errors if isinstance(error, InputErrors) else [error])]
-    if isinstance(error, InputErrors) and error.more:
-        lines.append(f"… and {error.more} more")
-    if isinstance(error, RefusedError):
-        lines.append(refusal(error.detail))
-    return clean("\n".join(lines))
-
-
-def _of(*path: str, offline: bool = False) -> type[Weft]:
-    """The class of a command.
-
-    Args:
-        offline: it needs no cloud, thus no signing in.
-    """
-    recorded = _COMMANDS[path]
+def _class(path: tuple[str, ...], recorded: Recorder) -> type[Weft]:
+    """The class of a command: `PodList` of `pod list`."""
     run = recorded.run
     base: type[Weft] = (Lists if run.many else Shows) if isinstance(run, Looks) else Acts
-    name = "".join(word.capitalize() for word in path)
     inside = {
         "__doc__": recorded.description,
         "__module__": __name__,
         "recorded": recorded,
-        "auth_required": not offline,
+        "auth_required": recorded.signs_in,
     }
-    return cast(type[Weft], type(name, (base,), inside))
+    return cast(type[Weft], type("".join(word.capitalize() for word in path), (base,), inside))
 
 
-PodAbandon = _of("pod", "abandon")
-PodApply = _of("pod", "apply")
-PodConsole = _of("pod", "console")
-PodCreate = _of("pod", "create")
-PodDelete = _of("pod", "delete")
-PodEvents = _of("pod", "events")
-PodExample = _of("pod", "example", offline=True)
-PodExtend = _of("pod", "extend")
-PodList = _of("pod", "list")
-PodPlan = _of("pod", "plan")
-PodReboot = _of("pod", "reboot")
-PodReceipt = _of("pod", "receipt")
-PodRelease = _of("pod", "release")
-PodRescue = _of("pod", "rescue")
-PodRetry = _of("pod", "retry")
-PodServers = _of("pod", "servers")
-PodShow = _of("pod", "show")
-PodSsh = _of("pod", "ssh")
-PodUnrescue = _of("pod", "unrescue")
-PodWait = _of("pod", "wait")
+COMMANDS = {made.__name__: made for made in (_class(*one) for one in pod_commands().items())}
+"""Each command's class by its name, which is the module's own attribute, too: entry points name it so."""
+globals().update(COMMANDS)
