@@ -229,6 +229,25 @@ def test_login_is_to_the_public_server_or_through_it() -> None:
     assert record(_pod(servers=[])).fields["ssh"] == ""
 
 
+@pytest.mark.parametrize(
+    ("image", "user"),
+    [
+        ("ubuntu-24.04", "ubuntu"),
+        ("Debian 12", "debian"),
+        ("Rocky-9-GenericCloud", "rocky"),
+        ("openSUSE-Leap-15.6", "opensuse"),
+        ("CentOS-Stream-GenericCloud-9-20240930.0", "cloud-user"),
+        ("centos-stream-10", "cloud-user"),
+        ("CentOS-7-x86_64-GenericCloud", "centos"),
+        ("CentOS-Stream-GenericCloud-8", "centos"),
+        ("rhel-9.4", "cloud-user"),
+        ("my-image", ""),
+    ],
+)
+def test_login_user_is_that_of_the_distributions_image(image: str, user: str) -> None:
+    assert login(_pod(order={"nodes": {"image": image}, "access": {}})).user == user
+
+
 def test_many_nodes_are_shortened_to_a_line() -> None:
     placed = [{"node": f"node{n:04}"} for n in range(100)]
     shown = record(_pod(placed=placed)).fields["placed_on"]

@@ -42,6 +42,14 @@ def _pod(image: str = "ubuntu-24.04", servers: Any = SERVERS, **access: str) -> 
         (["--", "nvidia-smi", "-L"], ["ubuntu@203.0.113.7", "nvidia-smi", "-L"]),
         (["gpu02", "-l", "root", "--", "a", "--", "b"], ["root@203.0.113.7", "a", "--", "b"]),
         (["-i", "key", "--command", "uptime -p"], ["-i", "key", "ubuntu@203.0.113.7", "uptime -p"]),
+        (
+            ["train-0", "-i", "my key%"],
+            [
+                *("-i", "my key%", "-o"),
+                "ProxyCommand=ssh -i 'my key%%' -W '[%h]:%p' ubuntu@203.0.113.7",
+                "ubuntu@10.0.0.5",
+            ],
+        ),
     ],
 )
 def test_ssh_is_called_with_user_address_and_command(words: list[str], becomes: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -9,8 +10,11 @@ from typing import Any, cast
 from weft.cli.common import Json
 from weft.cli.output import Listing, Record
 
-_USERS = ("ubuntu", "debian", "fedora", "rocky", "almalinux", "centos", "cirros")
-"""Distributions whose cloud images have a login user of that name."""
+_USERS = ("ubuntu", "debian", "fedora", "rocky", "almalinux", "cirros", "opensuse", "alpine", "arch")
+"""Distributions whose cloud images have a login user of that name (cloud-init, `config/cloud.cfg.tmpl`; CirrOS)."""
+_CLOUD_USER = ("rhel", "red hat", "red-hat", "redhat", "centos-stream", "centos stream", "centos")
+_OLD_CENTOS = re.compile(r"centos\D*[678](?!\d)")
+"""Up to release 8, Stream 8 included, their user was `centos`; since then it is `cloud-user`, as RHEL's."""
 _FIELDS = (
     *("id", "name", "project_id", "state", "reason", "since", "changing_since", "generation", "nodes"),
     *("position", "expected_start"),
@@ -72,13 +76,22 @@ def login(pod: Json, node: str | None = None) -> Login:
         server = named or next((s for s in servers if s.get("node") == node), None)
     order = cast(Mapping[str, Any], pod.get("order") or {})
     image = str((order.get("nodes") or {}).get("image") or "").lower()
-    user = next((name for name in _USERS if image.startswith(name)), "")
+    user = _user(image)
     missing = _missing(order)
     if server is None:
         return Login(None, user, "", missing=missing)
     own = server.get("floating_ip") or server["management_address"]
     jump = public["floating_ip"] if public is not None and not server.get("floating_ip") else ""
     return Login(server, user, own, jump, missing)
+
+
+def _user(image: str) -> str:
+    """The login user of an image by its name in lower case; empty: the name doesn't show it."""
+    if _OLD_CENTOS.match(image):
+        return "centos"
+    if image.startswith(_CLOUD_USER):
+        return "cloud-user"
+    return next((name for name in _USERS if image.startswith(name)), "")
 
 
 def _missing(order: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -102,9 +103,17 @@ def ssh_words(pod: Json, how: Login, args: argparse.Namespace) -> list[str]:
     if not _USER.fullmatch(user):
         raise InputError("--user", user, "a name of letters, digits, _, . and -, not beginning with a digit")
     key = ["-i", args.identity] if args.identity is not None else []
-    jump = ["-J", f"{user}@{_address(how.through)}"] if how.through else []
+    jump = _jump(f"{user}@{_address(how.through)}", args.identity) if how.through else []
     command: Sequence[str] = args.after_dashes or ([args.command] if args.command is not None else [])
     return ["ssh", *key, *jump, f"{user}@{_address(how.address)}", *command]
+
+
+def _jump(through: str, identity: str | None) -> list[str]:
+    """Through another server. ssh gives its own `-i` to the last host alone, never to one of `-J`."""
+    if identity is None:
+        return ["-J", through]
+    key = shlex.quote(identity).replace("%", "%%")
+    return ["-o", f"ProxyCommand=ssh -i {key} -W '[%h]:%p' {through}"]
 
 
 def _address(text: Any) -> str:
