@@ -196,9 +196,14 @@ def test_the_managers_of_a_fabric_decide_its_status(desk: Desk) -> None:
     """No master, or a problem anywhere: exit code 1."""
     good = desk.weft("fabric", "status", cloud="operator")
     assert (good.code, "master" in good.out) == (0, True)
+    data = desk.weft(
+        "fabric", "status", "-f", "json", "-c", "healthy", "-c", "managers", cloud="operator"
+    ).json
+    assert data["healthy"] is True and {m["fabric"] for m in data["managers"]} == {"ib0"}
     desk.house.fabric.manager("sm2").stop()
     bad = desk.weft("fabric", "status", cloud="operator")
     assert (bad.code, "sm2" in bad.out) == (1, True)
+    assert desk.weft("fabric", "status", "-f", "value", "-c", "healthy", cloud="operator").out == "False\n"
     desk.house.fabric.manager("sm1").stop()
     assert desk.weft("fabric", "status", "--json", cloud="operator").code == 1
 

@@ -50,6 +50,8 @@ def _from_order_to_receipt(desk: Desk, file: str) -> None:
     gone = desk.weft("pod", "release", "train", "--wait")
     assert (gone.code, "RELEASED" in gone.out, "PENDING" in gone.out) == (0, True, False)
     assert "0x101" in desk.weft("pod", "receipt", "train").out
+    signed = desk.weft("pod", "receipt", "train", "-f", "json", "-c", "clean", "-c", "items").json
+    assert signed["clean"] is True and {"host", "server"} <= {i["plane"] for i in signed["items"]}
     Path("receipt.json").write_text(desk.weft("pod", "receipt", "train", "--json").out)
     Path("weft.pub").write_text(desk.weft("receipt", "key").out)
     assert desk.weft("receipt", "verify", "receipt.json", "--key", "weft.pub", cloud=None).code == 0

@@ -150,9 +150,14 @@ def test_show_has_the_fabrics_managers(capsys: pytest.CaptureFixture[str]) -> No
     """Who applied it and when, and what is wrong on the fabric."""
     assert run(Api(), "show") == 0
     out = capsys.readouterr().out
-    assert "activated at  2026-11-21 05:00:00Z" in out
-    assert "  sm1   master  -" in out
-    assert "  problem: the managers' files differ" in out
+    assert "| activated_at | 2026-11-21 05:00:00Z |" in out
+    assert "| ib     | sm1  | master" in out
+    assert "| ib     | the managers' files differ |" in out
+    assert run(Api(), "show", "-f", "json", "-c", "activated_at", "-c", "problems") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "activated_at": "2026-11-21T05:00:00.123456Z",
+        "problems": [{"fabric": "ib", "problem": "the managers' files differ"}],
+    }
     assert run(Api(), "show", "--json") == 0
     assert json.loads(capsys.readouterr().out)["generation"] == 7
 

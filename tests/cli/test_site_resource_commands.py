@@ -169,6 +169,8 @@ def test_resources_is_exit_code_1_unless_all_is_there(capsys: pytest.CaptureFixt
     assert run(Api(looks=9), "resources") == 1
     assert run(Api(looks=1), "resources") == 0
     assert "generation" in capsys.readouterr().out
+    assert run(Api(looks=1), "resources", "-f", "json", "-c", "generation", "-c", "resources") == 0
+    assert json.loads(capsys.readouterr().out) == {"generation": VIEW["generation"], "resources": []}
 
 
 def test_a_removal_ends_when_it_is_released(capsys: pytest.CaptureFixture[str]) -> None:

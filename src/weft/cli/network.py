@@ -5,27 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from weft.cli.common import (
-    Subparsers,
-    cell,
-    clean,
-    client_of,
-    exit_code,
-    fields,
-    group,
-    leaf,
-    say,
-    table,
-    write_json,
-)
-from weft.cli.output import Listing, listed
+from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, say, table, write_json
+from weft.cli.output import Listing, Record, listed, shown
 
 
 def add_commands(subparsers: Subparsers) -> None:
     commands = group(subparsers, "network", "show networks that tenants created on a fabric")
     parser = listed(commands, "list", list_, "list networks with the number of ports in their partitions")
     parser.add_argument("--all-projects", action="store_true", help="of all projects (operators)")
-    parser = leaf(commands, "show", show, "show a network and its ports; exit 1 unless each bound port is in")
+    parser = shown(
+        commands, "show", show, "show a network and its ports; exit 1 unless each bound port is in"
+    )
     parser.add_argument("network", metavar="NETWORK", help="id or name in Neutron")
     parser = listed(commands, "events", events, "show what happened to a network and its ports")
     parser.add_argument("network", metavar="NETWORK", help="id or name in Neutron")
@@ -74,20 +64,15 @@ def list_(args: argparse.Namespace) -> Listing:
     return Listing(columns, client_of(args).list_networks(args.all_projects))
 
 
-def show(args: argparse.Namespace) -> int:
+def show(args: argparse.Namespace) -> Record:
+    """Code 1 unless each bound port is in the network's partition."""
     network = client_of(args).show_network(args.network)
-    bad = exit_code(args, network["state"] != "READY" or network["waiting"] > 0)
-    if args.json:
-        write_json(network)
-        return bad
     names = ("id", "name", "project_id", "cloud", "fabric", "segment", "state", "reason", "read_at")
-    say("\n".join(fields((n, clean(cell(network[n]))) for n in names)))
-    shown = [c for c in ("host", "member") if any(p.get(c) for p in network["ports"])]
-    columns = ("id", "name", "vnic_type", *shown, "state", "since", "why")
-    say(
-        "\n".join(["", *table(columns, network["ports"])]) if network["ports"] else "\nno ports with adapters"
-    )
-    return bad
+    fields = {**{name: network[name] for name in names}, "ports_with_adapters": len(network["ports"])}
+    more = [c for c in ("host", "member") if any(p.get(c) for p in network["ports"])]
+    columns = ("id", "name", "vnic_type", *more, "state", "since", "why")
+    bad = network["state"] != "READY" or network["waiting"] > 0
+    return Record(fields, network, {"ports": Listing(columns, network["ports"])}, int(bad))
 
 
 def events(args: argparse.Namespace) -> Listing:

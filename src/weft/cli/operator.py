@@ -17,7 +17,7 @@ from weft.cli.common import (
     warn,
     write_json,
 )
-from weft.cli.output import Listing, listed
+from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import InputError
 
 
@@ -46,7 +46,7 @@ def _add_node(subparsers: Subparsers) -> None:
 
 def _add_fabric(subparsers: Subparsers) -> None:
     commands = group(subparsers, "fabric", "show fabrics")
-    leaf(
+    shown(
         commands,
         "status",
         fabric_status,
@@ -125,22 +125,18 @@ def clear(args: argparse.Namespace) -> int:
     return 0
 
 
-def fabric_status(args: argparse.Namespace) -> int:
+def fabric_status(args: argparse.Namespace) -> Record:
+    """Code 1 if a fabric has a problem, or no master."""
     fabrics = client_of(args).show_site()["fabrics"]
     problems = [
         p for f in fabrics for p in (*f["problems"], *(q for m in f["managers"] for q in m["problems"]))
     ]
     masterless = any(all(m["state"] != "master" for m in f["managers"]) for f in fabrics)
-    bad = exit_code(args, problems or masterless)
-    if args.json:
-        write_json(fabrics)
-        return bad
     rows = [
         {"fabric": f["fabric"], **m, "digest": m["configuration_digest"][:12]}
         for f in fabrics
         for m in f["managers"]
     ]
-    say("\n".join(table(("fabric", "name", "state", "digest"), rows)))
     errors = [
         {
             "port": f"{p['node']}[{p['port']}]",
@@ -151,11 +147,13 @@ def fabric_status(args: argparse.Namespace) -> int:
         for f in fabrics
         for p in f.get("port_errors") or ()  # a server of before doesn't tell
     ]
-    if errors:
-        say("\n".join(["", *table(("port", "to", "errors", "last_hour"), errors)]))
-    for problem in problems:
-        say(f"problem: {problem}")
-    return bad
+    details = {
+        "managers": Listing(("fabric", "name", "state", "digest"), rows),
+        "port_errors": Listing(("port", "to", "errors", "last_hour"), errors),
+        "problems": Listing(("problem",), [{"problem": said} for said in problems]),
+    }
+    fields = {"fabrics": [f["fabric"] for f in fabrics], "healthy": not problems and not masterless}
+    return Record(fields, fabrics, details, int(bool(problems or masterless)))
 
 
 def _counts(counters: Mapping[str, int]) -> str:

@@ -114,7 +114,7 @@ def _add_ending(commands: Subparsers) -> None:
         help="why; appears in the receipt, which the pod's project may read",
     )
     _waiting(parser, "RELEASED")
-    parser = leaf(commands, "receipt", podlook.receipt, "show the signed receipt of a released pod")
+    parser = shown(commands, "receipt", podlook.receipt, "show the signed receipt of a released pod")
     _name(parser)
 
 

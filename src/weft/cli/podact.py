@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 from weft.cli.common import Json, cell, client_of, read_order, say, warn, write_json
 from weft.cli.output import write
@@ -85,14 +86,7 @@ def apply(args: argparse.Namespace) -> int:
 
 
 def release(args: argparse.Namespace) -> int:
-    client = client_of(args)
-    before = _last_event(client, args.name) if args.wait else 0
-    pod = client.release_pod(args.name)
-    if args.wait:
-        from weft.cli.follow import RELEASED
-
-        return _wait(client, args, pod, RELEASED, before)
-    return _ordered(args, pod, "being released")
+    return _asked(args, lambda client: client.release_pod(args.name), "RELEASED", "being released")
 
 
 def extend(args: argparse.Namespace) -> int:
@@ -125,25 +119,29 @@ def _later(pod: Json, by: str) -> str:
 
 
 def retry(args: argparse.Namespace) -> int:
-    client = client_of(args)
-    before = _last_event(client, args.name) if args.wait else 0
-    pod = client.retry_pod(args.name)
-    if args.wait:
-        from weft.cli.follow import READY
-
-        return _wait(client, args, pod, READY, before)
-    return _ordered(args, pod, "tried again")
+    return _asked(args, lambda client: client.retry_pod(args.name), "READY", "being retried")
 
 
 def abandon(args: argparse.Namespace) -> int:
-    client = client_of(args)
-    seen = client.pod_events(args.name) if args.wait else []
-    pod = client.abandon_pod(args.name, args.reason)
-    if args.wait:
-        from weft.cli.follow import RELEASED
+    what = "being abandoned"
+    return _asked(args, lambda client: client.abandon_pod(args.name, args.reason), "RELEASED", what)
 
-        return _wait(client, args, pod, RELEASED, max((e["sequence"] for e in seen), default=0))
-    return _ordered(args, pod, "being abandoned")
+
+def _asked(
+    args: argparse.Namespace,
+    ask: Callable[[Client], Json],
+    reached: Literal["READY", "RELEASED"],
+    what: str,
+) -> int:
+    """Ask something of a pod; with `--wait` follow it, from what happens after that, until it is `reached`."""
+    client = client_of(args)
+    before = _last_event(client, args.name) if args.wait else 0
+    pod = ask(client)
+    if not args.wait:
+        return _ordered(args, pod, what)
+    from weft.cli import follow
+
+    return _wait(client, args, pod, {"READY": follow.READY, "RELEASED": follow.RELEASED}[reached], before)
 
 
 def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:

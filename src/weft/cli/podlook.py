@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from weft.cli.common import Json, cell, client_of, say, warn, write_json
+from weft.cli.common import Json, cell, client_of, say, warn
 from weft.cli.output import Listing, Record, write
 from weft.cli.podrecord import SERVER_COLUMNS
 from weft.model.errors import InputError, TemporaryError
@@ -119,12 +119,7 @@ def _write_events(found: list[Json], as_json: bool) -> None:
         say(json.dumps(event, ensure_ascii=False) if as_json else line)
 
 
-def receipt(args: argparse.Namespace) -> int:
-    signed = client_of(args).pod_receipt(args.name)
-    if args.json:
-        write_json(signed)
-    else:
-        from weft.cli.receipt import show_receipt
+def receipt(args: argparse.Namespace) -> Record:
+    from weft.cli.receipt import record
 
-        show_receipt(signed)
-    return 0
+    return record(client_of(args).pod_receipt(args.name))

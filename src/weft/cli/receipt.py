@@ -16,14 +16,19 @@ from weft.cli.common import (
     leaf,
     read_stdin,
     say,
-    table,
     warn,
     write_json,
 )
+from weft.cli.output import Listing, Record
 from weft.model.errors import InputError
 
 if TYPE_CHECKING:
     from weft.generate.receipts import Contents, Verdict
+
+_NAMES = (
+    *("pod", "pod_id", "project_id", "site", "ordered_at", "released_at", "nodes", "spares", "segment"),
+    *("clean", "quarantined"),
+)
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -100,42 +105,30 @@ def _say(receipt: Json, verdict: Verdict, contents: Contents, self_signed: bool)
         say(f"found after it was signed, and not seen gone: {one}")
 
 
-def show_receipt(signed: Json) -> None:
-    """A signed receipt as text."""
+def record(signed: Json) -> Record:
+    """A signed receipt: what it says, what was read, and what was found since. Warns if not all of it is clean."""
     receipt = signed["receipt"]
-    names = (
-        "pod",
-        "pod_id",
-        "project_id",
-        "site",
-        "ordered_at",
-        "released_at",
-        "nodes",
-        "spares",
-        "segment",
-        "clean",
-        "quarantined",
-    )
-    say("\n".join(fields([(name.replace("_", " "), receipt[name]) for name in names if name in receipt])))
+    shown = {name: receipt[name] for name in _NAMES if name in receipt}
     if abandoned := receipt.get("abandoned"):
-        say(f"abandoned by {abandoned['by']} at {abandoned['at']}: {abandoned['reason']}")
-        if abandoned["kept"]:
-            say(f"not reused until seen free: {', '.join(abandoned['kept'])}")
-    say("\n".join(["", *table(("plane", "subject", "result", "seen", "at"), receipt["items"])]))
-    for item in receipt["items"]:
-        if item["result"] == "kept":
-            say(f"stays in the project: {item['plane']} {item['subject']}")
-        for one in item.get("unread", ()):
-            say(f"not covered by {item['plane']} {item['subject']}: {one}")
-    if corrections := signed.get("corrections"):
-        say("\nfound after it was signed:")
-        say("\n".join(table(("kind", "where", "subject", "found", "found_at", "gone_at"), corrections)))
-    say("")
-    say("\n".join(fields([("signed with", signed["algorithm"]), ("public key", signed["public_key"])])))
-    if signed.get("corrections"):
+        shown["abandoned"] = f"by {abandoned['by']} at {abandoned['at']}: {abandoned['reason']}"
+        shown["not_reused_until_seen_free"] = abandoned["kept"]
+    items = receipt["items"]
+    unread = [{**item, "unread": one} for item in items for one in item.get("unread", ())]
+    corrections = signed.get("corrections") or ()
+    details = {
+        "items": Listing(("plane", "subject", "result", "seen", "at"), items),
+        "stays_in_the_project": Listing(("plane", "subject"), [i for i in items if i["result"] == "kept"]),
+        "not_covered": Listing(("plane", "subject", "unread"), unread),
+        "found_after_it_was_signed": Listing(
+            ("kind", "where", "subject", "found", "found_at", "gone_at"), corrections
+        ),
+    }
+    shown |= {"algorithm": signed["algorithm"], "public_key": signed["public_key"]}
+    if corrections:
         warn("weft: resources that the receipt reports as gone were found after it was signed")
     if not receipt["clean"]:
         warn("weft: the receipt is not clean: not everything was seen gone")
+    return Record(shown, signed, {name: rows for name, rows in details.items() if rows.rows})
 
 
 def _text(file: str) -> str:

@@ -6,18 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from weft.cli import place, siteenroll, siteexport, siteimport, siteresources
-from weft.cli.common import (
-    Subparsers,
-    client_of,
-    exit_code,
-    fields,
-    group,
-    leaf,
-    read_stdin,
-    say,
-    table,
-    write_json,
-)
+from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, read_stdin, say, write_json
+from weft.cli.output import Listing, Record, shown
 
 if TYPE_CHECKING:
     from weft.model.livecheck import LiveCheck
@@ -39,7 +29,7 @@ def add_commands(subparsers: Subparsers) -> None:
         help="generation that the file is based on (weft site show); refused if another one is active. "
         "Default: the active one",
     )
-    leaf(commands, "show", _show, "show the active site and its fabrics")
+    shown(commands, "show", _show, "show the active site and its fabrics")
     siteresources.add_site_commands(commands)
     siteimport.add_site_commands(commands)
     siteexport.add_site_commands(commands)
@@ -236,20 +226,18 @@ def _activate(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> Record:
+    """With `--json` the whole site."""
     client = client_of(args)
     if args.json:
-        write_json(client.whole_site())
-        return 0
+        return Record({}, client.whole_site())
     view = client.show_site()
     names = ("name", "generation", "activated_at", "activated_by", "nodes", "switches", "links")
-    for line in fields((name.replace("_", " "), view.get(name)) for name in names):
-        say(line)
-    for fabric in view.get("fabrics") or ():
-        say()
-        say(f"fabric {fabric['fabric']}")
-        for line in table(("name", "state", "problems"), fabric["managers"], indent="  "):
-            say(line)
-        for problem in fabric.get("problems") or ():
-            say(f"  problem: {problem}")
-    return 0
+    fabrics = view.get("fabrics") or ()
+    managers = [{**one, "fabric": f["fabric"]} for f in fabrics for one in f["managers"]]
+    problems = [{"fabric": f["fabric"], "problem": said} for f in fabrics for said in f.get("problems") or ()]
+    details = {
+        "fabrics": Listing(("fabric", "name", "state", "problems"), managers),
+        "problems": Listing(("fabric", "problem"), problems),
+    }
+    return Record({name: view.get(name) for name in names}, view, details)

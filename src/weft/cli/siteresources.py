@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.common import (
@@ -15,11 +16,10 @@ from weft.cli.common import (
     leaf,
     say,
     seconds,
-    table,
     warn,
     write_json,
 )
-from weft.cli.output import Listing, listed
+from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import NotFoundError, TemporaryError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ POLL = 0.2
 LONGEST_PAUSE = 10.0
 """Seconds that one question waits for an event."""
 TIMEOUT = 1800.0
+_NAMES = ("site", "generation", "applied_at", "applied_by", "state", "reason", "since")
 
 
 def add_site_commands(commands: Subparsers) -> None:
@@ -41,7 +42,7 @@ def add_site_commands(commands: Subparsers) -> None:
     apply = leaf(commands, "apply", _apply, "create or change what the active site needs in its clouds")
     _adopting(apply)
     _waiting(apply, "until everything is there")
-    leaf(
+    shown(
         commands,
         "resources",
         _resources,
@@ -62,7 +63,7 @@ def add_site_commands(commands: Subparsers) -> None:
         "end a removal that can't finish; its receipt is clean only if it did finish after all",
     )
     abandon.add_argument("--reason", required=True, metavar="TEXT", help="why; appears in the receipt")
-    leaf(commands, "receipt", _receipt, "show the signed receipt of what was last destroyed")
+    shown(commands, "receipt", _receipt, "show the signed receipt of what was last destroyed")
 
 
 def _adopting(parser: argparse.ArgumentParser) -> None:
@@ -120,32 +121,25 @@ def _abandon(args: argparse.Namespace) -> int:
     return 0
 
 
-def _resources(args: argparse.Namespace) -> int:
+def _resources(args: argparse.Namespace) -> Record:
+    """Code 1 unless everything is as desired."""
     view = client_of(args).site_resources()
-    code = exit_code(args, not view["done"])
-    if args.json:
-        write_json(view)
-        return code
-    _summary(view)
     rows = [r for r in view["resources"] if r["state"] != "absent"]
-    if rows:
-        say("\n".join(["", *table(("key", "name", "where", "state", "id", "reason"), rows)]))
-    return code
+    listing = Listing(("key", "name", "where", "state", "id", "reason"), rows)
+    fields = {name: view.get(name) for name in _NAMES} | {"resources_there": _there(view)}
+    fields |= {"has_receipt": view["has_receipt"]}
+    return Record(fields, view, {"resources": listing}, int(not view["done"]))
 
 
 def _events(args: argparse.Namespace) -> Listing:
     return Listing(("sequence", "at", "type", "message"), client_of(args).site_events(args.after))
 
 
-def _receipt(args: argparse.Namespace) -> int:
-    from weft.cli.receipt import show_receipt
+def _receipt(args: argparse.Namespace) -> Record:
+    from weft.cli.receipt import record
 
     signed = client_of(args).site_receipt()
-    if args.json:
-        write_json(signed)
-    else:
-        show_receipt(signed)
-    return int(not signed["receipt"]["clean"])
+    return replace(record(signed), code=int(not signed["receipt"]["clean"]))
 
 
 def _last_event(client: Client) -> int:
@@ -208,10 +202,12 @@ def _tell(args: argparse.Namespace, view: Json) -> None:
         _summary(view)
 
 
+def _there(view: Json) -> int:
+    return sum(r["state"] not in ("absent", "wanted") for r in view["resources"])
+
+
 def _summary(view: Json) -> None:
-    there = sum(r["state"] not in ("absent", "wanted") for r in view["resources"])
-    names = ("site", "generation", "applied_at", "applied_by", "state", "reason", "since")
-    pairs = [*((name.replace("_", " "), view.get(name)) for name in names), ("resources", there)]
+    pairs = [*((name.replace("_", " "), view.get(name)) for name in _NAMES), ("resources", _there(view))]
     say("\n".join(fields(pairs)))
     if view["has_receipt"]:
         say("weft site receipt shows what was read when it was removed")
