@@ -30,7 +30,7 @@ def add_commands(subparsers: Subparsers) -> None:
         required=True,
         help="why; appears in the receipt",
     )
-    parser = leaf(commands, "receipt", receipt, "show the signed receipt of a released network (operators)")
+    parser = shown(commands, "receipt", receipt, "show the signed receipt of a released network (operators)")
     parser.add_argument("network", metavar="NETWORK", help="id or name in Neutron")
     parser = leaf(
         commands,
@@ -92,15 +92,10 @@ def abandon(args: argparse.Namespace) -> int:
     return 0
 
 
-def receipt(args: argparse.Namespace) -> int:
-    signed = client_of(args).network_receipt(args.network)
-    if args.json:
-        write_json(signed)
-    else:
-        from weft.cli.receipt import show_receipt
+def receipt(args: argparse.Namespace) -> Record:
+    from weft.cli.receipt import record
 
-        show_receipt(signed)
-    return 0
+    return record(client_of(args).network_receipt(args.network))
 
 
 def journal(args: argparse.Namespace) -> int:
