@@ -6,6 +6,8 @@ from weft.model.messages.message import MESSAGE, OPERATORS, Code, Message, Neste
 from weft.model.messages.values import COUNT, FIELD, ID, TEXT, Words, word
 
 _NAME = r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}"
+_NUMBERED = r"[a-z0-9][a-z0-9-]{0,56}-\d{1,5}"
+"""A server's name by the default pattern: another one may look like a host's, and is not shown."""
 _PLAIN = word(r"[\w .@/-]{1,40}")
 """A name that its owner chose, in letters of which no sentence can be made."""
 
@@ -33,7 +35,9 @@ REQUEST = Code(
     "outside",
     {
         "verb": word("create|update|delete|tag|boot|read|find|look at|look for|read back|list|serve"),
-        "what": word(rf"(?:[A-Za-z][A-Za-z ]{{0,40}} )?{_NAME}|[A-Za-z][A-Za-z ]{{0,40}}"),
+        "what": word(
+            rf"(?:[A-Za-z][A-Za-z ]{{0,40}} )?{_NAME}|(?:server )?{_NUMBERED}|[A-Za-z][A-Za-z ]{{0,40}}"
+        ),
     },
 )
 WAIT_FOR = Code(
@@ -42,7 +46,7 @@ WAIT_FOR = Code(
     "wait for {names} {end}",
     True,
     "outside",
-    {"names": Words(word(_NAME), most=3), "end": word("to settle|to go")},
+    {"names": Words(word(rf"{_NAME}|{_NUMBERED}"), most=3), "end": word("to settle|to go")},
 )
 READ_BACK = Code("READ_BACK", Part.RELEASE, "read back what was removed", True, "release")
 TAKE_AWAY = Code("TAKE_AWAY", Part.RELEASE, "take everything away", True, "release")
@@ -227,5 +231,5 @@ SETTLING = Code(
     "{names}: {why}",
     "{names}[: {why}]",
     "outside",
-    {"names": Words(word(_NAME), most=3), "why": MESSAGE},
+    {"names": Words(word(rf"{_NAME}|{_NUMBERED}"), most=3), "why": MESSAGE},
 )

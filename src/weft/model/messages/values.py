@@ -161,7 +161,9 @@ OTHERS_TIME = Time(1)
 """A start that follows from other projects' leases."""
 OTHERS_END = Time(-1)
 """An end that follows from other projects' bookings."""
-RESOURCE = word(r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}")
+SERVER = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+"""Pattern of a server's name, which its tenant chose."""
+RESOURCE = word(rf"weft-[0-9a-f]{{8}}-[A-Za-z0-9._-]{{1,120}}|{SERVER}")
 """The name of one of the pod's resources, as its cloud has it."""
 NODE = word(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """A node, or another of the site's names: a cloud, a fabric, a leaf, a flavor."""
