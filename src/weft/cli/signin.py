@@ -9,29 +9,29 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-OPTIONS: tuple[tuple[str, str], ...] = (
-    ("--os-auth-type", "OS_AUTH_TYPE"),
-    ("--os-auth-url", "OS_AUTH_URL"),
-    ("--os-username", "OS_USERNAME"),
-    ("--os-user-id", "OS_USER_ID"),
-    ("--os-user-domain-name", "OS_USER_DOMAIN_NAME"),
-    ("--os-user-domain-id", "OS_USER_DOMAIN_ID"),
-    ("--os-password", "OS_PASSWORD"),
-    ("--os-token", "OS_TOKEN"),
-    ("--os-project-name", "OS_PROJECT_NAME"),
-    ("--os-project-id", "OS_PROJECT_ID"),
-    ("--os-project-domain-name", "OS_PROJECT_DOMAIN_NAME"),
-    ("--os-project-domain-id", "OS_PROJECT_DOMAIN_ID"),
-    ("--os-system-scope", "OS_SYSTEM_SCOPE"),
-    ("--os-application-credential-id", "OS_APPLICATION_CREDENTIAL_ID"),
-    ("--os-application-credential-name", "OS_APPLICATION_CREDENTIAL_NAME"),
-    ("--os-application-credential-secret", "OS_APPLICATION_CREDENTIAL_SECRET"),
-    ("--os-default-domain", "OS_DEFAULT_DOMAIN"),
-    ("--os-interface", "OS_INTERFACE"),
-    ("--os-cert", "OS_CERT"),
-    ("--os-key", "OS_KEY"),
+OPTIONS = (
+    "--os-auth-type",
+    "--os-auth-url",
+    "--os-username",
+    "--os-user-id",
+    "--os-user-domain-name",
+    "--os-user-domain-id",
+    "--os-password",
+    "--os-token",
+    "--os-project-name",
+    "--os-project-id",
+    "--os-project-domain-name",
+    "--os-project-domain-id",
+    "--os-system-scope",
+    "--os-application-credential-id",
+    "--os-application-credential-name",
+    "--os-application-credential-secret",
+    "--os-default-domain",
+    "--os-interface",
+    "--os-cert",
+    "--os-key",
 )
-"""Option -> variable that means the same."""
+"""Each has a variable of the same name that means the same."""
 
 
 def taken(words: Sequence[str]) -> tuple[dict[str, str | bool], list[str]]:
@@ -42,7 +42,7 @@ def taken(words: Sequence[str]) -> tuple[dict[str, str | bool], list[str]]:
     parser = argparse.ArgumentParser(
         prog="weft", add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS
     )
-    for option, _ in OPTIONS:
+    for option in OPTIONS:
         parser.add_argument(option)
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--insecure", action="store_true")
