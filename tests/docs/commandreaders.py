@@ -18,6 +18,16 @@ from openvipu.sim import main as openvipu_sim
 from tests.helpers.paths import ROOT
 from weft.cli.main import build_parser
 
+_SERVICES = (
+    "accelerator_pod.v1",
+    "common",
+    "compute.v2",
+    "identity.v3",
+    "image.v2",
+    "network.v2",
+    "volume.v3",
+)
+"""Groups of `openstack`'s commands that the documentation has."""
 _CLOSED = ["--api-host", "127.0.0.1", "--api-port", "9"]
 """A port without a controller: the words are read before it is asked."""
 
@@ -29,7 +39,7 @@ def _weft(words: Sequence[str], folder: Path) -> bool:
 def _openstack(words: Sequence[str], folder: Path) -> bool:
     """By the client's own parsers of the command, from the table of commands that it has."""
     known = CommandManager("openstack.cli")
-    for service in ("accelerator_pod.v1", "common", "compute.v2", "identity.v3", "image.v2"):
+    for service in _SERVICES:
         known.add_command_group(f"openstack.{service}")
     _, rest = shell.OpenStackShell().parser.parse_known_args(list(words))
     try:

@@ -1,4 +1,4 @@
-"""Generated documents: commands, API routes, errors, and the policy rules with their sample file.
+"""Generated documents: commands, API routes, errors, codes, and the policy rules with their sample file.
 
 `python -m weft.cli.pages` writes them into `docs/` of the working directory; a test fails if they are out of date.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -18,8 +19,9 @@ from weft.cli.main import PROVIDERS, build_parser
 from weft.cli.output import OPTIONS
 from weft.generate.schemas import fill
 from weft.model.errortable import TABLE, TYPE_PREFIX
+from weft.model.messages import CODES, Code
 
-PAGES = ("cli.md", "api.md")
+PAGES = ("cli.md", "api.md", "problems/README.md")
 _METHODS = ("get", "put", "post", "delete")
 
 
@@ -120,6 +122,31 @@ def rules() -> str:
     return "\n".join(lines) + "\n"
 
 
+_GAP = re.compile(r"\{[^}]*\}")
+
+
+def codes() -> str:
+    """Every code with its sentences, its values, and the section that explains it."""
+    lines = ["| code | from | operators read | tenants read | values |", "|---|---|---|---|---|"]
+    for name, code in sorted(CODES.items()):
+        values = ", ".join(f"`{value}`" for value in code.types)
+        lines.append(
+            f"| [`{name}`]({code.page}.md#{name.lower()}) | {code.part} | {_sentence(code.operator)} | "
+            f"{_for_tenants(code)} | {values} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _for_tenants(code: Code) -> str:
+    if code.tenant is None:
+        return "withheld"
+    return "the same" if code.tenant is True else _sentence(str(code.tenant))
+
+
+def _sentence(template: str) -> str:
+    return _cell(_GAP.sub("…", template))
+
+
 def policy_sample() -> str:
     """What `oslopolicy-sample-generator --namespace weft` writes."""
     from oslo_config import cfg
@@ -141,6 +168,7 @@ def files(docs: Path) -> dict[Path, str]:
         "api:routes": routes(),
         "api:problems": problems(),
         "policy:rules": rules(),
+        "problems:codes": codes(),
     }
     found = {docs / name: fill((docs / name).read_text(), texts) for name in PAGES}
     found[docs / "policy.yaml.sample"] = policy_sample()

@@ -104,7 +104,7 @@ GENERATION_APPLIED = Code(
 CHANGING = Code(
     "CHANGING",
     Part.POD,
-    "changing to generation {n}[: {why!o}]",
+    "changing to generation {n}[: {why}]",
     True,
     "changes",
     {"n": COUNT, "why": REASON},
