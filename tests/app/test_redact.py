@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import amounts
-from weft.app import redact, sayings, tenanttext
+from weft.app import redact, tenanttext
 from weft.app.shown import shown as shown_to_tenants
 from weft.model.errors import (
     ConflictError,
@@ -28,7 +28,7 @@ from weft.model.errors import (
 )
 from weft.model.kinds import every_kind
 from weft.model.localityorder import LEVELS
-from weft.model.messages import OPERATORS, orders, outside, pods, problems, queue, withheld
+from weft.model.messages import OPERATORS, orders, outside, placement, pods, problems, queue, withheld
 from weft.model.messages.orders import instead
 from weft.model.offer import (
     BootOffer,
@@ -91,7 +91,7 @@ def test_what_has_no_form_reaches_nobody(text: str) -> None:
     shown = [
         tenanttext.step(text, at_rest=False),
         tenanttext.event(text),
-        sayings.refusal(text),
+        tenanttext.refusal(text),
     ]
     shown += [
         tenanttext.conflict(text),
@@ -125,7 +125,7 @@ def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) 
         text = f"{head}{glue}secretword {lead}{glue}{tail}"
         assert "secretword" not in tenanttext.reason(text, PodState.FAILED)
         assert "secretword" not in tenanttext.event(text)
-        assert "secretword" not in sayings.refusal(text)
+        assert "secretword" not in tenanttext.refusal(text)
 
 
 AT = datetime(2026, 11, 21, 16, 1, tzinfo=UTC)
@@ -314,7 +314,8 @@ def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
         filters = [
             FilterReport(filter=f, removed=r, left=n, examples=(f"gpu04: {f} secret",)) for f, r, n in rows
         ]
-        reason = "4 nodes are requested, but 2 are available (removed by: secret 3)."
+        reason = placement.TOO_FEW_NODES(n=4, there=2, removed="secret 3")
+        assert reason == "4 nodes are requested, but 2 are available (removed by: secret 3)."
         value = Explanation(considered=16, filters=tuple(filters), chosen=reason)
         refusal = Refusal(
             reason=reason,
@@ -332,6 +333,8 @@ def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
 
     kept = {
         "reason": "4 nodes are requested, but 2 are available",
+        "code": "TOO_FEW_NODES",
+        "params": {"n": 4, "there": 2},
         "explanation": {
             "considered": 16,
             "filters": [

@@ -177,7 +177,7 @@ def test_project_whose_releases_do_not_end_orders_nothing_more(house: House) -> 
     few = site.queue.model_copy(update={"overdue_releases": 2})
     house.store.activate_site(site.model_copy(update={"queue": few}), "test")
     stuck = [overdue(house, "a"), overdue(house, "b")]
-    said = "2 of at most 2 releases of the project don't end ('a', 'b'): remove what `weft pod show` names"
+    said = "2 of at most 2 releases of the project don't end (a, b): remove what `weft pod show` names"
     for order in (make("next", 1), make("queued", 1, queue=True)):
         with pytest.raises(ConflictError, match=re.escape(said)):
             redacted(house.service, Policy()).create_pod(house.request(), order)
@@ -206,7 +206,7 @@ def test_waiting_order_of_a_project_whose_releases_do_not_end_does_not_start(hou
     assert house.store.find_pod(theirs.id, None).state is not PodState.PENDING
     for one in waiting:
         shown = redacted(house.service, Policy()).show_pod(house.request(), str(one.id)).reason
-        assert shown.startswith("1 of at most 1 releases of the project don't end ('a'): starts once what")
+        assert shown.startswith("1 of at most 1 releases of the project don't end (a): starts once what")
     for thing in house.cloud.things(Kind.SECURITY_GROUP):
         thing.undeletable = False
     house.run(stuck, PodState.RELEASED)

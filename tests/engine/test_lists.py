@@ -177,7 +177,7 @@ def test_workers_are_woken_by_what_makes_work_due_sooner(house: House, change: s
         mark = house.listener.mark()
         connection.execute("UPDATE pod SET next_at = next_at + interval '2 hours'")
         connection.execute("UPDATE queue SET next_at = next_at + interval '2 hours'")
-        connection.execute("UPDATE pod SET reason = 'x', state = state")
+        connection.execute("UPDATE pod SET reason = '\"x\"', state = state")
         connection.execute("SELECT pg_notify('weft_event', %s)", [str(pod.id)])
         _caught_up(house.listener, connection)
         assert not house.listener.wait(mark, 0.0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.engine.house import ORDER, House
 from tests.engine.test_takes import ONE, looks, ready, sql
@@ -221,7 +222,7 @@ def test_events_of_an_owner_are_seen_in_their_order(house: House, statement: str
     last = house.store.events(pod.id, 0)[-1].sequence
     with ThreadPoolExecutor(1) as pool:
         with house.database.transaction() as tx:
-            tx.run(statement, owner_id=pod.id, message="first", at=tx.now(), type="action", key=None)
+            tx.run(statement, owner_id=pod.id, message=Jsonb("first"), at=tx.now(), type="action", key=None)
             second = pool.submit(held.say, "step", "second")
             wait_for(lambda: second.done() or waits_for_a_lock(house))
             seen = house.store.events(pod.id, last)

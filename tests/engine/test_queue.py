@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.engine.house import House
 from tests.engine.timehouse import (
@@ -74,7 +75,8 @@ def test_an_order_waits_for_an_nvlink_domain(house: House) -> None:
     placed = house.service.show_pod(house.request(), "second").placed
     assert {n.nvlink_domain for n in placed} == {domain[ready.nodes[0]]}
     rows = house.service.capacity(house.request(), None, None, "1h").rows
-    assert [(x.nodes, x.domains, x.free) for x in rows[0].nvlink] == [(4, 4, 2)]
+    counts = [(x.each, x.total, x.free) for x in rows[0].counts if "NVLink" in x.name]
+    assert counts == [(4, 4, 2)], rows[0].counts
 
 
 def test_an_order_that_fits_does_not_wait(house: House) -> None:
@@ -218,7 +220,17 @@ def test_an_order_that_was_extended_as_its_end_was_noticed_goes_on_waiting(
     house.ready(make("endless", 16))
     pod = queue(house, "late", 2, start=clock.now() + timedelta(days=9), end=clock.now() + timedelta(days=10))
     with house.database.statement() as tx:
-        assert tx.row("release_pod", id=pod.id, message="over", at=clock.now(), late=True) is None
+        assert (
+            tx.row(
+                "release_pod",
+                id=pod.id,
+                message=Jsonb("over"),
+                withdrawn=Jsonb(""),
+                at=clock.now(),
+                late=True,
+            )
+            is None
+        )
     assert look(house, pod).state is PodState.PENDING
 
 

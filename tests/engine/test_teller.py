@@ -64,7 +64,7 @@ def test_a_write_is_over_before_anybody_is_told_of_it(house: House) -> None:
         for one in held:
             one.say("step", "it goes on")
             assert begun.wait(LONG)
-        said = "SELECT count(*) FROM event WHERE message = 'it goes on'"
+        said = "SELECT count(*) FROM event WHERE message = '\"it goes on\"'"
         assert sql(house, said) == [(3,)] and not heard(listening)
         goes_on.set()
         mine.wait_until_told()

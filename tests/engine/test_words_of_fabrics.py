@@ -45,8 +45,10 @@ def found() -> list[tuple[str, str]]:
 
 
 KINDS: Mapping[str, frozenset[str]] = {
-    # The site's own networks, their ports, its flavors, and its security groups that others may have ports in.
+    # The site's own networks, their ports, its flavors, and its security groups that others may have ports in;
+    # the addresses that others' ports let in.
     "adoption.py": frozenset({"PORT", "SECURITY_GROUP"}),
+    "auditaddresses.py": frozenset({"PORT"}),
     "auditsite.py": frozenset({"PORT"}),
     "othersports.py": frozenset({"NETWORK", "PORT", "SUBNET"}),
     "siteplan.py": frozenset({"FLAVOR", "SECURITY_GROUP"}),

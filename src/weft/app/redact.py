@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 from uuid import UUID
 
-from weft.app import sayings, tenanttext
+from weft.app import tenanttext
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.shown import shown
@@ -92,7 +92,7 @@ def error(value: WeftError) -> WeftError:
     """The same error without what tenants may not see."""
     match value:
         case RefusedError():
-            return RefusedError(sayings.refusal(value.message), refusal=shown(value.refusal))
+            return RefusedError(tenanttext.refusal(value.message), refusal=shown(value.refusal))
         case TemporaryError():
             return type(value)(*_outside(value), delay=value.delay)
         case OutsideError():

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
-from weft.app import sayings, tenanttext
+from weft.app import tenanttext
 from weft.app.shownplacement import offers, why_chosen, why_refused
 from weft.app.tenanttext import HIDDEN
 from weft.model.change import FieldChange, Impossible, PodChange
@@ -298,7 +298,7 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
         _row(
             Refusal,
             "quotas",
-            reason=lambda refusal: sayings.refusal(refusal.reason),
+            reason=lambda refusal: tenanttext.refusal(refusal.reason),
             explanation=why_refused,
             would_fit=offers,
             earliest_start=lambda refusal: refusal.earliest_start and later(refusal.earliest_start),
@@ -309,7 +309,7 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
         _row(
             Refusal,
             "quotas",
-            reason=lambda refusal: sayings.refusal(refusal.reason),
+            reason=lambda refusal: tenanttext.refusal(refusal.reason),
             explanation=why_refused,
             would_fit=offers,
             earliest_start=lambda refusal: refusal.earliest_start and later(refusal.earliest_start),

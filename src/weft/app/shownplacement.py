@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.app import sayings
+from weft.app import tenanttext
 from weft.model.messages.values import earlier, later
 from weft.model.offer import (
     BootOffer,
@@ -43,7 +43,7 @@ def _summary(placement: Placement) -> str:
 def why_refused(refusal: Refusal) -> Explanation:
     """A refusal is explained by its reason."""
     chosen = refusal.explanation.chosen
-    return _explanation(refusal.explanation, sayings.refusal(chosen) if chosen else "")
+    return _explanation(refusal.explanation, tenanttext.refusal(chosen) if chosen else "")
 
 
 def _explanation(explanation: Explanation, chosen: str) -> Explanation:

@@ -54,6 +54,7 @@ def other(code: Callable[[], Message]) -> Callable[[str], str]:
 
 
 why_not_in = other(withheld.reason)
+refusal = other(withheld.REFUSAL)
 conflict = other(withheld.CONFLICT)
 allowed = other(withheld.ALLOWED)
 absent = other(withheld.ABSENT)

@@ -163,7 +163,7 @@ def _asked(site: Site, waiting: Sequence[Waiter], found: Agenda) -> dict[UUID, t
             order = resolve(one.order, one.project, site)
             asked[one.id] = order.where, order.ask
         except InputError as error:
-            found.impossible[one.id] = str(error)
+            found.impossible[one.id] = error.message
     return asked
 
 

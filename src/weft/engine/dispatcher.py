@@ -141,7 +141,7 @@ class Dispatcher:
             rows = tx.rows("use_of_projects", at=tx.now(), half_life=half_life)
             stuck = {p: why_not_started(tx, p, site) for p in sorted({w.project for w in waiting})}
         used = {r["project_id"]: float(r["seconds"] or 0) for r in rows}
-        denied = {w.id: str(reasons[w.id] or stuck[w.project]) for w in waiting}
+        denied = {w.id: error.message if (error := reasons[w.id]) else stuck[w.project] for w in waiting}
         return _Run(record, inputs, {i: why for i, why in denied.items() if why}, used)
 
     def _guarded(self, run: _Run, chosen: Waiter, seen: Capacity) -> bool:
@@ -193,7 +193,7 @@ class Dispatcher:
             check_epoch(self._store.database, given.world.clouds[plan.cloud], given.site.name, plan.cloud)
             without = given.without_occupied(plan, self._store.servers_on, wait=False)
         except WeftError as error:
-            run.denied[one.id] = str(error)
+            run.denied[one.id] = error.message
             return False
         if without is None:
             return True
@@ -229,7 +229,7 @@ class Dispatcher:
         try:
             made = given.plan(str(one.id), one.project, one.order, capacity, window)
         except InputError as error:
-            return str(error)
+            return error.message
         return made if isinstance(made, Plan) else made.reason
 
     def _start(self, tx: Tx, one: Waiter, plan: Plan) -> None:
@@ -348,7 +348,7 @@ def _over_quota(given: PlanningInput, one: Waiter, plan: Plan) -> str:
     try:
         given.check_quotas(one.project, plan)
     except WeftError as error:
-        return str(error)
+        return error.message
     return ""
 
 

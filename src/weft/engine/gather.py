@@ -14,6 +14,7 @@ from weft.engine.world import World
 from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.fabric import TightPort
 from weft.model.ids import moment
+from weft.model.messages import placement
 from weft.model.order import Order
 from weft.model.placement import Explanation, FullPort, Occupancy, QuotaExcess, Refusal
 from weft.model.plan import Plan, UsedNumbers
@@ -212,11 +213,14 @@ class PlanningInput:
         """Raise `RefusedError` if the plan exceeds the cloud's quotas."""
         rows = self.world.clouds[plan.cloud].exceeded_quotas(project, plan.graph, plan.flavor)
         if rows:
-            said = "; ".join(f"{r.resource}: {r.used} used + {r.wanted} requested > {r.limit}" for r in rows)
+            said = [
+                placement.QUOTA_ROW(resource=r.resource, used=r.used, wanted=r.wanted, limit=r.limit)
+                for r in rows
+            ]
             quotas = tuple(
                 QuotaExcess(resource=r.resource, limit=r.limit, used=r.used, wanted=r.wanted) for r in rows
             )
-            reason = f"the project's quotas would be exceeded: {said}"
+            reason = placement.QUOTAS_EXCEEDED(rows=said)
             raise refused(Refusal(reason=reason, explanation=Explanation(considered=0), quotas=quotas))
 
     def _make(self, pod_id: str, order: Resolved, occupancy: Occupancy, used: UsedNumbers) -> Plan | Refusal:

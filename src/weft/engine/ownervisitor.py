@@ -110,7 +110,7 @@ class OwnerVisitor(Visitor[Held]):
             failures = held.owner.failures + 1
             held.become(not_ready(verdict), phase=Phase.SERVING)
             if isinstance(trouble, PermanentError):
-                held.alarm(pods.STATE(state=held.state, why=trouble))
+                held.alarm(pods.STATE(state=held.state, why=trouble.message))
             return Look(self._settings.delay(failures), failures)
         over = () if left else (Aspect.CHANGING,)
         held.become(News(Aspect.READY, "true", Cause.DONE), phase=Phase.SERVING, without=over)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import ClassVar
 
 from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.localityorder import Level, Preference, SliceWithin
+from weft.model.messages.documents import Coded, Sentence
 from weft.model.offer import Offer
 from weft.model.site import AcceleratorCount, PciAffinity
 
@@ -230,7 +232,7 @@ class Explanation(Document):
     considered: int
     filters: tuple[FilterReport, ...] = ()
     compared: tuple[Candidate, ...] = ()
-    chosen: str = Field(default="", description="One sentence: why the winner won, or why nothing fits.")
+    chosen: Sentence = Field(default="", description="One sentence: why the winner won, or why nothing fits.")
 
 
 class Placement(Document):
@@ -260,10 +262,12 @@ class QuotaExcess(Document):
     wanted: int = Field(description="What the order takes of it.")
 
 
-class Refusal(Document):
+class Refusal(Coded):
     """No placement."""
 
-    reason: str
+    sentence: ClassVar[str] = "reason"
+
+    reason: Sentence
     explanation: Explanation
     would_fit: tuple[Offer, ...] = Field(default=(), description="Smallest changes that would make it fit.")
     earliest_start: datetime | None = Field(

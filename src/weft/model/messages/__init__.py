@@ -16,7 +16,7 @@ from weft.model.messages.message import (
     whole,
 )
 
-from weft.model.messages import health, networks, orders, outside, pods, problems, queue, withheld  # isort: skip
+from weft.model.messages import health, networks, orders, outside, placement, pods, problems, queue, withheld  # isort: skip
 
 __all__ = [
     "CODES",
@@ -34,6 +34,7 @@ __all__ = [
     "networks",
     "orders",
     "outside",
+    "placement",
     "pods",
     "problems",
     "queue",

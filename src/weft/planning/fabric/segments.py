@@ -12,6 +12,7 @@ from ipaddress import IPv4Network
 from itertools import filterfalse
 
 from weft.model.errors import InputError
+from weft.model.messages import placement
 from weft.model.messages.orders import instead
 from weft.model.offer import NumbersOffer
 from weft.model.order import NetworkOrder
@@ -54,13 +55,27 @@ def allot(
         segment = lowest_free(rails.segments, used.segments.get(fabric, frozenset()))
         if segment is None:
             what = rails.words.words
-            return _exhausted(f"fabric {fabric}: all {what} of its range {_text(rails.segments)} are in use")
+            return _exhausted(
+                placement.NUMBERS_EXHAUSTED(
+                    place=f"fabric {fabric}",
+                    what=f"{what} of its range",
+                    first=rails.segments.first,
+                    last=rails.segments.last,
+                )
+            )
         numbers[SEGMENT + fabric], text = segment, rails.words.text(segment)
     management = place.management
     vlan = management_vlan(management, cloud, used)
     if vlan is None:
         assert management.segments is not None
-        return _exhausted(f"cloud {cloud}: all management VLANs {_text(management.segments)} are in use")
+        return _exhausted(
+            placement.NUMBERS_EXHAUSTED(
+                place=f"cloud {cloud}",
+                what="management VLANs",
+                first=management.segments.first,
+                last=management.segments.last,
+            )
+        )
     rdma = None
     if fabric is not None:
         taken, size = used.rdma_cidrs.get(cloud, NO_SUBNETS), rdma_size(nodes, hcas)
@@ -170,10 +185,6 @@ def _network(cidr: str) -> IPv4Network:
     return IPv4Network(cidr)
 
 
-def _text(numbers: Range) -> str:
-    return f"{numbers.first} to {numbers.last}"
-
-
 def _exhausted(reason: str) -> Refusal:
     return Refusal(
         reason=reason,
@@ -183,4 +194,6 @@ def _exhausted(reason: str) -> Refusal:
 
 
 def _no_block(cloud: str, field: str, block: IPv4Network, size: int) -> Refusal:
-    return _exhausted(f"cloud {cloud}: no free subnet of {size} addresses is left in {field} {block}")
+    return _exhausted(
+        placement.SUBNETS_EXHAUSTED(place=f"cloud {cloud}", size=size, field=f"{field} {block}")
+    )

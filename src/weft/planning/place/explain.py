@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from weft.model.localityorder import Level
+from weft.model.messages import placement
 from weft.model.placement import FilterReport, PlacementRequest
 from weft.planning.fabric.topology import NO_BLOCK, Topology
 from weft.planning.place.ask import Ask
@@ -23,39 +25,28 @@ def refusal_reason(
         engine: in which the nodes that passed the filters are free; they are `free` in all.
     """
     wanted, size = request.count + request.spare, request.slice
-    what = some(wanted, "node") + (f" ({request.spare} of them spare)" if request.spare else "")
+    asked: dict[str, Any] = {"n": wanted, "spare": request.spare or None}
     total = engine.view(Ask.of(request)).pool.total * size
     if free < wanted:
-        are, those = ("is" if n == 1 else "are" for n in (wanted, free))
         removed = ", ".join(f"{r.filter} {r.removed}" for r in reports if r.removed)
-        return f"{what} {are} requested, but {free} {those} available" + (
-            f" (removed by: {removed})." if removed else "."
-        )
+        return placement.TOO_FEW_NODES(**asked, there=free, removed=removed)
     if total < wanted:
         where = {
             "leaf": "per leaf",
             "nvlink_domain": "per NVLink domain",
             "whole_nvlink_domain": "that are whole NVLink domains",
         }[request.slice_within]
-        return (
-            f"{what} are requested in groups of {size} {where}, but only {total} of the {free} available nodes form "
-            f"such groups (locality.slice is {size})."
-        )
+        return placement.TOO_FEW_GROUPS(**asked, size=size, where=where, there=total, free=free)
     if request.required == "node":
-        return f"{what} can't be on one node: locality.required is node."
-    groups = f" in groups of {size}" if size > 1 else ""
-    there = f"{some(total, 'node')} {'is' if total == 1 else 'are'} available{groups}, but"
+        return placement.NOT_ON_ONE_NODE(**asked)
+    there: dict[str, Any] = {"there": total, "groups": size if size > 1 else None}
     if request.required != "site":
         most, where = _most_in_one(request, engine)
         if most < wanted or not request.bisection_gbps:
-            return (
-                f"{there} at most {most} of the {wanted} within one "
-                f"{request.required} ({where}), and locality.required is {request.required}."
-            )
-    return (
-        f"{there} no leaves whose uplinks have {request.bisection_gbps} Gb/s left for each of {what} within one "
-        f"{request.required}."
-    )
+            return placement.NOT_IN_ONE(**there, most=most, n=wanted, level=request.required, where=where)
+    what = some(wanted, "node") + (f" ({request.spare} of them spare)" if request.spare else "")
+    what += f" within one {request.required}"
+    return placement.UPLINKS_FULL(**there, gbps=request.bisection_gbps, what=what)
 
 
 def _most_in_one(request: PlacementRequest, engine: Engine) -> tuple[int, str]:

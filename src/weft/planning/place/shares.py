@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from weft.model.localityorder import LEVELS, Level
+from weft.model.messages import placement as messages
 from weft.model.offer import offered
 from weft.model.placement import (
     Explanation,
@@ -296,14 +298,12 @@ def _refusal(
 ) -> Refusal:
     wanted, total = request.accelerators, sum(r.servers for r in rooms)
     assert wanted is not None
-    reason = f"{some(request.count, 'server')} with {wanted.count} {wanted.type} each"
+    each: dict[str, Any] = {"n": request.count, "each": wanted.count, "type": wanted.type}
     if total < request.count:
         removed = ", ".join(f"{r.filter} {r.removed}" for r in reports if r.removed)
-        reason += f" are requested on shared nodes, and there is capacity for {total}"
-        reason += f" (removed by: {removed})." if removed else "."
+        reason = messages.TOO_FEW_SHARES(**each, there=total, removed=removed)
     else:
-        level = request.required
-        reason += f" fit, but at most {most} within one {level}, and locality.required is {level}."
+        reason = messages.SHARES_NOT_IN_ONE(**each, most=most, level=request.required)
     would = [offered("nodes.count", request.count, most)] if most else []
     if total >= request.count:
         wider: list[Level] = [x for x in topology.levels if LEVELS.index(x) > LEVELS.index(request.required)]

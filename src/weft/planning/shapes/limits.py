@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from weft.model.messages import placement
 from weft.model.placement import Explanation, Refusal
 from weft.model.resources import Graph
 from weft.model.specs import FloatingIPSpec, PortSpec, RouterSpec, ServerSpec
@@ -40,8 +41,7 @@ def over_limit(
     wanted = resolved.ask.counted if nodes is None else len(held.union(nodes)) - has
     if has + wanted <= most:
         return None
-    more = f"{wanted} more are requested" + (f", {spare} of them spare" if spare else "")
-    reason = f"the project has {has} of at most {most} nodes; {more}"
+    reason = placement.PROJECT_LIMIT(has=has, most=most, more=wanted, spare=spare or None)
     left = most - has - spare
     change = (resolved.shape.fewer(resolved.order, left),) if left > 0 and nodes is None else ()
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)
@@ -68,5 +68,5 @@ def ending(graph: Graph, names: Mapping[str, str]) -> Refusal | None:
     if not (found := sorted(used & names.keys())):
         return None
     listed = ", ".join(f"{names[name]} {name}" for name in found)
-    reason = f"the site is removing {listed}: order again once weft site apply has made it again"
+    reason = placement.SITE_IS_REMOVING(things=listed)
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason))

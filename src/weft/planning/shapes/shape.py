@@ -142,20 +142,6 @@ class CapacityAsked:
     level: Level | None = None
 
 
-class Sayings(NamedTuple):
-    """Forms of sentences of this shape that tenants may be shown, as `weft.app.sayings` has them.
-
-    Attributes:
-        places: words for what orders are placed in, besides clouds and fabrics.
-        refusals: why there is no room.
-        allowed: what is wrong with an order.
-    """
-
-    places: tuple[str, ...] = ()
-    refusals: tuple[str, ...] = ()
-    allowed: tuple[str, ...] = ()
-
-
 class Shape(Protocol):
     """One shape of pods. Pure and stateless."""
 
@@ -264,9 +250,6 @@ class Shape(Protocol):
     def limits(self, plan: Plan) -> Iterator[str]:
         """Lines on what can't be had with what was ordered."""
         ...
-
-    @property
-    def says(self) -> Sayings: ...
 
     @property
     def columns(self) -> Sequence[str]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from weft.model.errors import ConflictError, InputError
 from weft.model.localityorder import LEVELS
 from weft.model.messages import orders
+from weft.model.messages import placement as placements
 from weft.model.messages.orders import instead
 from weft.model.offer import FieldsOffer, NewPodOffer, Offer, OfferedChange, fields_of, offered
 from weft.model.order import Order
@@ -222,7 +223,8 @@ def _placed(
     found = place(asked, site, occupancy)
     if isinstance(found, Placement):
         return found if more else found.model_copy(update={"nodes": (), "spares": found.nodes})
-    reason = f"{some(more + idle, 'additional node')} for the {len(stay)} of the pod: {found.reason}"
+    extra = some(more + idle, "additional node")
+    reason = placements.MORE_FOR_POD(more=extra, stay=len(stay), why=found.reason)
     fewer = _fewer_more(asked, site, occupancy) if more > 1 else 0
     total = request.count - more + fewer
     first = [offered("nodes.count", request.count, total)] if fewer else []
@@ -303,9 +305,8 @@ def _too_small(plan: Plan, order: Order, numbers: int, rails: int) -> Refusal | 
             continue
         there = 1 << (32 - int(cidr.rpartition("/")[2]))
         if size > there:
-            reason = (
-                f"subnet {cidr} of the pod's {plane} network has {there} addresses, and {size} are needed for "
-                f"{some(order.nodes.count, 'node')}; a subnet can't grow while servers are on it"
+            reason = placements.SUBNET_TOO_SMALL(
+                cidr=cidr, plane=plane, there=there, needed=size, n=order.nodes.count
             )
             would = NewPodOffer(field=f"network.{plane}")
             return Refusal(

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from weft.model.errors import ConflictError, InputError
 from weft.model.messages import orders
+from weft.model.messages import placement as placements
 from weft.model.messages.orders import instead
 from weft.model.offer import fields_of, offered
 from weft.model.placement import (
@@ -145,7 +146,8 @@ def _placed(
     found = place(asked, site, occupancy)
     if isinstance(found, Placement):
         return found
-    reason = f"{some(more, 'additional server')} for the {len(stay)} of the pod: {found.reason}"
+    extra = some(more, "additional server")
+    reason = placements.MORE_FOR_POD(more=extra, stay=len(stay), why=found.reason)
     fewer = most_shares(asked, site, occupancy) if more > 1 else 0
     changes = [x for x in found.would_fit if "nodes.count" not in fields_of(x)]
     first = [offered("nodes.count", request.count, len(stay) + fewer)] if 0 < fewer < more else []

@@ -8,6 +8,7 @@ from weft.model.errors import InputError
 from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.fabrictypes import FabricKind
 from weft.model.localityorder import Level
+from weft.model.messages import placement
 from weft.model.messages.orders import instead
 from weft.model.offer import FieldsOffer, Offer, OfferedChange, applied, offered
 from weft.model.order import Order
@@ -31,7 +32,7 @@ from weft.planning.shapes.gpu.members import members
 from weft.planning.shapes.gpu.nodescapacity import nodes_rows
 from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
-from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved, Sayings
+from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved
 from weft.planning.words import one_of
 
 CHANGEABLE = frozenset(
@@ -51,15 +52,6 @@ CHANGEABLE = frozenset(
 )
 
 
-SAYS = Sayings(
-    refusals=(
-        *(f"{{place}}: all {t.row.words} of its range {{n}} to {{n}} are in use" for t in FabricKind),
-        "shared adapters are not possible on {place}…",
-        "virtual machines are not possible on {place}: Omni-Path adapters have no SR-IOV",
-    ),
-)
-
-
 class GpuShape:
     """See `weft.planning.shapes.shape.Shape`, and the module's docstring."""
 
@@ -67,7 +59,6 @@ class GpuShape:
     units = "nodes"
     changeable = CHANGEABLE
     fixed: Mapping[str, str] = {}
-    says = SAYS
     columns = ("#", "node", "rack", "leaf", "block")
 
     def limits(self, plan: Plan) -> Iterator[str]:
@@ -287,7 +278,7 @@ def _not_possible(resolved: Resolved, can: Capabilities | None) -> Refusal | Non
         why, whole = "whole nodes have whole adapters", [_change("nodes.sharing", "dedicated", "shared")]
     else:
         return None
-    return _impossible(f"shared adapters are not possible on fabric {fabric}: {why}", order, whole)
+    return _impossible(placement.NO_SHARED_ADAPTERS(fabric=fabric, why=why), order, whole)
 
 
 def _not_on_omni_path(resolved: Resolved, fabric: str) -> Refusal | None:
@@ -295,23 +286,26 @@ def _not_on_omni_path(resolved: Resolved, fabric: str) -> Refusal | None:
     if order.nodes.kind == "bare_metal":
         return None
     what = "shared adapters" if order.fabric.hcas == "shared" else "virtual machines"
-    reason = f"{what} are not possible on fabric {fabric}: Omni-Path adapters have no SR-IOV"
+    reason = placement.NOT_ON_OMNI_PATH(what=what, fabric=fabric)
     return _impossible(reason, order, _as_machines(resolved))
 
 
 def _as_machines(resolved: Resolved) -> list[OfferedChange]:
-    """What makes an order of virtual machines one of whole machines; nothing where no flavor is one."""
+    """What makes an order of virtual machines one of whole machines, of the same accelerators if there are such;
+    nothing where no flavor is one."""
     order, flavors = resolved.order, resolved.site.clouds[resolved.cloud].flavors
+    asked, same = order.nodes.accelerators, resolved.accelerators
+    machines = {name: f.accelerators for name, f in flavors.items() if f.bare_metal}
     there = sorted(
-        name
-        for name, f in flavors.items()
-        if f.bare_metal and (resolved.accelerators is None or f.accelerators == resolved.accelerators)
+        (same is not None and has != same, name)
+        for name, has in machines.items()
+        if asked is None or has == same
     )
     if not there:
         return []
     changes = [_change("nodes.kind", "virtual", "bare_metal")]
     if order.nodes.flavor is not None:
-        changes.append(_change("nodes.flavor", order.nodes.flavor, there[0]))
+        changes.append(_change("nodes.flavor", order.nodes.flavor, there[0][1]))
     if order.nodes.sharing == "shared":
         changes.append(_change("nodes.sharing", "shared", "dedicated"))
     if order.fabric.hcas == "shared":

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 from weft.model.errors import ConflictError, InputError
 from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import LocalityOrder
-from weft.model.messages import orders
+from weft.model.messages import orders, placement
 from weft.model.messages.orders import instead
 from weft.model.offer import NumbersOffer, ReleaseOffer, offered
 from weft.model.order import FabricOrder, Order
@@ -161,9 +161,8 @@ def choose_hosts(
     if found := most_room(fit, ipu_pod, count):
         return found
     why = "; ".join(f"{h.node.name}: {reason}" for h, reason in told if reason is not None)
-    reason = f"IPU-POD {ipu_pod} has {len(fit)} {what} with capacity, {count} are needed" + (
-        f" ({why})" if why else ""
-    )
+    place = f"IPU-POD {ipu_pod}"
+    reason = placement.TOO_FEW_HOSTS(place=place, there=len(fit), what=what, needed=count, why=why)
     fits = (offered("nodes.count", count, len(fit)),) if fit and role == "poplar" else ()
     later = (ReleaseOffer(),) if any(not h.free for h in hosts) else ()
     return Refusal(
@@ -188,28 +187,30 @@ def allot_ipus(
     controllers = range(CONTROLLER_ADDRESSES_FROM, pod.gateway.controllers.num_addresses - 1)
     controller = f"controller/{parts.ipu_pod}"
     ranges: tuple[tuple[str, Sequence[int], Collection[int], str], ...] = (
-        (data.space, data.allowed.numbers(), data.taken(used), "all VLANs of its data network"),
+        (data.space, data.allowed.numbers(), data.taken(used), "VLANs of its data network"),
         (
             controller,
             controllers,
             used.spaces.get(controller, ()),
-            "all addresses for V-IPU controllers",
+            "addresses for V-IPU controllers",
         ),
     )
     for space, numbered, taken_there, what in ranges:
         free = next((n for n in numbered if n not in taken_there), None)
         if free is None:
-            return _exhausted(f"IPU-POD {parts.ipu_pod}: {what} are in use")
+            return _exhausted(placement.NUMBERS_EXHAUSTED(place=f"IPU-POD {parts.ipu_pod}", what=what))
         numbers[space] = free
     vlan = management_vlan(management, cloud, used)
     if vlan is None:
-        return _exhausted(f"cloud {cloud}: all its management VLANs are in use")
+        return _exhausted(placement.NUMBERS_EXHAUSTED(place=f"cloud {cloud}", what="its management VLANs"))
     taken = used.management_cidrs.get(cloud, NO_SUBNETS)
     size = management_size(len(parts.poplars) + 1)
     cidr = order.network.management or cut(management.addresses, management.prefix, size, taken)
     if cidr is None:
         return _exhausted(
-            f"cloud {cloud}: no free subnet is left in management.addresses {management.addresses}"
+            placement.SUBNETS_EXHAUSTED(
+                place=f"cloud {cloud}", field=f"management.addresses {management.addresses}"
+            )
         )
     numbers |= vlan
     return Allotment(rdma_cidr=str(pod.data.addresses), management_cidr=str(cidr), numbers=numbers)

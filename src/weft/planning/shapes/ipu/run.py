@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.model.messages import placement
 from weft.model.offer import Offer, ReleaseOffer, offered
 from weft.model.placement import (
     Candidate,
@@ -221,10 +222,8 @@ def _refuse(
 ) -> Refusal:
     longest = max((s for row in rows(site, passing) for s in stretches(row)), key=len, default=())
     where = f"IPU-POD {ipu_pod}" if ipu_pod else f"cloud {cloud}"
-    reason = (
-        f"{where} has no free run of {_machines(machines)}: "
-        f"{len(passing)} are free, the longest run of them is {len(longest)}"
-    )
+    run, free = _machines(machines), len(passing)
+    reason = placement.NO_RUN(place=where, run=run, free=free, longest=len(longest))
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=len(site.ipu_machines), filters=reports, chosen=reason),

@@ -26,7 +26,6 @@ from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
 from weft.planning.shapes.ipu.graph import DATA_NETWORK, ipu_graph
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
 from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of
-from weft.planning.shapes.ipu.says import SAYS
 from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Needs, Resolved
 
 TYPE = "ipu"
@@ -56,7 +55,6 @@ class IpuShape:
         "ipus": instead("a V-IPU cluster is created as a whole; {then}", then=AGAIN),
     }
     places = None
-    says = SAYS
     columns = ("#", "machine", "rack", "switch", "IPU-POD")
 
     def limits(self, plan: Plan) -> Iterator[str]:
