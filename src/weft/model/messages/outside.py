@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from weft.model.messages.message import MESSAGE, OPERATORS, Code, Message, Nested, Part, Several
-from weft.model.messages.values import COUNT, FIELD, ID, TEXT, Words, word
+from weft.model.messages.values import COUNT, FIELD, ID, NAMED, TEXT, Words, word
 
-_NAME = r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}"
 _NUMBERED = r"[a-z0-9][a-z0-9-]{0,56}-\d{1,5}"
 """A server's name by the default pattern: another one may look like a host's, and is not shown."""
 _PLAIN = word(r"[\w .@/-]{1,40}")
@@ -36,7 +35,7 @@ REQUEST = Code(
     {
         "verb": word("create|update|delete|tag|boot|read|find|look at|look for|read back|list|serve"),
         "what": word(
-            rf"(?:[A-Za-z][A-Za-z ]{{0,40}} )?{_NAME}|(?:server )?{_NUMBERED}|[A-Za-z][A-Za-z ]{{0,40}}"
+            rf"(?:[A-Za-z][A-Za-z ]{{0,40}} )?{NAMED}|(?:server )?{_NUMBERED}|[A-Za-z][A-Za-z ]{{0,40}}"
         ),
     },
 )
@@ -46,7 +45,7 @@ WAIT_FOR = Code(
     "wait for {names} {end}",
     True,
     "outside",
-    {"names": Words(word(rf"{_NAME}|{_NUMBERED}"), most=3), "end": word("to settle|to go")},
+    {"names": Words(word(rf"{NAMED}|{_NUMBERED}"), most=3), "end": word("to settle|to go")},
 )
 READ_BACK = Code("READ_BACK", Part.RELEASE, "read back what was removed", True, "release")
 TAKE_AWAY = Code("TAKE_AWAY", Part.RELEASE, "take everything away", True, "release")
@@ -231,5 +230,5 @@ SETTLING = Code(
     "{names}: {why}",
     "{names}[: {why}]",
     "outside",
-    {"names": Words(word(rf"{_NAME}|{_NUMBERED}"), most=3), "why": MESSAGE},
+    {"names": Words(word(rf"{NAMED}|{_NUMBERED}"), most=3), "why": MESSAGE},
 )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from weft.model.messages.message import MESSAGE, MESSAGES, Code, Part
-from weft.model.messages.values import COUNT, FIELD, NODE, RESOURCE, SERVER, TEXT, word
+from weft.model.messages.values import COUNT, FIELD, NAMED, NODE, RESOURCE, SERVER, TEXT, word
 
-_NAME = r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}"
-THING = word(rf"[a-z_]{{1,30}} {_NAME}|server {SERVER}")
+THING = word(rf"[a-z_]{{1,30}} {NAMED}|server {SERVER}")
 """A resource of the pod's own, with its kind."""
-_ADDRESS = word(rf"port {_NAME}|MAC address [0-9a-f:]{{11,59}}")
+_ADDRESS = word(rf"port {NAMED}|MAC address [0-9a-f:]{{11,59}}")
 _FUNCTION = word(r"virtual port 0x[0-9a-f]{1,16}|virtual port [A-Za-z0-9./:_-]{1,80}")
 
 SEVERAL = Code(

@@ -163,7 +163,9 @@ OTHERS_END = Time(-1)
 """An end that follows from other projects' bookings."""
 SERVER = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 """Pattern of a server's name, which its tenant chose."""
-RESOURCE = word(rf"weft-[0-9a-f]{{8}}-[A-Za-z0-9._-]{{1,120}}|{SERVER}")
+NAMED = r"weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}"
+"""Pattern of the names that weft gives to resources."""
+RESOURCE = word(rf"{NAMED}|{SERVER}")
 """The name of one of the pod's resources, as its cloud has it."""
 NODE = word(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """A node, or another of the site's names: a cloud, a fabric, a leaf, a flavor."""
@@ -176,7 +178,7 @@ FIELD = word(r"[a-z_]{1,40}")
 KIND = word(r"[a-z_]{1,30}")
 LEVEL = word("node|nvlink_domain|leaf|block|hall|building|site")
 CIDR = word(r"[0-9./]{7,18}")
-ID = word(r"[0-9a-f-]{36}|0x[0-9a-f]{1,4}|weft-[0-9a-f]{8}-[A-Za-z0-9._-]{1,120}")
+ID = word(rf"[0-9a-f-]{{36}}|0x[0-9a-f]{{1,4}}|{NAMED}")
 """A UUID, a P_Key, or the name of a resource."""
 SPACE = word(r"(?:segment|vlan|data)/[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 LIST = word(r"[A-Za-z0-9 ._:,-]{1,2000}")
