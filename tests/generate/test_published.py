@@ -73,9 +73,10 @@ def test_every_link_inside_a_page_leads_somewhere() -> None:
 
 
 def _anchors(text: str) -> set[str]:
-    """Of each heading, as GitHub makes them."""
+    """Of each heading, as GitHub makes them, and those that the page names itself."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+    named = re.findall(r'<a id="([^"]+)"></a>', text)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings} | {*named}
 
 
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
