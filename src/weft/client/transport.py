@@ -20,6 +20,7 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.errortable import from_problem
+from weft.model.messages.outside import NO_ANSWER
 
 Json = dict[str, Any]
 _AGAIN = "try again; `weft pod list` shows the outcome"
@@ -138,7 +139,7 @@ def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
             "give the authority that signed it as `cacert` in clouds.yaml or OS_CACERT",
         )
     if isinstance(error, ksa.ConnectTimeout):
-        return TemporaryError(asked, whom, "no answer in time", _AGAIN)
+        return TemporaryError(asked, whom, NO_ANSWER(), _AGAIN)
     if isinstance(error, ksa.ConnectionError | ksa.RetriableConnectionFailure):
         refused = "refused" in str(error)
         cause = "connection refused: nothing listens there" if refused else short(error)

@@ -16,6 +16,7 @@ import grpc
 from openvipu.proto import admin_pb2_grpc, agent_pb2_grpc, vipuuser_pb2_grpc
 from weft.generate import podtls
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
+from weft.model.messages import outside
 from weft.model.site import ADMIN_PORT, USER_PORT, IpuGatewayNetwork, IpuMachine
 from weft.planning.shapes.ipu.init import ADMIN_KEY, AGENT_KEY, TENANT_KEY, TENANT_USER, controller_id
 from weft.ports.podkeys import PodKeys
@@ -83,7 +84,7 @@ class Channel:
             return call(self.stub)(request, timeout=timeout, metadata=self.metadata)
         except grpc.RpcError as error:
             if _code(error) is grpc.StatusCode.DEADLINE_EXCEEDED and _is_connected(self.link):
-                raise SlowError(asked, self.of, "no answer in time", delay=2.0) from error
+                raise SlowError(asked, self.of, outside.NO_ANSWER(), delay=2.0) from error
             raise _meaning(asked, self.of, error) from error
 
 
@@ -176,7 +177,7 @@ def _meaning(asked: str, of: str, error: grpc.RpcError) -> OutsideError:
         what = next((words for mark, words in _HANDSHAKE.items() if mark in said), "nobody answers")
         return NoAnswerError(asked, of, what, delay=2.0)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return NoAnswerError(asked, of, "no answer in time", delay=2.0)
+        return NoAnswerError(asked, of, outside.NO_ANSWER(), delay=2.0)
     if code in _PASSING:
         return TemporaryError(asked, of, said)
     if code is grpc.StatusCode.NOT_FOUND:

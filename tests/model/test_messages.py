@@ -1,0 +1,284 @@
+"""Messages keep their code and values wherever they go, and show tenants nothing but the second column of the table."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib
+import json
+import pickle
+import re
+import string
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.helpers import amounts
+from tests.helpers.paths import ROOT
+from weft.model.messages import (
+    CODES,
+    OPERATORS,
+    Code,
+    Message,
+    for_tenant,
+    health,
+    networks,
+    orders,
+    outside,
+    placement,
+    pods,
+    problems,
+    queue,
+    whole,
+    withheld,
+)
+from weft.model.messages.message import Nested, Several
+from weft.model.messages.values import Count, Time, Value, Word, Words
+from weft.model.views import EventView
+
+NAME = "weft-1f0c9a3b-server-gpu01"
+AT = datetime(2026, 11, 21, 16, 1, 30, tzinfo=UTC)
+SECRET = "<secret> of team-b"
+NESTED = pods.STATE(
+    state="DEGRADED",
+    why=problems.SEVERAL(problems=[problems.MISSING(subject=f"server {NAME}"), Message(SECRET)]),
+)
+
+
+def values(kind: Value) -> st.SearchStrategy[Any]:
+    """Values that are valid for a type."""
+    inner = st.sampled_from([queue.IN_QUEUE(), problems.MISSING(subject=f"port {NAME}"), Message(SECRET)])
+    match kind:
+        case Count():
+            return st.integers(0, 10**9)
+        case Time():
+            return st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
+        case Words():
+            return st.lists(values(kind.one), min_size=1, max_size=4).map(tuple)
+        case Word():
+            return st.from_regex(kind.pattern, fullmatch=True)
+        case Several():
+            return st.lists(inner, min_size=1, max_size=4).map(tuple)
+        case Nested():
+            return inner
+        case _:
+            return st.text(min_size=1)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    """A message of any code, with all its values."""
+    code = CODES[draw(st.sampled_from(sorted(CODES)))]
+    return code(**{name: draw(values(kind)) for name, kind in code.types.items()})
+
+
+def through_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+@settings(max_examples=amounts.examples(60), deadline=None)
+@given(messages())
+def test_message_is_the_same_after_the_database(said: Message) -> None:
+    """Text, code, values, and what a tenant reads."""
+    back = Message.read(through_json(said.stored()))
+    assert (back, back.code, back.fields()) == (said, said.code, said.fields())
+    assert for_tenant(back) == for_tenant(said)
+
+
+@settings(max_examples=amounts.examples(60), deadline=None)
+@given(messages())
+def test_message_is_the_same_after_the_api(said: Message) -> None:
+    back = Message.read(through_json(whole(said)))
+    assert (str(back), back.code, whole(back)) == (str(said), said.code, whole(said))
+
+
+def test_document_keeps_its_message_through_the_api() -> None:
+    """As a client reads it: the sentence as the server wrote it, with code and nested messages."""
+    event = EventView(sequence=1, at=AT, type="state", message=NESTED)
+    back = EventView.model_validate(through_json(event.model_dump(mode="json")))
+    assert isinstance(back.message, Message)
+    assert (str(back.message), back.code, back.params) == (str(NESTED), "POD_STATE", NESTED.fields())
+    assert back.message.params["why"].params["problems"][0].code == "MISSING"
+
+
+@pytest.mark.parametrize("said", [NESTED, queue.STARTS_AT(start=AT), Message("plain")], ids=lambda m: m.code)
+def test_copies_keep_code_and_values(said: Message) -> None:
+    for back in (pickle.loads(pickle.dumps(said)), copy.copy(said), copy.deepcopy(said)):
+        assert type(back) is Message
+        assert (back, back.code, back.params) == (said, said.code, said.params)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "waiting for capacity",
+        Message("waiting for capacity"),
+        f"{queue.NO_CAPACITY()}",
+        queue.NO_CAPACITY() + " " + SECRET,
+        "; ".join([queue.NO_CAPACITY(), SECRET]),
+        queue.NO_CAPACITY()[:7],
+    ],
+)
+def test_plain_text_is_never_shown(text: str) -> None:
+    """Not even if it reads like a message, or was made from one."""
+    assert for_tenant(text) is None
+
+
+def wrong(kind: Value) -> object:
+    """A value that isn't valid for its type, or is for operators alone."""
+    return [SECRET] if isinstance(kind, Words | Several) else SECRET
+
+
+@pytest.mark.parametrize("name", sorted(set(CODES) - {"ALLOWED"}))
+def test_value_that_is_not_of_its_type_is_hidden(name: str) -> None:
+    """The sentence goes, or its optional part; the text of `ALLOWED` is made by weft, of values that were checked."""
+    code = CODES[name]
+    shown = code(**{value: wrong(kind) for value, kind in code.types.items()}).for_tenant()
+    assert shown is None or "secret" not in json.dumps(whole(shown))
+    if code.tenant is None:
+        assert shown is None
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (pods.CREATING(name=SECRET), None),
+        (pods.STATE(state="FAILED", why=SECRET), "FAILED"),
+        (pods.STATE(state="FAILED", why=queue.NO_CAPACITY()), "FAILED: waiting for capacity"),
+        (pods.CHANGING(n=2, why=SECRET), f"changing to generation 2: {OPERATORS}"),
+        (
+            problems.FOREIGN_ON_NETWORK(subject="weft-1f0c9a3b-net-rdma", thing=SECRET),
+            "network weft-1f0c9a3b-net-rdma has something on it that doesn't belong to the pod",
+        ),
+        (
+            outside.SETTLING(names=[NAME], why=SECRET),
+            NAME,
+        ),
+        (
+            problems.SEVERAL(problems=[problems.MISSING(subject=f"server {NAME}"), Message(SECRET)]),
+            f"server {NAME} is missing; {OPERATORS}",
+        ),
+        (queue.STARTS_BY(start=AT), "waiting for capacity; starts by 2026-11-21T16:15Z"),
+        (problems.NODE_UNREAD(subject="gpu01", why=queue.NO_CAPACITY()), None),
+    ],
+)
+def test_tenant_reads_what_is_left_when_a_value_is_hidden(said: Message, shown: str | None) -> None:
+    """Optional parts go; values that aren't in the tenant's sentence aren't in its message."""
+    seen = said.for_tenant()
+    assert seen == shown
+    assert seen is None or "secret" not in json.dumps(whole(seen))
+
+
+def test_optional_part_goes_without_its_value() -> None:
+    assert queue.STARTS_AT(start=AT) == "starts at 2026-11-21T16:01Z"
+    assert queue.STARTS_AT(start=AT, units="nodes", n=3) == "starts at 2026-11-21T16:01Z, nodes booked: 3"
+    assert pods.ON_NODES(nodes=["gpu01", "gpu02"], spare=[]) == "gpu01, gpu02"
+
+
+@pytest.mark.parametrize(
+    ("stored", "text"),
+    [
+        ({"code": "CODE_OF_LATER", "params": {"n": 3, "of": "x"}}, "CODE_OF_LATER (n: 3, of: x)"),
+        ({"code": "CODE_OF_LATER", "params": {}}, "CODE_OF_LATER"),
+        ({"code": "CODE_OF_LATER", "params": {"n": 3}, "message": "said later"}, "said later"),
+        ({"code": "CREATING", "params": {"thing": NAME}}, f"CREATING (thing: {NAME})"),
+        ({"code": "STARTS_AT", "params": {"start": "soon"}, "message": "starts soon"}, "starts soon"),
+        ("text of an earlier version", "text of an earlier version"),
+    ],
+)
+def test_code_of_another_version_is_read_as_plain_text(stored: object, text: str) -> None:
+    back = Message.read(stored)
+    assert (str(back), back.code, back.for_tenant()) == (text, "", None)
+
+
+def test_value_that_the_row_does_not_name_is_refused() -> None:
+    with pytest.raises(TypeError, match="CREATING has no nme"):
+        pods.CREATING(nme=NAME)
+
+
+def test_code_can_not_be_defined_twice() -> None:
+    with pytest.raises(ValueError, match="OK: twice"):
+        Code("OK", health.OK.part, "fine")
+    assert CODES["OK"] is health.OK
+
+
+# -- calls in the source ---------------------------------------------------------------------------------------------
+
+
+@cache
+def required(code: Code) -> frozenset[str]:
+    """Values in the operators' sentence outside of brackets."""
+    sentence = re.sub(r"\[[^]]*\]", "", code.operator)
+    return frozenset(name for _, name, _, _ in string.Formatter().parse(sentence) if name)
+
+
+def imported(tree: ast.AST, module: str) -> Mapping[str, object]:
+    """Names in a module that stand for something of the table of messages."""
+    names: dict[str, object] = {}
+    if module.startswith("weft.model.messages."):
+        names.update(vars(importlib.import_module(module)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("weft.model.messages"):
+            source = importlib.import_module(node.module or "")
+            names.update({alias.asname or alias.name: getattr(source, alias.name) for alias in node.names})
+    return names
+
+
+def calls() -> Iterator[tuple[str, Code, ast.Call]]:
+    """Each call of a code in the source, with its place."""
+    for path in sorted((ROOT / "src" / "weft").rglob("*.py")):
+        text = path.read_text()
+        if "messages" in text:
+            yield from _calls(path, ast.parse(text))
+
+
+def _calls(path: Path, tree: ast.AST) -> Iterator[tuple[str, Code, ast.Call]]:
+    place = path.relative_to(ROOT)
+    names = imported(tree, ".".join(place.with_suffix("").parts[1:]).removesuffix(".__init__"))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func:
+            case ast.Attribute(value=ast.Name(id=module), attr=name):
+                code = getattr(names.get(module), name, None)
+            case ast.Name(id=name):
+                code = names.get(name)
+            case _:
+                code = None
+        if isinstance(code, Code):
+            yield f"{place}:{node.lineno}", code, node
+
+
+def test_each_call_names_the_values_of_its_row() -> None:
+    """None that the row hasn't, and all that stand in its sentence outside of brackets."""
+    wrong: list[str] = []
+    found = list(calls())
+    for place, code, call in found:
+        given = {keyword.arg for keyword in call.keywords}
+        unknown, missing = given - {None} - set(code.types), required(code) - given
+        if call.args or unknown or (missing and None not in given):  # None: `**values`
+            wrong.append(
+                f"{place}: {code.name}: unknown {sorted(map(str, unknown))}, missing {sorted(missing)}"
+            )
+    assert wrong == []
+    assert len(found) > 120
+
+
+def test_each_code_is_used() -> None:
+    """A row that nothing refers to is explained to people in vain."""
+    used: set[str] = set()
+    for path in sorted((ROOT / "src" / "weft").rglob("*.py")):
+        used |= set(re.findall(r"\b_?[A-Z][A-Z_]+(?=[(.,)\]\s]|$)(?! = )", path.read_text()))
+    rows = {
+        name
+        for module in (health, networks, orders, outside, placement, pods, problems, queue, withheld)
+        for name, code in vars(module).items()
+        if isinstance(code, Code)
+    }
+    assert sorted(rows - used) == []
