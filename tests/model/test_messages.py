@@ -26,6 +26,7 @@ from weft.model.messages import (
     OPERATORS,
     Code,
     Message,
+    errors,
     for_tenant,
     health,
     networks,
@@ -277,7 +278,7 @@ def test_each_code_is_used() -> None:
         used |= set(re.findall(r"\b_?[A-Z][A-Z_]+(?=[(.,)\]\s]|$)(?! = )", path.read_text()))
     rows = {
         name
-        for module in (health, networks, orders, outside, placement, pods, problems, queue, withheld)
+        for module in (errors, health, networks, orders, outside, placement, pods, problems, queue, withheld)
         for name, code in vars(module).items()
         if isinstance(code, Code)
     }

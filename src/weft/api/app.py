@@ -39,6 +39,7 @@ from weft.app.redact import redacted
 from weft.app.service import Service
 from weft.model.errors import InputError, InputErrors, TemporaryError, UnauthenticatedError, WeftError
 from weft.model.errortable import TYPE_PREFIX, row_of, to_problem
+from weft.model.messages import errors, withheld
 from weft.model.order import Order
 from weft.model.reservation import Reservation
 from weft.model.sitefile import SiteDocument
@@ -134,6 +135,8 @@ def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
         "title": {404: "Not found", 405: "Method not allowed"}.get(error.status_code, "Bad request"),
         "status": error.status_code,
         "detail": _PLAIN.get(error.status_code, error.detail),
+        "code": (withheld.ABSENT if error.status_code == 404 else errors.INVALID_INPUT).name,
+        "params": {},
         "instance": _path(http),
         "request_id": http.state.request_id,
     }
@@ -155,11 +158,11 @@ def _methods(http: HttpRequest) -> list[str]:
 
 def _on_bad_parameters(http: HttpRequest, error: RequestValidationError) -> Response:
     """Bad query parameters; `weft.api.asking` reads bodies."""
-    errors = [
+    invalid = [
         InputError(str(e["loc"][-1]), e.get("input"), in_words(e["type"], e.get("ctx") or {}, str(e["msg"])))
         for e in error.errors()
     ]
-    return _on_weft_error(http, InputErrors(errors))
+    return _on_weft_error(http, InputErrors(invalid))
 
 
 def _problem(

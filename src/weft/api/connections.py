@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from weft.model.errortable import TYPE_PREFIX
+from weft.model.messages import errors
 
 HEAD_SECONDS = 10.0
 """From the connection, or the previous response, to the end of a request's head."""
@@ -89,6 +90,8 @@ class BoundedProtocol(H11Protocol):
             "title": "Bad request",
             "status": 400,
             "detail": "not HTTP/1.1",
+            "code": errors.INVALID_INPUT.name,
+            "params": {},
         }
         body = json.dumps(problem).encode()
         headers = [

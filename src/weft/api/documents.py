@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -124,6 +124,10 @@ class InputProblem(Document):
     value: str | None = None
     allowed: str
     where: str | None = None
+    code: str = Field(
+        default="", description="Code of what is allowed (docs/problems); empty if it has none."
+    )
+    params: Mapping[str, object] = Field(default_factory=dict, description="Its values.")
 
 
 class Problem(Document):
@@ -133,6 +137,8 @@ class Problem(Document):
     title: str
     status: int
     detail: str
+    code: str = Field(default="", description="Code of `detail`, or of the class of error (docs/problems).")
+    params: Mapping[str, object] = Field(default_factory=dict, description="Its values.")
     instance: str = ""
     request_id: str = ""
     errors: tuple[InputProblem, ...] = Field(default=(), description="Invalid input: one per value.")

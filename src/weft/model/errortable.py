@@ -25,7 +25,7 @@ from weft.model.errors import (
     WeftError,
     without_password,
 )
-from weft.model.messages import outside
+from weft.model.messages import Code, Message, errors, message, outside, withheld
 
 TYPE_PREFIX = "urn:weft:problem:"
 
@@ -39,6 +39,7 @@ class Row:
         status: HTTP status.
         title: short, the same for every error of the class (RFC 9457 §3.1.3).
         exit_code: of the command line: 2 caller's error, 1 failed or refused by state.
+        code: of an error whose sentence has none of its own.
     """
 
     error: type[WeftError]
@@ -46,20 +47,21 @@ class Row:
     status: int
     title: str
     exit_code: int
+    code: Code
 
 
 TABLE: tuple[Row, ...] = (  # subclasses first: the first matching row counts
-    Row(InputError, "input", 400, "Invalid input", 2),
-    Row(UnauthenticatedError, "unauthenticated", 401, "Not signed in", 2),
-    Row(ForbiddenError, "forbidden", 403, "Not allowed", 2),
-    Row(NotFoundError, "not-found", 404, "Not found", 2),
-    Row(ConflictError, "conflict", 409, "Not possible in the current state", 2),
-    Row(RefusedError, "refused", 422, "The order can't be served", 1),
-    Row(UnknownError, "unknown", 503, "State can't be read", 1),
-    Row(TemporaryError, "temporary", 503, "Temporary failure of an external service", 1),
-    Row(PermanentError, "permanent", 502, "An external service failed", 1),
-    Row(OutsideError, "outside", 502, "An external service failed", 1),
-    Row(WeftError, "internal", 500, "weft failed", 1),
+    Row(InputError, "input", 400, "Invalid input", 2, errors.INVALID_INPUT),
+    Row(UnauthenticatedError, "unauthenticated", 401, "Not signed in", 2, errors.UNAUTHENTICATED),
+    Row(ForbiddenError, "forbidden", 403, "Not allowed", 2, errors.FORBIDDEN),
+    Row(NotFoundError, "not-found", 404, "Not found", 2, withheld.ABSENT),
+    Row(ConflictError, "conflict", 409, "Not possible in the current state", 2, errors.CONFLICT),
+    Row(RefusedError, "refused", 422, "The order can't be served", 1, errors.REFUSED),
+    Row(UnknownError, "unknown", 503, "State can't be read", 1, outside.FAILED),
+    Row(TemporaryError, "temporary", 503, "Temporary failure of an external service", 1, outside.FAILED),
+    Row(PermanentError, "permanent", 502, "An external service failed", 1, outside.FAILED),
+    Row(OutsideError, "outside", 502, "An external service failed", 1, outside.FAILED),
+    Row(WeftError, "internal", 500, "weft failed", 1, errors.INTERNAL),
 )
 _BY_SLUG = {row.slug: row for row in TABLE}
 _BY_STATUS = {400: "input", 401: "unauthenticated", 403: "forbidden", 404: "not-found", 409: "conflict"}
@@ -81,9 +83,10 @@ def exit_code(error: WeftError) -> int:
 def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> dict[str, object]:
     """The problem document of an error, ready for JSON.
 
-    Besides the members of RFC 9457: `request_id`; for invalid input `errors` (field, value, allowed, where), the first
-    `MOST_ERRORS` of them, with the number of others as `more_errors`; for a refused order `explanation`; for failures
-    of external services `asked`, `of`, `answer`, `then`, and `retry_after` in seconds for temporary ones.
+    Besides the members of RFC 9457: `code` and `params` of its sentence, or the code of its class; `request_id`; for
+    invalid input `errors` (field, value, where, and allowed with its own code and params), the first `MOST_ERRORS` of
+    them, with the number of others as `more_errors`; for a refused order `explanation`; for failures of external
+    services `asked`, `of`, `answer`, `then`, and `retry_after` in seconds for temporary ones.
     """
     row = row_of(error)
     problem: dict[str, object] = {
@@ -91,6 +94,8 @@ def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> di
         "title": row.title,
         "status": row.status,
         "detail": str(error),
+        "code": error.message.code or row.code.name,
+        "params": error.message.fields(),
     }
     if instance:
         problem["instance"] = instance
@@ -118,7 +123,8 @@ def from_problem(status: int, problem: Mapping[str, object]) -> WeftError:
     """The error of a problem document; for a document that isn't weft's, the nearest class."""
     slug = str(problem.get("type", "")).removeprefix(TYPE_PREFIX)
     row = _BY_SLUG.get(slug) or _BY_SLUG[_BY_STATUS.get(status, "internal")]
-    detail = str(problem.get("detail") or problem.get("title") or f"HTTP {status}")
+    text = str(problem.get("detail") or problem.get("title") or f"HTTP {status}")
+    detail = text if problem.get("code") == row.code.name else _said(text, problem)
     if row.error is InputError:
         return _read_input(problem, detail)
     if row.error is RefusedError:
@@ -130,12 +136,20 @@ def from_problem(status: int, problem: Mapping[str, object]) -> WeftError:
     return row.error(detail)
 
 
+def _said(text: str, fields: Mapping[str, object]) -> Message:
+    """A sentence with the code and values that stand beside it."""
+    return Message.read({"code": fields.get("code"), "params": fields.get("params"), "message": text})
+
+
 def _input(error: InputError) -> dict[str, object]:
+    allowed = message(error.allowed)
     return {
         "field": _cut(error.field),
         "value": None if error.value is None else shorten(error.value),
-        "allowed": error.allowed,
+        "allowed": str(error.allowed),
         "where": error.where,
+        "code": allowed.code,
+        "params": allowed.fields(),
     }
 
 
@@ -169,32 +183,39 @@ class Shown:
 
 
 def _read_input(problem: Mapping[str, object], detail: str) -> InputError:
-    errors: list[InputError] = []
+    found: list[InputError] = []
     rows = problem.get("errors")
     for row in cast(list[Any], rows) if isinstance(rows, list) else []:
         if isinstance(row, dict):
             row = cast(dict[str, Any], row)
             where = row.get("where")
-            errors.append(
+            found.append(
                 InputError(
                     str(row.get("field", "")),
                     None if row.get("value") is None else Shown(str(row["value"])),
-                    str(row.get("allowed", detail)),
+                    _said(str(row.get("allowed", detail)), row),
                     str(where) if where else None,
                 )
             )
-    if not errors:
+    if not found:
         return InputError("request", Shown("what was sent"), detail)
     more = problem.get("more_errors")
     left = more if isinstance(more, int) else 0
-    return errors[0] if len(errors) == 1 and not left else InputErrors(errors, left)
+    return found[0] if len(found) == 1 and not left else InputErrors(found, left)
 
 
 def _read_outside(error: type[OutsideError], problem: Mapping[str, object], detail: str) -> OutsideError:
-    asked, of, answer, then = (str(problem.get(key, "")) for key in ("asked", "of", "answer", "then"))
+    params = _said(detail, problem).params
+    asked, of, answer, then = (_part(key, problem, params) for key in ("asked", "of", "answer", "then"))
     if not asked:
         asked, of, answer, then = "answer the request", "weft", detail, outside.TRY_LATER()
     if issubclass(error, TemporaryError):
         delay = problem.get("retry_after")
         return error(asked, of, answer, then, float(delay) if isinstance(delay, int | float) else 5.0)
     return error(asked, of, answer, then)
+
+
+def _part(key: str, problem: Mapping[str, object], params: Mapping[str, object]) -> str:
+    """One part of a failure, with its code and values if they are there."""
+    text, known = str(problem.get(key, "")), params.get(key)
+    return known if isinstance(known, Message) and known == text else text

@@ -16,7 +16,8 @@ from weft.model.messages.message import (
     whole,
 )
 
-from weft.model.messages import health, networks, orders, outside, placement, pods, problems, queue, withheld  # isort: skip
+from weft.model.messages import errors, health, networks, orders, outside  # isort: skip
+from weft.model.messages import placement, pods, problems, queue, withheld  # isort: skip
 
 __all__ = [
     "CODES",
@@ -28,6 +29,7 @@ __all__ = [
     "Message",
     "Part",
     "Several",
+    "errors",
     "for_tenant",
     "health",
     "message",
