@@ -24,7 +24,7 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "capacity",
         capacity,
-        "list what can be ordered now, and when more will be available",
+        "show what can be ordered now, and when more will be available",
         show_capacity,
     )
     parser.add_argument(
