@@ -75,3 +75,13 @@ def test_a_silent_fabric_tells_a_tenant_nothing_of_its_managers(house: House) ->
         verbs(house).plan_pod(house.operator, make("x", 1))
     assert str(told.value) != str(whole.value)
     assert (told.value.of, told.value.answer) == ("the site", OPERATORS)
+
+
+def test_reason_of_a_resource_keeps_its_code(house: House) -> None:
+    """What an attempt to create it was answered, and which fields differ: the tenant reads it of its own resource."""
+    pod = house.order()
+    house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)
+    house.run(pod, PodState.FAILED)
+    broken = [r for r in verbs(house).show_pod(house.request(), pod.name).resources if r.state == "broken"]
+    assert broken and {r.code for r in broken} == {"SERVER_FAULT"}
+    assert all(r.reason == "No valid host was found" for r in broken)

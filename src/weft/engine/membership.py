@@ -98,7 +98,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age
         try:
             own = [_own_ids(pod, server, records, world) for server in servers]
         except WeftError as error:
-            unknown[node.name] = str(error)
+            unknown[node.name] = error.message
             continue
         coming = [arriving or s.generation > pod.ready_generation for s in servers]
         deployed = not follows or all(s.state is RowState.SETTLED for s in servers)

@@ -148,7 +148,7 @@ class Moves:
                 changes.append(Change(record.key, enough, outcome.id, attempts=record.attempts))
             else:
                 errors.append(outcome.error)
-                why = str(outcome.error)
+                why = outcome.error.message
                 changes.append(
                     Change(
                         record.key, record.state, outcome.id, why, record.differences, None, record.attempts

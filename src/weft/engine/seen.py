@@ -8,9 +8,9 @@ from datetime import datetime
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.traffic import carried
 from weft.model.errors import UnknownError
-from weft.model.messages import pods
+from weft.model.messages import pods, problems
 from weft.model.receipt import ReceiptItem
-from weft.model.resources import Observed, Resource, Status
+from weft.model.resources import Difference, Observed, Resource, Status
 from weft.model.specs import ShareSpec, VolumeSpec
 
 
@@ -24,11 +24,14 @@ def observed_change(record: ResourceRecord, seen: Observed) -> Change:
         Status.BROKEN: RowState.BROKEN,
     }
     state = RowState.PENDING if seen.differences else states[seen.status]
-    reason = seen.reason or "; ".join(
-        f"{d.field} is {d.observed}, expected {d.wanted}" for d in seen.differences
-    )
+    reason = seen.reason or _differ(seen.differences)
     facts = carried(record, seen.facts)
     return Change(record.key, state, seen.id, reason, seen.differences, facts, record.attempts)
+
+
+def _differ(differences: Sequence[Difference]) -> str:
+    said = [problems.FIELD_DIFFERS(field=d.field, observed=d.observed, wanted=d.wanted) for d in differences]
+    return problems.SEVERAL(problems=said) if len(said) > 1 else said[0] if said else ""
 
 
 def differs(record: ResourceRecord, change: Change) -> bool:

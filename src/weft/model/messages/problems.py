@@ -64,6 +64,14 @@ DIFFERENT = Code(
     "resources",
     {"subject": THING, "field": FIELD, "observed": TEXT, "wanted": TEXT},
 )
+FIELD_DIFFERS = Code(
+    "FIELD_DIFFERS",
+    Part.POD,
+    "{field} is {observed}, expected {wanted}",
+    "{field} is not as desired",
+    "resources",
+    {"field": FIELD, "observed": TEXT, "wanted": TEXT},
+)
 UNSETTLED = Code(
     "UNSETTLED",
     Part.CLOUD,
