@@ -28,7 +28,7 @@ from weft.model.errors import (
 )
 from weft.model.kinds import every_kind
 from weft.model.localityorder import LEVELS
-from weft.model.messages import OPERATORS, orders, outside, placement, pods, problems, queue, withheld
+from weft.model.messages import OPERATORS, health, orders, outside, placement, pods, problems, queue, withheld
 from weft.model.messages.orders import instead
 from weft.model.offer import (
     BootOffer,
@@ -48,6 +48,7 @@ from weft.model.offer import (
 from weft.model.placement import Explanation, FilterReport, Occupancy, PlacementRequest, Refusal
 from weft.model.pod import PodState
 from weft.model.resources import Resource
+from weft.model.views import Health
 from weft.planning.place.would_fit import smallest_changes
 from weft.planning.shapes.plan import NOT_ORDERED
 from weft.testing import examples
@@ -489,3 +490,14 @@ def test_times_of_others_are_rounded() -> None:
 def test_step_on_its_way_shows_the_clouds_own_state(text: str, shown: str) -> None:
     """Normal booting sounded like a fault: "operators see why". Hosts' names stay out."""
     assert tenanttext.step(text, at_rest=False) == shown
+
+
+def test_health_says_which_part_fails_and_never_how() -> None:
+    """Anyone may ask: codes of weft's own parts are shown, an error's text is not."""
+    parts = {
+        "database": health.OK(),
+        "thread queue": health.NO_TURN(lasted=90, limit=30, trouble="KeyError secret"),
+        "site": "talk to the database (PostgreSQL at secret): gone; will be retried",
+    }
+    seen = shown_to_tenants(Health(ready=False, checks=parts)).checks
+    assert seen == {"database": "ok", "thread queue": "no turn for 90 s, more than 30 s", "site": "not ok"}

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabric import FabricStatus
+from weft.model.messages.documents import Sentence
 from weft.model.observedfabric import FabricDifference
 from weft.model.pod import PodState
 from weft.model.views.pods import ResourceView
@@ -59,7 +60,7 @@ class Health(Document):
     """Response of /readyz."""
 
     ready: bool
-    checks: dict[str, str] = Field(description="Component -> `ok`, or what is wrong.")
+    checks: dict[str, Sentence] = Field(description="Component -> `ok`, or what is wrong.")
 
 
 class SiteResources(Document):
