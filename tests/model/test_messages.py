@@ -283,3 +283,20 @@ def test_each_code_is_used() -> None:
         if isinstance(code, Code)
     }
     assert sorted(rows - used) == []
+
+
+SAID_OF_PODS = re.compile(
+    r'f"(?:create|update|delete|tag) (?:server|network|subnet|port|router|access rule|key pair|share|volume) '
+    r'\{(?:row|resource)\.name\}"'
+)
+"""What tenants may read that was asked for, written as plain text, which they don't see."""
+
+
+def test_requests_about_things_of_pods_are_messages() -> None:
+    """A tenant whose server, network or share can't be made reads which."""
+    plain = [
+        f"{path.name}: {found.group()}"
+        for path in sorted((ROOT / "src" / "weft" / "drivers" / "openstack").glob("*.py"))
+        for found in SAID_OF_PODS.finditer(path.read_text())
+    ]
+    assert plain == []

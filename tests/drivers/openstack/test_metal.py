@@ -12,8 +12,9 @@ from tests.drivers.openstack.metalrig import house as house
 from tests.drivers.openstack.metalrig import rig as rig
 from tests.drivers.openstack.tinycloud import PROJECT, Reply
 from tests.drivers.openstack.tinyironic import NODE
+from weft.app import tenanttext
 from weft.drivers.openstack.networkdata import network_data
-from weft.model.errors import NotYetError, TemporaryError, WeftError
+from weft.model.errors import NotYetError, OutsideError, TemporaryError, WeftError
 from weft.model.owner import Owner
 from weft.model.resources import Resource, Status
 from weft.model.specs import PortSpec
@@ -324,3 +325,24 @@ def test_a_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:
     assert rig.driver.delete(SCOPE, [wanted], IDS)[wanted.key].error is None
     changes = [line for line in rig.ironic.asked if line.endswith("/ports/port-2") and "GET" not in line]
     assert [line.split()[0] for line in changes] == ["PUT", "DELETE"]
+
+
+def test_tenant_reads_what_is_asked_of_a_machine_and_its_state(rig: Rig) -> None:
+    """Of a server through Ironic as of one through Nova: which server, and what Ironic does with it."""
+    rig.take()
+    rig.ironic.lies = [(STEPS["the machine given"], Reply(503, {"error_message": "down"}))]
+    error = rig.create().error
+    assert isinstance(error, TemporaryError)
+    asked = tenanttext.failure(error)[0]
+    assert asked == "create server weft-00000000-server-bm01"
+    rig.ironic.lies = []
+    made = rig.create()
+    assert made.id is not None, made.error
+    server = made.id
+    assert tenanttext.step(rig.see(server).reason, at_rest=False) == "deploying"
+    assert tenanttext.failure(_failure(rig.delete(server)))[0] == asked.replace("create", "delete")
+
+
+def _failure(error: WeftError | None) -> OutsideError:
+    assert isinstance(error, OutsideError)
+    return error

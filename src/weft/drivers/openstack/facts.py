@@ -25,6 +25,7 @@ from weft.drivers.openstack.tenantnetworks import OpenStackTenantNetworks
 from weft.drivers.openstack.witness import OpenStackWitness
 from weft.model.errors import InputError, OutsideError, UnknownError
 from weft.model.hostneeds import HostNeeds, too_small
+from weft.model.messages import outside
 from weft.model.messages.orders import instead
 from weft.model.novaflavor import NovaFlavor, accelerators_of, miscounted
 from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
@@ -271,7 +272,7 @@ class OpenStackFacts(
         """Of the service user, who owns all pods' key pairs; Nova counts them per user."""
         own = self._sessions.own().compute
         limits = _absolute(own, "read the service user's limits in Nova")
-        used = own.listing("list key pairs", "/os-keypairs", "keypairs")
+        used = own.listing(outside.REQUEST(verb="list", what="key pairs"), "/os-keypairs", "keypairs")
         return int(limits.get("maxTotalKeypairs", -1)), len(used)
 
 

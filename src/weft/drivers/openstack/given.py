@@ -20,6 +20,7 @@ from weft.drivers.openstack.session import Project
 from weft.drivers.openstack.userdata import user_data
 from weft.model.errors import PermanentError
 from weft.model.hostneeds import HostNeeds
+from weft.model.messages import outside
 from weft.model.resources import Resource
 from weft.model.specs import ServerSpec
 
@@ -39,7 +40,7 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
 
     No project is named: by default Ironic makes that of `instance_info` the node's lessee, who may write its marks.
     """
-    spec, asked = server_spec(resource), f"create server {resource.name}"
+    spec, asked = server_spec(resource), outside.REQUEST(verb="create", what=f"server {resource.name}")
     image = call.lookups.image(call.project, spec.image)
     if image is None:
         then = "create it, or order again with another"
@@ -159,7 +160,9 @@ def config_drive(call: Call, resource: Resource, node: Json, vifs: Sequence[str]
     meta: Json = {"uuid": node["instance_uuid"], "name": resource.name, "hostname": resource.name}
     if spec.key_pair is not None:
         name = call.id_of(spec.key_pair)
-        pair = call.own.compute.item(f"read key pair {name}", f"/os-keypairs/{name}", "keypair")
+        pair = call.own.compute.item(
+            outside.REQUEST(verb="read", what=f"key pair {name}"), f"/os-keypairs/{name}", "keypair"
+        )
         meta["public_keys"] = {name: str(pair["public_key"])}
     drive: Json = {"meta_data": meta}
     if vifs:

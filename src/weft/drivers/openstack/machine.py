@@ -34,6 +34,7 @@ from weft.drivers.openstack.raid import unlike_target
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
+from weft.model.messages import outside
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import MachineSpec
 
@@ -54,7 +55,9 @@ class Machines(KindDriver):
         return [row for row in map(_row, found) if row.mark is not None]
 
     def all_rows(self, own: Project) -> list[Row]:
-        listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
+        listed = own.baremetal.listing(
+            outside.REQUEST(verb="list", what="machines"), "/v1/nodes", "nodes", {"detail": "true"}
+        )
         return [row for row in map(_row, listed) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
@@ -172,7 +175,9 @@ def _still_marked(own: Project, asked: str, row: Row, fence: Fence) -> Json:
 
 def machine_states(own: Project, machines: Collection[str], site: str) -> Mapping[str, str]:
     """Machine -> `up`, or why it can't be booted. One of a pod of this site is up whatever it does."""
-    listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
+    listed = own.baremetal.listing(
+        outside.REQUEST(verb="list", what="machines"), "/v1/nodes", "nodes", {"detail": "true"}
+    )
     by_id = {node.get("uuid"): node for node in listed}
     return {machine: _state(own, by_id.get(machine), site) for machine in machines}
 

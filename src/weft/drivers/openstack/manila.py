@@ -197,7 +197,7 @@ class ShareAccess(KindDriver):
         def one(resource: Resource) -> str:
             spec, share = resource.spec, _share(call, resource)
             assert isinstance(spec, ShareAccessSpec)
-            asked = f"create access rule {resource.name}"
+            asked = outside.REQUEST(verb="create", what=f"access rule {resource.name}")
             address = addresses.get(spec.port)
             if share is None or address is None:
                 raise NotYetError(asked, "Manila", "the share or the port isn't there yet")
@@ -241,7 +241,10 @@ class ShareAccess(KindDriver):
         )
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
-        asked, path = f"update access rule {resource.name}", f"/share-access-rules/{row.id}/metadata"
+        asked, path = (
+            outside.REQUEST(verb="update", what=f"access rule {resource.name}"),
+            f"/share-access-rules/{row.id}/metadata",
+        )
         call.project.share.ask(asked, "PUT", path, json={"metadata": {"weft": call.text(resource.key)}})
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:

@@ -58,6 +58,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
 from weft.model.mark import Mark
+from weft.model.messages import outside
 from weft.model.resources import Kind, Outcome, Resource, Status
 from weft.model.specs import ServerSpec
 
@@ -91,7 +92,9 @@ class MetalServers(KindDriver):
         return [row for row in found if row is not None]
 
     def all_rows(self, own: Project) -> list[Row]:
-        listed = own.baremetal.listing("list machines", "/v1/nodes", "nodes", {"detail": "true"})
+        listed = own.baremetal.listing(
+            outside.REQUEST(verb="list", what="machines"), "/v1/nodes", "nodes", {"detail": "true"}
+        )
         rows = map(_row, listed)
         return [row for row in rows if row is not None and row.mark is not None]
 
@@ -178,7 +181,7 @@ class MetalServers(KindDriver):
 
         Its console is switched off before; one that can't be makes the machine one that isn't clean.
         """
-        asked = f"delete server {row.name}"
+        asked = outside.REQUEST(verb="delete", what=f"server {row.name}")
         node = still_has(project, asked, row.id, fence)
         state = str(node["provision_state"])
         if state == "deleting":
@@ -211,7 +214,7 @@ class MetalServers(KindDriver):
 
     def _take(self, call: Call, resource: Resource) -> Json:
         """The node, with this server as its instance."""
-        asked, spec = f"create server {resource.name}", server_spec(resource)
+        asked, spec = outside.REQUEST(verb="create", what=f"server {resource.name}"), server_spec(resource)
         node = read_node(call.own, spec.host)
         taker = mark_of(node)
         if taker is None or (taker.site, taker.owner) != (call.scope.site, call.scope.owner):
@@ -241,7 +244,11 @@ class MetalServers(KindDriver):
         """What is left to ask for."""
         if node["provision_state"] != "available":
             return
-        asked, machine, own = f"create server {resource.name}", str(node["uuid"]), call.own
+        asked, machine, own = (
+            outside.REQUEST(verb="create", what=f"server {resource.name}"),
+            str(node["uuid"]),
+            call.own,
+        )
         wanted = [call.id_of(key) for key in server_spec(resource).ports]
         there = attached(own, machine)
         for vif in sorted(there - set(wanted)):

@@ -20,6 +20,7 @@ from weft.model.errors import (
     UnknownError,
     WeftError,
 )
+from weft.model.messages import outside
 from weft.model.resources import Kind, Outcome, Resource
 from weft.model.specs import NetworkSpec, SubnetSpec
 
@@ -128,7 +129,7 @@ class Networks(NeutronKind):
         assert isinstance(spec, NetworkSpec)
         if spec.physical_network is None and not _overlay(raw):
             raise PermanentError(
-                f"create network {resource.name}",
+                outside.REQUEST(verb="create", what=f"network {resource.name}"),
                 "network",
                 f"Neutron made it of type {raw['provider:network_type']}",
                 "put geneve or vxlan first in Neutron's project_network_types, or use provider networks in the site",
@@ -159,7 +160,7 @@ class Networks(NeutronKind):
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         """Neutron deletes a network with all its subnets. The site's own are gone by then: others are an operator's."""
         if row.mark is not None and row.mark.owner.kind == "site":
-            asked, left = f"delete network {row.name}", row.raw.get("subnets")
+            asked, left = outside.REQUEST(verb="delete", what=f"network {row.name}"), row.raw.get("subnets")
             if left is None:
                 raise UnknownError(
                     asked, "network", "the answer doesn't say which subnets it has", "ask again"

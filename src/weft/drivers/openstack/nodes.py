@@ -16,6 +16,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError
 from weft.model.mark import Mark
+from weft.model.messages import outside
 from weft.model.resources import Status
 from weft.ports.occupants import SeenMachine
 
@@ -139,7 +140,7 @@ def progress(row: Row) -> tuple[Status, str]:
     if state == GONE:
         return Status.BROKEN, f"Ironic doesn't know node {raw['uuid']}: nothing says that it was cleaned"
     if state in ON_ITS_WAY:
-        return Status.PENDING, state
+        return Status.PENDING, outside.STATE_OF_CLOUD(state=state)
     if state not in AT_REST:
         return Status.BROKEN, f"{state}: {raw.get('last_error') or 'no reason given'}"
     return Status.SETTLED, ""

@@ -165,9 +165,10 @@ class Servers(KindDriver):
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
         body = {"server": {"description": call.text(resource.key)}}
-        call.project.compute.ask(f"update server {resource.name}", "PUT", f"/servers/{row.id}", json=body)
-        tags = {"tags": _tags(call.scope.owner)}
-        call.project.compute.ask(f"tag server {resource.name}", "PUT", f"/servers/{row.id}/tags", json=tags)
+        asked, path = outside.REQUEST(verb="update", what=f"server {resource.name}"), f"/servers/{row.id}"
+        call.project.compute.ask(asked, "PUT", path, json=body)
+        asked, tags = outside.REQUEST(verb="tag", what=f"server {resource.name}"), _tags(call.scope.owner)
+        call.project.compute.ask(asked, "PUT", f"{path}/tags", json={"tags": tags})
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         if row.raw.get("locked"):
@@ -176,10 +177,12 @@ class Servers(KindDriver):
         if row.raw["status"] == SOFT_DELETED:
             _act(project, row.id, "forceDelete")
         else:
-            project.compute.ask(f"delete server {row.name}", "DELETE", f"/servers/{row.id}", ok=(404,))
+            asked = outside.REQUEST(verb="delete", what=f"server {row.name}")
+            project.compute.ask(asked, "DELETE", f"/servers/{row.id}", ok=(404,))
 
     def _listed(self, project: Project, filters: dict[str, str]) -> list[Row]:
-        rows = project.compute.listing("list servers", "/servers/detail", "servers", filters)
+        asked = outside.REQUEST(verb="list", what="servers")
+        rows = project.compute.listing(asked, "/servers/detail", "servers", filters)
         return [_server_row(raw) for raw in rows]
 
     def _body(self, call: Call, resource: Resource) -> Json:
@@ -235,7 +238,8 @@ class KeyPairs(KindDriver):
         return [row for row in rows if row is not None]
 
     def all_rows(self, own: Project) -> list[Row]:
-        listed = own.compute.listing("list key pairs", "/os-keypairs", "keypairs")
+        asked = outside.REQUEST(verb="list", what="key pairs")
+        listed = own.compute.listing(asked, "/os-keypairs", "keypairs")
         return [row for row in (_key_row(k["keypair"]) for k in listed) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
@@ -275,7 +279,8 @@ class KeyPairs(KindDriver):
         raise AssertionError("key pairs can't be changed")
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
-        project.compute.ask(f"delete key pair {row.name}", "DELETE", f"/os-keypairs/{row.name}", ok=(404,))
+        asked = outside.REQUEST(verb="delete", what=f"key pair {row.name}")
+        project.compute.ask(asked, "DELETE", f"/os-keypairs/{row.name}", ok=(404,))
 
 
 def _check_machine(call: Call, asked: str, resource: Resource) -> None:

@@ -118,7 +118,10 @@ class Ports(NeutronKind):
         """Marked ports are on marked networks, or on the service user's own, or are its own: weft creates them nowhere
         else."""
         networks = own.network.listing(
-            "list networks", "/networks", "networks", {"fields": ("id", "description", "project_id")}
+            outside.REQUEST(verb="list", what="networks"),
+            "/networks",
+            "networks",
+            {"fields": ("id", "description", "project_id")},
         )
         mine = own.network.signed_in_project()
         ids = [

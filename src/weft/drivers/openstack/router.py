@@ -10,6 +10,7 @@ from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import TemporaryError
+from weft.model.messages import outside
 from weft.model.resources import Kind, Observed, Resource, Status
 from weft.model.specs import RouterSpec
 from weft.model.uses import ROUTER_INTERFACES
@@ -125,7 +126,7 @@ class Routers(NeutronKind):
         path, body = f"/routers/{row.id}/remove_router_interface", {"subnet_id": subnet}
         answer = project.network.ask(asked, "PUT", path, json=body, ok=(404, 409))
         if answer.status == 409:
-            error = project.network.error(f"delete router {row.name}", answer)
+            error = project.network.error(outside.REQUEST(verb="delete", what=f"router {row.name}"), answer)
             raise self._in_use(project, row, error) if isinstance(error, TemporaryError) else error
 
     @staticmethod

@@ -8,6 +8,7 @@ from typing import cast
 from weft.drivers.openstack.service import Json, Service
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.errors import InputError, UnknownError
+from weft.model.messages import outside
 from weft.model.messages.orders import instead
 from weft.model.resources import Graph, Kind
 from weft.model.site import Storage
@@ -64,7 +65,9 @@ class _There:
         kind = entry.kind
         if kind not in self._ids:
             service, _ = _service(self.project, entry)
-            rows = service.listing(f"list {kind}s", f"/{kind}s/detail", f"{kind}s")
+            rows = service.listing(
+                outside.REQUEST(verb="list", what=f"{kind}s"), f"/{kind}s/detail", f"{kind}s"
+            )
             self._ids[kind], self._named[kind] = {}, {}
             for row in rows:
                 self._ids[kind].setdefault(str(row["id"]), []).append(row)

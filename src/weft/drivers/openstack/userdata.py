@@ -8,6 +8,7 @@ from weft.drivers.openstack.base import Call
 from weft.drivers.openstack.manila import export_location
 from weft.generate.podtls import text_of
 from weft.model.errors import PermanentError
+from weft.model.messages import outside
 from weft.model.podkeys import place
 from weft.model.specs import ServerSpec
 
@@ -25,7 +26,12 @@ def _with_keys(call: Call, name: str, text: str, secrets: Sequence[str]) -> str:
     keys = call.keys
     if keys is None:
         then = "run it with weft serve or weft worker"
-        raise PermanentError(f"create server {name}", "weft", "its keys are not available here", then)
+        raise PermanentError(
+            outside.REQUEST(verb="create", what=f"server {name}"),
+            "weft",
+            "its keys are not available here",
+            then,
+        )
     for secret in secrets:
         text = text.replace(place(secret), text_of(keys, call.scope.owner.id, secret))
     return text
