@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.engine.house import House
-from tests.engine.timehouse import make, queue
+from tests.engine.timehouse import HandClock, make, queue
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
@@ -85,3 +87,31 @@ def test_reason_of_a_resource_keeps_its_code(house: House) -> None:
     broken = [r for r in verbs(house).show_pod(house.request(), pod.name).resources if r.state == "broken"]
     assert broken and {r.code for r in broken} == {"SERVER_FAULT"}
     assert all(r.reason == "No valid host was found" for r in broken)
+
+
+def test_rows_of_an_earlier_version_get_their_codes_at_the_next_look(house: House, clock: HandClock) -> None:
+    """Operators read the same text; of the row as it was, tenants read nothing."""
+    tenant, door = house.request(), verbs(house)
+    house.cloud.plant(Fault.UNREACHABLE, kind=Kind.SERVER, times=None)
+    pod = house.run(house.order(make("train", 12, duration="8h")), PodState.BOOTING)
+    waiting = queue(house, "waits", 8)
+    house.worker.tend_queue()
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    before = {p.name: (p.reason, p.code) for p in door.list_pods(tenant)}
+    assert before["waits"][1] == "STARTS_BY" and before["train"][1], before
+    events = len(door.pod_events(tenant, str(waiting.id)))
+    with psycopg.connect(house.database.url) as connection:
+        for now in (house.store.find_pod(str(one.id), None) for one in (pod, waiting)):
+            rows = [c.model_dump(mode="json", exclude={"code", "params"}) for c in now.conditions]
+            connection.execute(
+                "UPDATE pod SET reason = to_jsonb(%s::text), conditions = %s WHERE id = %s",
+                [str(now.reason), Jsonb(rows), now.id],
+            )
+    assert all(OPERATORS in p.reason for p in door.list_pods(tenant))
+    clock.forward(minutes=5)
+    house.worker.tend_queue()
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert {p.name: (p.reason, p.code) for p in door.list_pods(tenant)} == before
+    assert len(door.pod_events(tenant, str(waiting.id))) == events

@@ -36,6 +36,7 @@ from weft.model.messages import (
     pods,
     problems,
     queue,
+    same,
     whole,
     withheld,
 )
@@ -129,6 +130,16 @@ def test_copies_keep_code_and_values(said: Message) -> None:
 def test_plain_text_is_never_shown(text: str) -> None:
     """Not even if it reads like a message, or was made from one."""
     assert for_tenant(text) is None
+
+
+@settings(max_examples=amounts.examples(60), deadline=None)
+@given(messages())
+def test_message_from_the_database_is_the_same_as_a_new_one_and_text_is_not(said: Message) -> None:
+    """Else rows would be written again at each visit, or what an earlier version wrote would stay."""
+    assert same(Message.read(through_json(said.stored())), said)
+    assert same(Message.read(through_json(whole(said))), said)
+    assert not same(str(said), said)
+    assert same(str(said), Message(said))
 
 
 def wrong(kind: Value) -> object:

@@ -34,7 +34,7 @@ from weft.engine.waitlist import Waitlist
 from weft.engine.world import World
 from weft.model.errors import InputError, WeftError
 from weft.model.ids import moment, span
-from weft.model.messages import pods
+from weft.model.messages import pods, same
 from weft.model.messages import queue as queued
 from weft.model.messages.documents import coded
 from weft.model.plan import Plan
@@ -270,7 +270,8 @@ class Dispatcher:
 
     def _note(self, tx: Tx, one: Waiter, note: Note, booked: Row | None) -> None:
         expected = time_of(note.expected) if note.expected is not None else None
-        if (note.reason, note.position, expected) != (one.reason, one.position, one.expected_start):
+        moved = (note.position, expected) != (one.position, one.expected_start)
+        if moved or not same(note.reason, one.reason):
             tx.run(
                 "note_waiting",
                 id=one.id,

@@ -24,7 +24,7 @@ from weft.engine.postgres import FIRST
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.model.errors import OutsideError, WeftError
 from weft.model.kindrow import Home
-from weft.model.messages import pods
+from weft.model.messages import pods, same
 from weft.model.pod import (
     DECIDES,
     Aspect,
@@ -215,7 +215,9 @@ class NotesHeld(NumbersHeld):
 
     def _is_news(self, news: News) -> bool:
         known = find(self.conditions, news.aspect)
-        return known is None or (known.status, known.reason, known.message) != news[1:]
+        if known is None or (known.status, known.reason) != (news.status, news.cause):
+            return True
+        return not same(known.message, news.message)
 
     def _become(
         self, news: Iterable[News], phase: Phase, without: Collection[Aspect], events: list[Event]

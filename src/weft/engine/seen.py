@@ -8,7 +8,7 @@ from datetime import datetime
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.traffic import carried
 from weft.model.errors import UnknownError
-from weft.model.messages import pods, problems
+from weft.model.messages import pods, problems, same
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Difference, Observed, Resource, Status
 from weft.model.specs import ShareSpec, VolumeSpec
@@ -35,12 +35,11 @@ def _differ(differences: Sequence[Difference]) -> str:
 
 
 def differs(record: ResourceRecord, change: Change) -> bool:
-    return (record.state, record.outside_id, record.reason, record.differences) != (
+    return (record.state, record.outside_id, record.differences) != (
         change.state,
         change.outside_id or record.outside_id,
-        change.reason,
         change.differences,
-    )
+    ) or not same(record.reason, change.reason)
 
 
 def seen_of(seen: Mapping[str, Observed], batch: Sequence[ResourceRecord]) -> Mapping[str, Observed]:

@@ -12,6 +12,7 @@ from weft.model.messages.message import (
     Several,
     for_tenant,
     message,
+    same,
     stored,
     whole,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "pods",
     "problems",
     "queue",
+    "same",
     "stored",
     "whole",
     "withheld",

@@ -111,6 +111,11 @@ def stored(text: str) -> object:
     return text.stored() if isinstance(text, Message) else text
 
 
+def same(one: str, other: str) -> bool:
+    """Whether two texts say the same, with the same code and values: what older versions wrote has neither."""
+    return stored(one) == stored(other)
+
+
 def for_tenant(text: str) -> Message | None:
     """What a tenant may read of a text; None: nothing."""
     return text.for_tenant() if isinstance(text, Message) else None
