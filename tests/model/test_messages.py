@@ -41,8 +41,10 @@ from weft.model.messages import (
     withheld,
 )
 from weft.model.messages.message import Nested, Several
+from weft.model.messages.orders import instead
 from weft.model.messages.values import Count, Time, Value, Word, Words
 from weft.model.views import EventView
+from weft.planning.words import first_names
 
 NAME = "weft-1f0c9a3b-server-gpu01"
 AT = datetime(2026, 11, 21, 16, 1, 30, tzinfo=UTC)
@@ -311,3 +313,10 @@ def test_requests_about_things_of_pods_are_messages() -> None:
         for found in SAID_OF_PODS.finditer(path.read_text())
     ]
     assert plain == []
+
+
+def test_list_that_was_cut_is_still_for_tenants() -> None:
+    """Of a pod with more than 40 nodes the first ones, and a sign that there are others."""
+    names = first_names([f"gpu{n:02}" for n in range(50)], 40)
+    shown = for_tenant(instead("nodes of the pod: {nodes}", nodes=names))
+    assert shown is not None and shown.endswith("gpu39 …")

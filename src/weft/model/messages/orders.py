@@ -27,7 +27,7 @@ _ALLOWED = Code(
     "invalid-value",
     {"text": _Public(), "more": TEXT},
 )
-_VALUE = word(r"[A-Za-z0-9 ._:,/()*'@\"=+-]{0,2000}")
+_VALUE = word(r"[A-Za-z0-9 ._:,/()*'@\"=+…-]{0,2000}")
 
 
 def instead(form: LiteralString, more: str = "", **values: str | int | datetime) -> str:
