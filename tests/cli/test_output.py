@@ -252,3 +252,17 @@ def test_many_nodes_are_shortened_to_a_line() -> None:
     placed = [{"node": f"node{n:04}"} for n in range(100)]
     shown = record(_pod(placed=placed)).fields["placed_on"]
     assert shown.startswith("node0000, node0001") and shown.endswith(" and 97 more") and len(shown) <= 50
+
+
+def test_codes_of_messages_are_in_json_and_where_they_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a table for people they would only take room."""
+    rows = [{"name": "train", "reason": "in the queue", "code": "IN_QUEUE", "params": {}}]
+    found = Listing(("name", "reason"), rows, more=("code", "params"))
+    assert "IN_QUEUE" not in _written(capsys, found) and "Code" not in _written(capsys, found)
+    assert _written(capsys, found, "-f", "value", "-c", "name", "-c", "code") == "train IN_QUEUE\n"
+    assert _written(capsys, found, "-f", "value") == "train in the queue\n"
+    (row,) = json.loads(_written(capsys, found, "-f", "json"))
+    assert (row["Code"], row["Params"]) == ("IN_QUEUE", {})
+    shown = Record({"id": 1}, {}, {"events": found})
+    (event,) = json.loads(_written(capsys, shown, "-f", "json"))["events"]
+    assert event["code"] == "IN_QUEUE"

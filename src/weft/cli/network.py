@@ -7,6 +7,7 @@ from pathlib import Path
 
 from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, say, table, write_json
 from weft.cli.output import Listing, Record, listed, shown
+from weft.cli.podrecord import CODED
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -61,7 +62,7 @@ def add_commands(subparsers: Subparsers) -> None:
 def list_(args: argparse.Namespace) -> Listing:
     project = ("project_id",) if args.all_projects else ()
     columns = ("id", "name", *project, "fabric", "segment", "state", "ports_in", "waiting", "out", "reason")
-    return Listing(columns, client_of(args).list_networks(args.all_projects))
+    return Listing(columns, client_of(args).list_networks(args.all_projects), more=CODED)
 
 
 def show(args: argparse.Namespace) -> Record:
@@ -72,12 +73,12 @@ def show(args: argparse.Namespace) -> Record:
     more = [c for c in ("host", "member") if any(p.get(c) for p in network["ports"])]
     columns = ("id", "name", "vnic_type", *more, "state", "since", "why")
     bad = network["state"] != "READY" or network["waiting"] > 0
-    return Record(fields, network, {"ports": Listing(columns, network["ports"])}, int(bad))
+    return Record(fields, network, {"ports": Listing(columns, network["ports"], more=CODED)}, int(bad))
 
 
 def events(args: argparse.Namespace) -> Listing:
     found = client_of(args).network_events(args.network, args.after)
-    return Listing(("sequence", "at", "type", "message"), found)
+    return Listing(("sequence", "at", "type", "message"), found, more=CODED)
 
 
 def abandon(args: argparse.Namespace) -> int:

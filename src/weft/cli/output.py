@@ -52,12 +52,19 @@ class Listing:
         rows: values are what JSON knows.
         document: the API's answer, for `--json`; None: the rows.
         code: exit code.
+        more: further keys, which are data for programs: in JSON and YAML, elsewhere where `-c` names one.
     """
 
     columns: Sequence[str]
     rows: Sequence[Mapping[str, Any]]
     document: object = None
     code: int = 0
+    more: Sequence[str] = ()
+
+    def columns_in(self, format_: str, named: Sequence[str] = ()) -> list[str]:
+        """All columns there are in a format, of which some may be named."""
+        wide = format_ in ("json", "yaml") or any(_normal(column) in self.more for column in named)
+        return [*self.columns, *(self.more if wide else ())]
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -208,7 +215,8 @@ def write(found: Listing | Record, args: argparse.Namespace) -> int:
 
 def _write_listing(found: Listing, args: argparse.Namespace) -> None:
     rows = list(found.rows)
-    for column in reversed(_named(args.sort_columns, "--sort-column", found.columns)):
+    known = (*found.columns, *found.more)
+    for column in reversed(_named(args.sort_columns, "--sort-column", known)):
         try:
             rows.sort(
                 key=lambda row: (row.get(column) is None, row.get(column)),
@@ -216,8 +224,9 @@ def _write_listing(found: Listing, args: argparse.Namespace) -> None:
             )
         except TypeError:
             warn(f"weft: rows can't be sorted by {column}: its values are of different kinds")
-    wanted = _named(args.columns, "--column", found.columns)
-    columns = [column for column in found.columns if not wanted or column in wanted]
+    wanted = _named(args.columns, "--column", known)
+    there = found.columns_in(args.formatter, args.columns)
+    columns = [column for column in there if not wanted or column in wanted]
     _emit_list(args.formatter, Listing(columns, rows), args)
 
 
@@ -229,7 +238,7 @@ def _emit_list(format_: str, listing: Listing, args: argparse.Namespace) -> None
 def _write_record(found: Record, args: argparse.Namespace) -> None:
     in_table = args.formatter == "table"
     wanted = _named(args.columns, "--column", (*found.fields, *found.details))
-    fields = dict(found.fields) if in_table else {**found.fields, **as_fields(found)}
+    fields = dict(found.fields) if in_table else {**found.fields, **as_fields(found, args.formatter)}
     names = [
         name
         for name, value in fields.items()
@@ -244,10 +253,10 @@ def _write_record(found: Record, args: argparse.Namespace) -> None:
             _emit_list("table", listing, args)
 
 
-def as_fields(found: Record) -> dict[str, list[dict[str, Any]]]:
-    """A record's details as further fields: name -> rows of its columns."""
+def as_fields(found: Record, format_: str) -> dict[str, list[dict[str, Any]]]:
+    """A record's details as further fields: name -> rows of its columns in a format."""
     return {
-        name: [{column: row.get(column) for column in listing.columns} for row in listing.rows]
+        name: [{column: row.get(column) for column in listing.columns_in(format_)} for row in listing.rows]
         for name, listing in found.details.items()
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.cli.common import Json, cell, client_of, say, warn
 from weft.cli.output import Listing, Record, write
-from weft.cli.podrecord import SERVER_COLUMNS
+from weft.cli.podrecord import CODED, SERVER_COLUMNS
 from weft.model.errors import InputError, TemporaryError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def list_(args: argparse.Namespace) -> Listing:
         *("id", "name", *project, "state", "nodes", "fabric", "segment", "since"),
         *(*queue, "lease_end", "reason"),
     )
-    return Listing(columns, pods)
+    return Listing(columns, pods, more=CODED)
 
 
 def servers(args: argparse.Namespace) -> Listing:
@@ -53,7 +53,7 @@ def show(args: argparse.Namespace) -> Record:
 
 
 def list_events(args: argparse.Namespace) -> Listing:
-    return Listing(EVENT_COLUMNS, client_of(args).pod_events(args.name, args.after))
+    return Listing(EVENT_COLUMNS, client_of(args).pod_events(args.name, args.after), more=CODED)
 
 
 def events(args: argparse.Namespace) -> int:

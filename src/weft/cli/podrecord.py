@@ -16,9 +16,22 @@ _CLOUD_USER = ("rhel", "red hat", "red-hat", "redhat", "centos-stream", "centos 
 _OLD_CENTOS = re.compile(r"centos\D*[678](?!\d)")
 """Up to release 8, Stream 8 included, their user was `centos`; since then it is `cloud-user`, as RHEL's."""
 _FIELDS = (
-    *("id", "name", "project_id", "state", "reason", "since", "changing_since", "generation", "nodes"),
+    *(
+        "id",
+        "name",
+        "project_id",
+        "state",
+        "reason",
+        "code",
+        "since",
+        "changing_since",
+        "generation",
+        "nodes",
+    ),
     *("position", "expected_start"),
 )
+CODED = ("code", "params")
+"""Keys of a message beside its sentence."""
 SERVER_COLUMNS = ("name", "node", "management_address", "rdma_addresses", "floating_ip")
 _ROOM = 50
 """Characters for names of nodes on a line of 80."""
@@ -116,7 +129,7 @@ def record(pod: Json, resources: bool = False, events: Sequence[Json] | None = N
     }
     details = _details(pod) if resources else {}
     if events is not None:
-        details["events"] = Listing(("sequence", "at", "type", "message"), events)
+        details["events"] = Listing(("sequence", "at", "type", "message"), events, more=CODED)
     return Record(fields, pod, details)
 
 
@@ -134,11 +147,13 @@ def _details(pod: Json) -> dict[str, Listing]:
     resources = pod.get("resources") or ()
     differences = [{"name": r["name"], **d} for r in resources for d in r.get("differences", ())]
     found = {
-        "conditions": Listing(("type", "status", "reason", "since", "message"), pod.get("conditions") or ()),
+        "conditions": Listing(
+            ("type", "status", "reason", "since", "message"), pod.get("conditions") or (), more=CODED
+        ),
         "servers": Listing(SERVER_COLUMNS, pod.get("servers") or ()),
         "placed": Listing(places, pod.get("placed") or ()),
         "held_as_spares": Listing(places, pod.get("spares") or ()),
-        "resources": Listing(("id", "kind", "name", "where", "state", "reason"), resources),
+        "resources": Listing(("id", "kind", "name", "where", "state", "reason"), resources, more=CODED),
         "differences": Listing(("name", "field", "wanted", "observed"), differences),
     }
     return {name: listing for name, listing in found.items() if listing.rows}

@@ -12,7 +12,7 @@ from osc_lib.command import command
 from osc_lib.exceptions import CommandError
 
 from weft.cli.common import cell, clean, keep_after_dashes
-from weft.cli.output import Looks, as_fields
+from weft.cli.output import Listing, Looks, as_fields
 from weft.cli.text import error_lines
 from weft.model.errors import WeftError
 from weft.osc import API_NAME
@@ -58,8 +58,9 @@ class Lists(Weft, command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         with self.signed_in(parsed_args):
             found: Any = self.recorded.defaults["run"].look(parsed_args)
-            rows = [tuple(_value(row.get(column)) for column in found.columns) for row in found.rows]
-            return found.headings, rows
+            columns = found.columns_in(parsed_args.formatter, parsed_args.columns)
+            rows = [tuple(_value(row.get(column)) for column in columns) for row in found.rows]
+            return Listing(columns, found.rows).headings, rows
 
 
 class Shows(Weft, command.ShowOne):
@@ -69,7 +70,7 @@ class Shows(Weft, command.ShowOne):
         with self.signed_in(parsed_args):
             found: Any = self.recorded.defaults["run"].look(parsed_args)
             fields = {name: _value(value) for name, value in found.fields.items()}
-            fields |= {name: Details(rows) for name, rows in as_fields(found).items()}
+            fields |= {name: Details(rows) for name, rows in as_fields(found, parsed_args.formatter).items()}
             return tuple(fields), tuple(fields.values())
 
 
