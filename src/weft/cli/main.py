@@ -17,7 +17,7 @@ from weft.model.logtext import SafeFormatter
 
 PROVIDERS: dict[str, tuple[str, str]] = {
     "pod": ("weft.cli.pod", "order, show and release pods"),
-    "capacity": ("weft.cli.capacity", "list what can be ordered now, and when more will be available"),
+    "capacity": ("weft.cli.capacity", "show what can be ordered now, and when more will be available"),
     "reservation": ("weft.cli.capacity", "reserve nodes for a project (operators)"),
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
     "node": ("weft.cli.operator", "list nodes, quarantine and clear them"),
