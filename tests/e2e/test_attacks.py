@@ -26,7 +26,7 @@ def test_what_a_tenant_writes_and_locks_keeps_nothing(lab: Lab, people: People) 
     pod = tenant.weft("pod", "show", "mine", "--json").json
     name = f"weft-{pod['id'][:8]}-"
     own, cloud = connection(lab, "team-a"), connection(lab, "operator")
-    (server,) = [s for s in own.compute.servers() if s.name.startswith(name)]
+    (server,) = [s for s in own.compute.servers() if s.name == pod["servers"][0]["name"]]
     for action in ({"shelve": None}, {"resize": {"flavorRef": own.compute.find_flavor("gpu1").id}}):
         refused = own.compute.post(f"/servers/{server.id}/action", json=action, microversion="2.91")
         assert refused.status_code == 403, action

@@ -15,6 +15,7 @@ from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError
+from weft.model.messages import outside
 
 VERSIONS = {"firmware": "1.86", "bios": "1.78"}
 """Microversions: Bobcat's is the first with firmware."""
@@ -86,5 +87,7 @@ def _rows(own: Project, machine: str, what: str, *fields: str) -> list[Json]:
     answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}/{what}", headers=headers)
     rows: list[Json] = own.baremetal.rows(asked, answer, what)
     if missing := [name for row in rows for name in fields if name not in row]:
-        raise UnknownError(asked, "Ironic", f"a row without {missing[0]}: {answer.sentence()}"[:300])
+        raise UnknownError(
+            asked, "Ironic", outside.ODD_ANSWER(what=f"a row without {missing[0]}", answer=answer.sentence())
+        )
     return rows

@@ -25,6 +25,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.mark import Mark
+from weft.model.messages import outside
 from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import ImagePropertiesSpec
 
@@ -157,7 +158,9 @@ def image_or_absent(project: Project, image: str) -> Json | None:
             return None
         raise project.image.error(asked, answer, reading=True)
     if answer.body.get("id") != image:
-        raise UnknownError(asked, "Glance", f"an answer without this image: {answer.sentence()}"[:300])
+        raise UnknownError(
+            asked, "Glance", outside.ODD_ANSWER(what="an answer without this image", answer=answer.sentence())
+        )
     return dict(answer.body)
 
 

@@ -17,6 +17,7 @@ from weft.drivers.openstack.nodes import (
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError, UnknownError
+from weft.model.messages import outside
 
 
 def instance_of(node: Json) -> str | None:
@@ -95,5 +96,7 @@ def patch_node(own: Project, asked: str, machine: str, changes: Sequence[Mapping
     if not answer.fine:
         raise refused(own, asked, machine, answer.sentence())
     if answer.body.get("uuid") != machine or not answer.body.get("provision_state"):
-        raise TemporaryError(asked, "Ironic", f"an answer without this node: {answer.sentence()}"[:300])
+        raise TemporaryError(
+            asked, "Ironic", outside.ODD_ANSWER(what="an answer without this node", answer=answer.sentence())
+        )
     return dict(answer.body)

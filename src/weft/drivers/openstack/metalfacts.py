@@ -27,7 +27,7 @@ from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
 from weft.model.errors import ConflictError, NotYetError, OutsideError, TemporaryError
 from weft.model.hostneeds import HostNeeds
-from weft.model.messages import orders
+from weft.model.messages import orders, outside
 from weft.model.views import ConsoleView
 from weft.ports.fences import Fence
 from weft.ports.occupants import Ended, Ending, Occupant, OnHost
@@ -179,7 +179,9 @@ def _console(own: Project, asked: str, path: str) -> ConsoleView | None:
         return None
     view: Mapping[str, object] = told  # pyright: ignore[reportUnknownVariableType] - a body's part
     if not isinstance(view.get("url"), str):
-        raise TemporaryError(asked, "Ironic", f"a console without a URL: {answer.sentence()}"[:300])
+        raise TemporaryError(
+            asked, "Ironic", outside.ODD_ANSWER(what="a console without a URL", answer=answer.sentence())
+        )
     return ConsoleView(type=str(view.get("type") or "serial"), url=str(view["url"]))
 
 

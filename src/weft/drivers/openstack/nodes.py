@@ -56,7 +56,9 @@ def read_node(own: Project, machine: str) -> Json:
             raise own.baremetal.error(asked, answer, reading=True)
         return {"uuid": machine, "name": machine, "provision_state": GONE, "extra": {}}
     if answer.body.get("uuid") != machine or not answer.body.get("provision_state"):
-        raise UnknownError(asked, "Ironic", f"an answer without this node: {answer.sentence()}"[:300])
+        raise UnknownError(
+            asked, "Ironic", outside.ODD_ANSWER(what="an answer without this node", answer=answer.sentence())
+        )
     return dict(answer.body)
 
 

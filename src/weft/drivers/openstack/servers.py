@@ -16,7 +16,7 @@ from weft.drivers.openstack.metalfacts import act_on_machine, booted, console_of
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
 from weft.model.errors import ConflictError, OutsideError, TemporaryError
-from weft.model.messages import orders
+from weft.model.messages import orders, outside
 from weft.model.views import ConsoleView
 from weft.ports.fences import Fence
 from weft.ports.servers import Action
@@ -63,7 +63,9 @@ class OpenStackServers:
         _check(asked, answer)
         found = compute.part(asked, answer, "remote_console", reading=False)
         if not isinstance(found.get("url"), str):
-            raise TemporaryError(asked, "Nova", f"a console without a URL: {answer.sentence()}"[:300])
+            raise TemporaryError(
+                asked, "Nova", outside.ODD_ANSWER(what="a console without a URL", answer=answer.sentence())
+            )
         return ConsoleView(type=kind["type"], url=found["url"])
 
     def servers_named(self, project_id: str, names: Collection[str]) -> frozenset[str]:

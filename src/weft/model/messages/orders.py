@@ -27,7 +27,12 @@ _ALLOWED = Code(
     "invalid-value",
     {"text": _Public(), "more": TEXT},
 )
-_VALUE = word(r"[A-Za-z0-9 ._:,/()*'@\"=+…-]{0,2000}")
+_VALUE = word(r"[\w .:,/()*'@\"=+…-]{0,2000}")
+_LONGEST = 2000
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def instead(form: LiteralString, more: str = "", **values: str | int | datetime) -> str:
@@ -40,7 +45,7 @@ def instead(form: LiteralString, more: str = "", **values: str | int | datetime)
         more: follows it, for operators alone.
     """
     texts = {
-        name: TIME.text(value) if isinstance(value, datetime) else str(value)
+        name: TIME.text(value) if isinstance(value, datetime) else _cut(str(value))
         for name, value in values.items()
     }
     text = form.format(**texts)

@@ -97,6 +97,14 @@ ANSWER = Code(
     "outside",
     {"status": COUNT, "text": TEXT, "strange": TEXT, "request": TEXT, "known": MESSAGE},
 )
+ODD_ANSWER = Code(
+    "ODD_ANSWER",
+    Part.CLOUD,
+    "{what}: {answer}",
+    "{answer}",
+    "outside",
+    {"what": TEXT, "answer": MESSAGE},
+)
 _RESOURCES = Words(
     word(
         "cores|ram|instances|injected_files|metadata_items|key_pairs|server_groups"
@@ -173,7 +181,7 @@ IN_USE = Code(
     {"seen": Nested(OPERATORS), "users": TEXT, "uses": Several(between=", "), "more": COUNT},
 )
 _USED = {
-    "thing": word("port|subnet|trunk|floating ip|attachment|snapshot|backup|replica|group|share group"),
+    "thing": word("port|subnet|trunk|floating ip|attachment|snapshot|backup|replica|group|share group|share"),
     "id": ID,
     "name": _PLAIN,
     "server": _PLAIN,
