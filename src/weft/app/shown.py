@@ -235,6 +235,16 @@ def _spec(resource: Resource) -> Spec:
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
+def _once(rows: Iterable[tuple[type[BaseModel], Row]]) -> dict[type[BaseModel], Row]:
+    """The rows by document. Raises `ValueError` for a document with two: which of them counts would be an accident."""
+    table: dict[type[BaseModel], Row] = {}
+    for model, row in rows:
+        if model in table:
+            raise ValueError(f"{model.__name__} has two rows")
+        table[model] = row
+    return table
+
+
 def _row(model: type[_D], fields: str, **otherwise: Callable[[_D], object]) -> tuple[type[BaseModel], Row]:
     row = Row(frozenset(fields.split()), otherwise)
     unknown = (row.fields | otherwise.keys()) - model.model_fields.keys()
@@ -244,7 +254,7 @@ def _row(model: type[_D], fields: str, **otherwise: Callable[[_D], object]) -> t
 
 WHOLE = (Order, SignedReceipt, ReceiptKey)
 """Shown with all that is in them: the tenant's own words, and what is signed."""
-TABLE: Mapping[type[BaseModel], Row] = dict(
+TABLE: Mapping[type[BaseModel], Row] = _once(
     (
         _row(
             PodSummary,
@@ -293,17 +303,6 @@ TABLE: Mapping[type[BaseModel], Row] = dict(
             change=_planned_change,
         ),
         _row(Placement, "nodes spares level rails", explanation=why_chosen),
-        # Only operators see which accelerators of a shared node weft assigns to whom.
-        _row(PlacedNode, "node rack leaf block nvlink_domain"),
-        _row(
-            Refusal,
-            "quotas",
-            reason=lambda refusal: tenanttext.refusal(refusal.reason),
-            explanation=why_refused,
-            would_fit=offers,
-            earliest_start=lambda refusal: refusal.earliest_start and later(refusal.earliest_start),
-        ),
-        _row(QuotaExcess, "resource limit used wanted"),
         # Only operators see which accelerators of a shared node weft assigns to whom.
         _row(PlacedNode, "node rack leaf block nvlink_domain"),
         _row(
