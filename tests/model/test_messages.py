@@ -203,6 +203,7 @@ def test_optional_part_goes_without_its_value() -> None:
         ({"code": "CODE_OF_LATER", "params": {"n": 3}, "message": "said later"}, "said later"),
         ({"code": "CREATING", "params": {"thing": NAME}}, f"CREATING (thing: {NAME})"),
         ({"code": "STARTS_AT", "params": {"start": "soon"}, "message": "starts soon"}, "starts soon"),
+        ({"code": "CREATING", "params": "of another shape"}, "CREATING"),
         ("text of an earlier version", "text of an earlier version"),
     ],
 )

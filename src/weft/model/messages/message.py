@@ -87,18 +87,19 @@ class Message(str):
         if not isinstance(given, Mapping):
             return Message(str(given))
         fields = cast(Mapping[str, Any], given)
-        name, params, text = str(fields.get("code") or ""), fields.get("params") or {}, fields.get("message")
-        row = CODES.get(name)
+        name, text, values = str(fields.get("code") or ""), fields.get("message"), fields.get("params")
+        params = cast(Mapping[str, Any], values) if isinstance(values, Mapping) else {}
+        row = CODES.get(name) if values is None or isinstance(values, Mapping) else None
         try:
             if row is not None:
-                values = row.read(params)
-                return row(**values) if text is None else Message(str(text), name, values)
+                known = row.read(params)
+                return row(**known) if text is None else Message(str(text), name, known)
         except (TypeError, ValueError, KeyError, AttributeError):
             pass  # written by another version, with other values
         if text is not None:
             return Message(str(text))
-        values = ", ".join(f"{key}: {value}" for key, value in params.items())
-        return Message(f"{name} ({values})" if values else name)
+        listed = ", ".join(f"{key}: {value}" for key, value in params.items())
+        return Message(f"{name} ({listed})" if listed else name)
 
 
 def message(text: str) -> Message:
