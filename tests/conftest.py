@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import os
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -36,6 +37,20 @@ def pytest_configure(config: pytest.Config) -> None:
         from weftlab.processes import interrupt_on_sigterm
 
         interrupt_on_sigterm()
+
+
+@pytest.fixture(autouse=True)
+def loggers() -> Iterator[None]:
+    """Loggers as they were before: programs that a test calls set levels, and import-linter disables all there are."""
+    known = logging.root.manager.loggerDict
+    before = {one: (one.level, one.disabled) for one in [*known.values()] if isinstance(one, logging.Logger)}
+    yield
+    for one in [*known.values()]:
+        if isinstance(one, logging.Logger):
+            level, disabled = before.get(one, (logging.NOTSET, False))
+            one.disabled = disabled
+            if one.level != level:
+                one.setLevel(level)
 
 
 @pytest.hookimpl(optionalhook=True)

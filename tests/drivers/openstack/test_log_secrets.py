@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,20 +14,6 @@ from weft.app.wiring import start_log
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.hiding import SECRET_FIELDS
 from weft.model.errors import OutsideError
-
-
-@pytest.fixture(autouse=True)
-def levels() -> Iterator[None]:
-    """Loggers as they were before."""
-    before = {
-        name: one.level
-        for name, one in logging.root.manager.loggerDict.items()
-        if isinstance(one, logging.Logger)
-    }
-    yield
-    for name, one in logging.root.manager.loggerDict.items():
-        if isinstance(one, logging.Logger):
-            one.setLevel(before.get(name, logging.NOTSET))
 
 
 def test_bodies_of_requests_and_answers_are_not_logged(
