@@ -241,7 +241,7 @@ class Script:
             )
 
     def remove(self) -> None:
-        """Needs last. Several at a time: nobody measures it."""
+        """Needs last. Several at a time: it isn't measured."""
         kinds: dict[str, list[str]] = {}
         for key, thing in reversed(self._ids.items()):
             kinds.setdefault(key.partition("/")[0], []).append(thing)

@@ -2,7 +2,7 @@
 
 `python -m bench.endtoend_server FOLDER NODES THREADS` writes its address when it is ready and serves until its stdin
 ends, without a worker if THREADS is 0; then it writes the CPU seconds that both have used. Each process has its own
-fakes: nobody but weft creates anything there, and what the API would be told of weft's own servers is in the database.
+fakes: only weft creates anything there, and what the API would ask the cloud about weft's servers is in the database.
 """
 
 from __future__ import annotations

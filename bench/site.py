@@ -59,7 +59,7 @@ def _rows(of: str, first: dict[str, float], change: dict[str, float], served: di
 def write_site(folder: Path, nodes: int) -> None:
     """The regular site as an operator would have it: `site.yaml` and CSV tables."""
     words = [sys.executable, "-m", "bench.site", "write", str(folder), str(nodes)]
-    subprocess.run(words, check=True)  # in a process of its own, whose memory nobody counts
+    subprocess.run(words, check=True)  # in a process of its own, whose memory isn't counted
 
 
 def _write(folder: Path, nodes: int) -> None:

@@ -3,7 +3,7 @@
 The switches' own time is that of a script that knows the very requests: those that weft made to change something are
 sent again, to all switches at once over connections that are open, followed by one reading of each switch. The
 interfaces are the lab's, in front of Open vSwitch, in a process of their own. Both sides alternate in one run, and so
-does who goes first. Making and taking away are told apart; the ratio is that of their sums.
+does who goes first. Creating and deleting are listed separately; the ratio is that of their sums.
 """
 
 from __future__ import annotations

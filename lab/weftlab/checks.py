@@ -44,7 +44,7 @@ def answers_tcp(host: str, port: int) -> Check:
 
 
 def accepts(path: Path) -> Check:
-    """Somebody accepts connections on a unix socket; its file alone may be left over."""
+    """Whether a process accepts connections on a unix socket; its file alone may be left over."""
 
     def check() -> str | None:
         try:

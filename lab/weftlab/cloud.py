@@ -65,14 +65,14 @@ def write_configuration(layout: Layout, env: Path, site: Site, running: bool = F
         (data / "compute_id").write_text(config.compute_id(host))
     _write_plan(layout, site, run)
     started_folder(layout).mkdir(parents=True, exist_ok=True)
-    told = {
+    hosts = {
         n.nova_host: {
             "devices": _mapped(site, n),
             "bridge": bridge_of(n.nova_host) if n.nova_host in run else None,
         }
         for n in config.compute_nodes(site)
     }
-    _hosts_path(layout).write_text(json.dumps(told))
+    _hosts_path(layout).write_text(json.dumps(hosts))
 
 
 def api_service(

@@ -176,7 +176,7 @@ def neutron(layout: Layout, env: Path) -> Sections:
             "physical_network_mtus": "sitenet:9216",
         },
         # Projects' own networks are VXLANs, and VLANs 2000 to 2999 when those are used up. The ranges that weft gives
-        # out are in no pool of Neutron's: otherwise Neutron could give one of them to somebody else.
+        # out are in no pool of Neutron's: otherwise Neutron could give one of them to another port.
         "ml2_type_vxlan": {"vni_ranges": "1001:2000"},
         "ml2_type_vlan": {"network_vlan_ranges": "physnet1:2000:2999,ibnet,rocenet,datanet,sitenet"},
         "ml2_type_flat": {"flat_networks": "physext"},

@@ -86,7 +86,7 @@ class Demo:
             alive = [a for a in other.addresses.values() if door.reaches(a)]
             print(f"asked in its own VLAN, the other tenant's server answers: {', '.join(alive)}", flush=True)
         if answers != pairs or strangers or len(alive) != len(other.addresses):
-            raise SystemExit("weft demo: members must reach each other and nobody else")
+            raise SystemExit("weft demo: members must reach each other and no one else")
 
     def run(self) -> None:
         key = make_key(self.folder)

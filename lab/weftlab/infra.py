@@ -24,7 +24,7 @@ def init_file(layout: Layout) -> Path:
 
 
 def as_root() -> tuple[str, ...]:
-    """MariaDB refuses to run as root unless told to."""
+    """MariaDB refuses to run as root without `--user=root`."""
     return ("--user=root",) if os.geteuid() == 0 else ()
 
 

@@ -159,7 +159,7 @@ def all_jobs(layout: Layout, settings: Settings, site: Site, golden: Path, pause
             jobs += (cloud.liar(layout, ("keystone",)),)
         jobs += (weft_service(layout, site, settings.liar),)
     gone = frozenset(settings.left_out)
-    # Nobody's computes come up.
+    # Without Nova, no compute service starts.
     return without(jobs, gone | {"computes"} if gone & {"nova", "nova-fleet"} else gone)
 
 
@@ -198,7 +198,7 @@ def weft_service(layout: Layout, site: Site, liar: bool) -> Service:
 
 
 def policy_path(layout: Layout) -> Path:
-    """Policy overrides of the lab's weft, if somebody puts them there before it starts."""
+    """Policy overrides of the lab's weft, if the file is there before it starts."""
     return layout.etc / "weft" / "policy.yaml"
 
 

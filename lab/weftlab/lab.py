@@ -43,7 +43,7 @@ OWN = (
     "lab.json",
 )
 FILLED = Path("/")
-"""Stands for a golden image that is there, where the databases are in place already."""
+"""Placeholder for an existing golden image: the databases are in place already."""
 
 Say = Callable[[str], None]
 
@@ -158,7 +158,7 @@ class Lab:
         taken = self.layout.taken_ports()
         if taken:
             listing = ", ".join(f"{number} ({name})" for name, number in taken.items())
-            raise LabError(f"somebody listens on {listing}: end it, or give another --ports")
+            raise LabError(f"ports in use: {listing}: stop these processes or choose other --ports")
 
     def _start(self) -> None:
         if self.settings.fabric != "ethernet":

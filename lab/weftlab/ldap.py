@@ -123,7 +123,7 @@ def _folder(layout: Layout) -> Path:
 
 
 def _configuration(folder: Path) -> str:
-    """Passwords are compared and never shown; Keystone's user reads the rest, and nobody else anything."""
+    """Passwords are compared and never shown; only Keystone's user reads the rest."""
     tls = folder / "tls"
     schemas = "".join(f"include /etc/ldap/schema/{s}.schema\n" for s in ("core", "cosine", "inetorgperson"))
     return (

@@ -1,4 +1,4 @@
-"""`weft lab lie|lies|truth`: plant a lie, see how often it was told, lift them all."""
+"""`weft lab lie|lies|truth`: plant a lie, see how often it was applied, lift them all."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ def disk_of(layout: Layout, node: Node) -> Path:
 
 def addresses_in_drive(text: str) -> dict[str, str]:
     """MAC address of a link -> static address on it. Args: text: a config drive's network_data.json."""
-    told = json.loads(text)
-    macs = {link["id"]: link["ethernet_mac_address"] for link in told["links"]}
-    return {macs[n["link"]]: n["ip_address"] for n in told["networks"] if n["type"] == "ipv4"}
+    document = json.loads(text)
+    macs = {link["id"]: link["ethernet_mac_address"] for link in document["links"]}
+    return {macs[n["link"]]: n["ip_address"] for n in document["networks"] if n["type"] == "ipv4"}
 
 
 class MetalDemo(Demo):
@@ -52,7 +52,7 @@ class MetalDemo(Demo):
             print(f"Ironic: {node.name} {found.provision_state}, {found.power_state}, {mark}", flush=True)
 
     def login(self, key: Path) -> None:
-        """Into each machine, by its address in the pod's VLAN; what it was told, and whom it reaches."""
+        """Log in to each machine by its address in the pod's VLAN; print its config drive's addresses, and ping."""
         layout = self.lab.layout
         there = guests_of(self.pod("demo", "team-a"), connect(layout).network)
         door = Door(lab_ovs(layout), key)
@@ -61,11 +61,11 @@ class MetalDemo(Demo):
             for name, address in there.addresses.items():
                 print(f"$ ssh root@{address} hostname", flush=True)
                 print(f"{door.awaited(address, 'hostname')}  ({name})", flush=True)
-                told = addresses_in_drive(door.awaited(address, "cat /run/network_data.json"))
-                for mac, static in told.items():
+                addresses = addresses_in_drive(door.awaited(address, "cat /run/network_data.json"))
+                for mac, static in addresses.items():
                     print(f"its config drive: {static} on {mac}", flush=True)
-                if missing := {mac_of_guid(h.port_guid) for h in nodes[name].hcas} - told.keys():
-                    raise SystemExit(f"weft demo: {name} isn't told of {', '.join(sorted(missing))}")
+                if missing := {mac_of_guid(h.port_guid) for h in nodes[name].hcas} - addresses.keys():
+                    raise SystemExit(f"weft demo: {name}'s config drive lacks {', '.join(sorted(missing))}")
                 door.awaited(address, f"echo {SECRET} > /dev/vda; sync")
             members = list(there.addresses.values())
             answers = sum(len(door.pings(a, [b for b in members if b != a])) for a in members)
@@ -76,9 +76,9 @@ class MetalDemo(Demo):
         outside = replace(there, vlan=there.vlan + 1)
         with door.into(outside):
             strangers = [a for a in members if door.reaches(a)]
-        print(f"{len(strangers)} of {len(members)} answered somebody in VLAN {outside.vlan}", flush=True)
+        print(f"{len(strangers)} of {len(members)} answered a stranger in VLAN {outside.vlan}", flush=True)
         if answers != pairs or strangers:
-            raise SystemExit("weft demo: machines must reach each other and nobody else")
+            raise SystemExit("weft demo: machines must reach each other and no one else")
 
     def disks(self, used: bool) -> None:
         """What the tenant left on the machines' disks; the demo fails if it isn't as it should be."""

@@ -63,7 +63,7 @@ def write_token(layout: Layout) -> None:
 
 
 def with_driver(sections: Sections, layout: Layout, site: Site) -> Sections:
-    """Neutron's configuration with the driver. It comes first: as the last one it isn't told of `direct` ports."""
+    """Neutron's configuration with the driver. It comes first: as the last one it isn't notified of `direct` ports."""
     first = f"mlnx_sdn_assist,{sections['ml2']['mechanism_drivers']}"
     places = sorted(f.physical_network for f in site.fabrics.values() if f.tenant_networks)
     return {

@@ -138,9 +138,9 @@ def leader(record: Record) -> Process | None:
 def belongings(record: Record, table: list[Process] | None = None) -> list[Process]:
     """Everything that lives of what the record started: its session, and descendants that left the session.
 
-    A session outlives its leader. If the leader's number now belongs to somebody else, nothing is ours; if
-    nobody has it, a member of the session is ours only if it is younger than the leader was and works inside
-    the service's folder.
+    A session outlives its leader. If the leader's number now belongs to a foreign process, nothing is ours; if the
+    number is unused, a member of the session is ours only if it is younger than the leader was and works inside the
+    service's folder.
     """
     if record.boot != boot_id():
         return []

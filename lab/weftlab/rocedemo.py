@@ -45,9 +45,9 @@ class RoceDemo(Demo):
 
     def heard(self, what: str, by: Collection[str], wanted: Collection[str] = ()) -> None:
         """The demo fails if others hear it than should."""
-        print(f"{what}: heard by {', '.join(sorted(by)) or 'nobody'}", flush=True)
+        print(f"{what}: heard by {', '.join(sorted(by)) or 'none'}", flush=True)
         if set(by) != set(wanted):
-            raise SystemExit(f"weft demo: {', '.join(sorted(wanted)) or 'nobody'} should have heard it")
+            raise SystemExit(f"weft demo: {', '.join(sorted(wanted)) or 'none'} should have heard it")
 
     @property
     def reach(self) -> Reach:
@@ -86,7 +86,7 @@ class RoceDemo(Demo):
         receipt = json.loads((self.folder / "receipt.json").read_text())["receipt"]
         for item in (i for i in receipt["items"] if i["plane"] == "frames"):
             print(f"{item['subject']}: {item['result']}: {item['seen']}", flush=True)
-        self.say("with the addresses that they had, its adapters reach nobody any more; serve goes on")
+        self.say("with the addresses that they had, its adapters reach no one any more; serve continues")
         with self.reach.taken({space: f"{address}/24" for address, space in train.items()}):
             self.pings(train, train, wanted=False)
         self.pings(serve, serve, wanted=True)
@@ -94,10 +94,10 @@ class RoceDemo(Demo):
         self.weft("audit", cloud="operator")
 
     def tried(self, pod: str) -> None:
-        """What weft says of the frames that it has tried itself."""
+        """Print weft's own report on its frame tests."""
         self.weft("pod", "events", pod, "--json", save="events.json", cloud="operator")
-        told = [e["message"] for e in json.loads((self.folder / "events.json").read_text())]
-        verified = [t for t in told if "hear each other" in t]
+        messages = [e["message"] for e in json.loads((self.folder / "events.json").read_text())]
+        verified = [t for t in messages if "hear each other" in t]
         if not verified:
             raise SystemExit("weft demo: the pod's verification should have tried frames")
         print(verified[-1], flush=True)
@@ -108,7 +108,7 @@ class RoceDemo(Demo):
         for who, mine, other, to in (("train", train, "serve", serve), ("serve", serve, "train", train)):
             own = [numbers[who]]
             self.say(
-                f"root on the servers of {who} takes addresses of {other}'s network, and reaches nobody there"
+                f"root on the servers of {who} takes addresses of {other}'s network, and reaches no one there"
             )
             rogue = {space: f"10.128.255.{n}/9" for n, space in enumerate(mine.values(), 1)}
             with self.reach.taken(rogue):
@@ -145,7 +145,7 @@ class RoceDemo(Demo):
         self.heard("forged tags behind its own, elsewhere", behind)
         self.heard("no tag", probe.honest(shared, everybody, ()))
         self.heard(f"frames of {FLOOD:,} addresses, elsewhere", probe.flooded(shared, strangers, tag=many))
-        self.say("release of many; its tag reaches nobody any more")
+        self.say("release of many; its tag reaches no one any more")
         self.weft("pod", "release", "many", "--wait")
         self.heard("many's tag", probe.honest(shared, everybody, (), tag=many))
         self.weft("pod", "release", "one", "--wait", cloud="team-b")

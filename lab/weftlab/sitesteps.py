@@ -60,9 +60,9 @@ class SiteSteps(Demo):
         self.ports(vlan, "nothing of it is on a switch any more")
         self.op("audit")
 
-    def ports(self, vlan: int, told: str) -> None:
+    def ports(self, vlan: int, title: str) -> None:
         """What Open vSwitch itself says of a VLAN, past weft."""
-        self.say(told)
+        self.say(title)
         rows = json.loads(
             lab_ovs(self.lab.layout).vsctl("--format=json", "--columns=name,tag,trunks", "list", "port")
         )

@@ -1,7 +1,7 @@
-"""Starts jobs in parallel by their needs, says what is wrong with which, and stops everything from any process.
+"""Starts jobs in parallel by their dependencies, names the job that failed, and stops everything from any process.
 
 There is no daemon: what was started is written down (`processes.Record`), so that a later `weft lab down`, or one
-after a crash, finds it. A process number that was given to somebody else in the meantime is never signalled.
+after a crash, finds it. A process id that was reused in the meantime is never signalled.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Supervisor:
 
     Args:
         folder: where the records are kept; one lab, one folder.
-        report: told of each job as it is ready or done: its name and the seconds it took.
+        report: called with the name of each job that is ready or done, and the seconds it took.
     """
 
     def __init__(self, folder: Path, report: Callable[[str, float], None] | None = None) -> None:
@@ -110,7 +110,7 @@ class Supervisor:
             for number, job in list(todo.items()):
                 if ready.issuperset(job.after):
                     running[pool.submit(self._one, job, number)] = todo.pop(number).name
-            # For a moment at a time: a signal that comes right before the wait doesn't end it (`weft.ending`).
+            # For a moment at a time: a signal that arrives right before the wait doesn't end it (`weft.ending`).
             done, _ = wait(running, timeout=MOMENT, return_when=FIRST_COMPLETED)
             for future in done:
                 name = running.pop(future)
@@ -145,7 +145,7 @@ class Supervisor:
         folder.mkdir(parents=True, exist_ok=True)
         service.log.parent.mkdir(parents=True, exist_ok=True)
         with service.around(), service.log.open("ab") as log, _stdin(service.stdin) as stdin, self._lock:
-            if self._giving_up.is_set():  # whoever stops all has looked, or is about to
+            if self._giving_up.is_set():  # `stop` has listed the processes, or is about to
                 raise JobError(service.name, "given up before it was started")
             try:
                 child = subprocess.Popen(

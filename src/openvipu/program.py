@@ -63,15 +63,15 @@ def controller_options(made: argparse.ArgumentParser) -> None:
 def wait_for_signal() -> None:
     """Return on SIGTERM or SIGINT, whichever thread it reaches. SIGHUP is answered by a line, and ends nothing.
 
-    An event that a handler sets doesn't do: Python runs handlers between two instructions of the main thread, so that a
-    signal which comes right before it begins to wait isn't noticed. The interpreter's C handler writes into the pipe.
+    An event set by a handler isn't enough: Python runs handlers between two instructions of the main thread, so a
+    signal that arrives right before the wait begins would not end it. The interpreter's C handler writes into the pipe.
     """
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    received, written = os.pipe()
+    os.set_blocking(written, False)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    while os.read(told, 1) == bytes([signal.SIGHUP]):
+    while os.read(received, 1) == bytes([signal.SIGHUP]):
         say("SIGHUP: replaced certificates are noticed without it; settings are read at the start alone")
 
 
@@ -95,5 +95,5 @@ def read_key(path: Path) -> str:
 
 
 def say(text: str) -> None:
-    """A line on stdout, at once, for whoever waits for it."""
+    """Print a line and flush it, for processes that wait for it."""
     print(text, flush=True)

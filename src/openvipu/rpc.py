@@ -67,10 +67,10 @@ BOUNDS: tuple[tuple[str, Any], ...] = (
 )
 
 _UNREADABLE = object()
-"""Stands for a request whose bytes don't parse; gRPC itself would call that INTERNAL."""
+"""Placeholder for a request whose bytes don't parse; gRPC itself would answer INTERNAL."""
 
 Observer = Callable[[str, str], None]
-"""Told the method and the status name of every call."""
+"""Called with the method and the status name of every call."""
 
 
 class Guard(grpc.ServerInterceptor):

@@ -148,7 +148,7 @@ def _agents_tls(config: Config, tls: Tls | None) -> Tls | None:
 
 
 def _check_doors(config: Config, store: Store) -> None:
-    """Whoever can reach an open admin API controls every machine: beyond loopback it needs keys or certificates."""
+    """An open admin API controls every machine: beyond loopback it needs keys or certificates."""
     host, _ = split_address(config.admin_address)
     certificates = config.tls and config.client_certificates
     if store.state.settings.secure or (not config.tls and _is_loopback(host)) or certificates:

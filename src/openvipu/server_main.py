@@ -123,8 +123,8 @@ def _init(arguments: argparse.Namespace) -> None:
         store = Store.open(arguments.state)
         store.save(_with_admin(store.state, key))
         store.close()
-        told = "" if admin_key else f" Access key is '{key}'."
-        say(f"create user (admin): success.{told}")
+        generated = "" if admin_key else f" Access key is '{key}'."
+        say(f"create user (admin): success.{generated}")
 
 
 def _with_admin(state: State, key: str) -> State:

@@ -1,4 +1,4 @@
-"""The end of a program that is asked for by a signal."""
+"""Shutdown of a program on a signal."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ log = logging.getLogger("weft")
 
 
 def outlive_hang_up() -> None:
-    """From now on SIGHUP ends nothing. For the time until a program hears it: it has read nothing that is replaced."""
+    """Ignore SIGHUP during start-up: nothing that it could reload has been read yet."""
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 class EndSignal:
-    """From now on SIGTERM and SIGINT are heard, whichever thread they reach, and at any moment. Main thread only.
+    """Catches SIGTERM and SIGINT at any moment, in whichever thread they arrive. Create it in the main thread.
 
-    An event that a handler sets doesn't do: a handler runs between two instructions of the main thread, so that a
-    signal which comes right before it begins to wait, or reaches another thread, is not noticed while it waits. What
-    the interpreter's own C handler writes into a pipe is there, whoever was interrupted (`signal.set_wakeup_fd`).
+    An event set by a handler isn't enough: a Python handler runs between two instructions of the main thread, so a
+    signal that arrives right before the wait begins, or in another thread, would not end the wait. The interpreter's
+    C handler writes into a pipe (`signal.set_wakeup_fd`), which works in every case.
     """
 
     def __init__(self, numbers: Iterable[int] = (signal.SIGTERM, signal.SIGINT)) -> None:
-        self._told, told = os.pipe()
-        os.set_blocking(told, False)
-        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        self._received, written = os.pipe()
+        os.set_blocking(written, False)
+        signal.set_wakeup_fd(written, warn_on_full_buffer=False)
         for number in (*numbers, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
 
     def wait(self) -> None:
-        """Return when a signal has come, now or before. SIGHUP is none of them: files that were replaced are noticed
-        without it, and settings are read at the start alone."""
-        while os.read(self._told, 1) == bytes([signal.SIGHUP]):
+        """Return once a signal has arrived, now or before the call; SIGHUP is logged and ignored."""
+        while os.read(self._received, 1) == bytes([signal.SIGHUP]):
             log.info(
-                "SIGHUP: replaced certificates are noticed without it; settings are read at the start alone"
+                "SIGHUP: replaced certificates are noticed without it; settings are read only at the start"
             )

@@ -1,4 +1,4 @@
-"""PUT /v1/pods/{name}: makes, changes or leaves alone; who may, what is told, and what a loser of two reads."""
+"""PUT /v1/pods/{name}: creates, changes or leaves a pod as it is; permissions, errors, and concurrent requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_first_makes_the_second_does_nothing_the_third_changes(api: Client) 
 
 
 def test_who_was_slower_is_told_with_the_generation_there_is(api: Client) -> None:
-    """A change made from generation 1 after somebody else's isn't taken: 409, and nothing is different."""
+    """A change made from generation 1 after another one is refused with 409, and changes nothing."""
     api.put("/v1/pods/train", json=ORDER)
     assert api.put("/v1/pods/train", json=more(count=3), headers={"If-Match": '"1"'}).status_code == 202
     late = api.put("/v1/pods/train", json=more(count=5), headers={"If-Match": '"1"'})
@@ -93,7 +93,7 @@ def test_who_may_only_change_applies_by_name(
 
 
 def test_what_cant_be_changed_is_an_error_of_its_field(api: Client) -> None:
-    """400 with the field and what to do instead; the sentence is told to tenants too."""
+    """400 with the field and what to do instead, also for tenants."""
     api.put("/v1/pods/train", json=ORDER)
     answer = api.put("/v1/pods/train", json=more(image="other", count=9))
     assert answer.status_code == 400

@@ -103,7 +103,7 @@ def test_request_that_waits_too_long_for_its_turn_is_refused(monkeypatch: pytest
 
 
 class Keystone(FakeIdentity):
-    """Doesn't answer about tokens that begin with `bad`; nobody's is remembered."""
+    """Keystone that doesn't answer about tokens that begin with `bad`; no answer is cached."""
 
     def __init__(self) -> None:
         super().__init__(tokens())

@@ -1,4 +1,4 @@
-"""The doors themselves: who may is asked before anything is read, and nobody holds a connection for nothing."""
+"""HTTP entry points: permission is checked before the body is read, and idle connections are closed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Counting:
 
 
 def test_a_readers_site_is_not_read_at_all(still_doors: DoorsHouse) -> None:
-    """6 MiB of a site from somebody who may not activate one cost nothing: not a byte is taken in."""
+    """The body of 6 MiB from a caller without permission isn't read."""
     counting = Counting(create_app(still_doors.service, FakeIdentity(tokens())))
     with served(counting) as url:
         body = b'{"name":"x","nodes":[' + b"{}," * (2 << 20) + b"{}]}"

@@ -63,7 +63,7 @@ def test_an_older_site_is_refused(api: Client, doors: DoorsHouse) -> None:
 
 
 def test_cables_are_compared_and_taken_in(api: Client, doors: DoorsHouse) -> None:
-    """GET shows the differences of a fabric, POST makes a new generation; unknown fabrics are told."""
+    """GET shows the differences of a fabric, POST makes a new generation; unknown fabrics are reported."""
     olga = by("operator")
     doors.pull_cable()
     found = api.get("/v1/site/differences?fabric=ib0", headers=olga).json()
@@ -131,7 +131,7 @@ def test_changes_are_logged_with_who_and_from_where(api: Client, doors: DoorsHou
 
 
 def test_only_operators_abandon_a_pod(api: Client, doors: DoorsHouse) -> None:
-    """403 for whoever may release it, 409 before its release, 202 for an operator."""
+    """403 for a tenant who may release it, 409 before its release, 202 for an operator."""
     pod = api.post("/v1/pods", json=ORDER, headers=by("a-member")).json()["id"]
     asked = {"reason": "its project is deleted"}
     assert api.post(f"/v1/pods/{pod}/abandon", json=asked, headers=by("a-member")).status_code == 403
@@ -145,7 +145,7 @@ def test_only_operators_abandon_a_pod(api: Client, doors: DoorsHouse) -> None:
 
 
 def test_unknown_pods_are_ids(api: Client) -> None:
-    """What an operator confirms is an id, or `all`; anything else is told."""
+    """An id, or `all`, is accepted; anything else is refused."""
     olga = by("operator")
     wrong = api.post("/v1/audit", json={"repair": True, "unknown_pods": ["train"]}, headers=olga)
     assert wrong.status_code == 400 and "unknown_pods" in wrong.text

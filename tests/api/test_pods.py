@@ -109,7 +109,7 @@ def test_user_data_may_be_a_table(api: Client) -> None:
 
 
 def test_a_pod_isnt_named_like_an_id(api: Client) -> None:
-    """Its name would be taken for somebody's id wherever it is given."""
+    """Such a name would be taken for an id."""
     name = api.post("/v1/pods", json=ORDER).json()["id"]
     for path in ("/v1/pods", "/v1/pods/plan"):
         bad = api.post(path, json={**ORDER, "name": name}, headers=by("b-member"))

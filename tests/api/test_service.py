@@ -53,7 +53,7 @@ ERRORS: list[tuple[WeftError, int]] = [
     (UnknownError("read tables", "agent sm1", "no answer"), 503),
     (TemporaryError("create port", "neutron", "HTTP 503", delay=7.5), 503),
     (PermanentError("create server", "nova", "no image", "upload the image"), 502),
-    (OutsideError("ask", "somebody", "something", "look"), 502),
+    (OutsideError("ask", "a service", "something", "look"), 502),
     (WeftError("something else"), 500),
 ]
 
@@ -187,7 +187,7 @@ def test_request_ids_are_new_each_time_and_logged(
 def test_a_forged_request_id_does_not_reach_the_log(
     still_api: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Anything that isn't req-<uuid> is left out, so that nobody writes lines into the log."""
+    """Anything that isn't req-<uuid> is left out, so that a client can't write lines into the log."""
     with caplog.at_level(logging.INFO, "weft.api"):
         still_api.get("/v1/pods", headers={"X-OpenStack-Request-ID": "req-x user=root"})
     assert "user=root" not in caplog.text
@@ -195,11 +195,11 @@ def test_a_forged_request_id_does_not_reach_the_log(
 
 def test_health_needs_no_token(api: Client, doors: DoorsHouse) -> None:
     """/healthz is about the process, /readyz about its parts."""
-    nobody = by("")
-    assert api.get("/healthz", headers=nobody).text == "ok\n"
-    assert api.get("/readyz", headers=nobody).status_code == 200
+    anonymous = by("")
+    assert api.get("/healthz", headers=anonymous).text == "ok\n"
+    assert api.get("/readyz", headers=anonymous).status_code == 200
     doors.database.close()
-    answer = api.get("/readyz", headers=nobody)
+    answer = api.get("/readyz", headers=anonymous)
     assert (answer.status_code, answer.json()["checks"]) == (503, {"database": "not ok"})
 
 

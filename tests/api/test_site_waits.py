@@ -1,4 +1,4 @@
-"""Events of the site's resources, waited for like a pod's: nobody has to read all resources again and again."""
+"""Events of the site's resources can be waited for like a pod's, instead of polling all resources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_events_are_answered_as_soon_as_there_is_one(api: Client, doors: DoorsHo
     [event] = api.get(f"{path}{LONG}", headers=olga, timeout=2 * LONG).json()["events"]
     later.join()
     assert event["type"] == "apply" and event["sequence"] > last
-    assert api.get(f"{path}{LONG}", headers=olga).json()["events"] == [event], "it is there: nobody waits"
+    assert api.get(f"{path}{LONG}", headers=olga).json()["events"] == [event], "it is there: no wait"
 
 
 @pytest.mark.parametrize("query", ["wait=61", "wait=-1", "wait=nan", "wait=x"])

@@ -254,7 +254,7 @@ def test_many_wait_without_a_thread_or_connection(
 def test_of_too_many_the_one_that_waited_longest_is_answered(
     client: Client, app: FastAPI, pool: ThreadPoolExecutor
 ) -> None:
-    """With the pod as it is: nobody is refused, and connections are left for others."""
+    """With the pod as it is: no request is refused, and connections are left for others."""
     client.post("/v1/pods", json=ORDER)
     room(app).most = 2
     first, second = (waiting_for(pool, client, app, until="READY") for _ in range(2))
@@ -300,7 +300,7 @@ def test_a_server_that_stops_answers_those_who_wait(doors: DoorsHouse, pool: Thr
 def test_the_database_connection_is_cut_while_one_waits(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
-    """Listener and pool connect again, and who waits is told."""
+    """Listener and pool reconnect, and the waiting request is answered."""
     client.post("/v1/pods", json=ORDER)
     ready = waiting_for(pool, client, app, until="READY")
     with psycopg.connect(doors.database.url, autocommit=True) as connection:
@@ -324,7 +324,7 @@ def _survives(action: Callable[[], object]) -> bool:
 def test_events_that_come_together_are_told_together(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
-    """`gather` collects; the order of all is kept, and none is told twice."""
+    """`gather` collects; events keep their order, and none is sent twice."""
     client.post("/v1/pods", json=ORDER)
     last = client.get("/v1/pods/train/events").json()["events"][-1]["sequence"]
     asked = pool.submit(client.get, "/v1/pods/train/events", params={"after": last, "wait": 60, "gather": 3})

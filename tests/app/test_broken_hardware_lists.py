@@ -36,14 +36,14 @@ def test_a_broken_list_gives_one_sentence_and_changes_nothing(
     hardware.spoil(row, **cells)
     hardware.write()
     before = sorted(hardware.folder.iterdir())
-    assert hardware.told(hardware.folder / "out") == [f"hardware.csv:{sentence}"]
+    assert hardware.errors(hardware.folder / "out") == [f"hardware.csv:{sentence}"]
     assert sorted(hardware.folder.iterdir()) == before
 
 
 def test_the_good_list_is_good(hardware: HardwareList) -> None:
-    """The positive control: without a change nothing is said, and the site has every row."""
+    """The positive control: no errors without a change, and the site has every row."""
     hardware.write()
-    assert hardware.told() == []
+    assert hardware.errors() == []
     assert dict(hardware.imported().rows) == {
         "interfaces": 6,
         "devices": 4,
@@ -60,22 +60,22 @@ def test_what_only_begins_like_an_address(hardware: HardwareList, address: str) 
     hardware.spoil("pdu1", eth0_address=address, eth0_network="infra")
     hardware.write()
     assert any(
-        f"hardware.csv:4: eth0_address: '{address}' is not allowed" in line for line in hardware.told()
+        f"hardware.csv:4: eth0_address: '{address}' is not allowed" in line for line in hardware.errors()
     )
     hardware.spoil("pdu1", eth0_address="10.3.0.4/24")
     hardware.write()
-    assert hardware.told() == []
+    assert hardware.errors() == []
 
 
 def test_an_rnic_on_a_switch_for_management_is_told(hardware: HardwareList) -> None:
     """Its data would go at a hundredth of the rate."""
     hardware.spoil("ipum1", rnic_switch="mgmt1", rnic_port="6")
     hardware.write()
-    [told] = hardware.told()
-    assert told.startswith(
+    [line] = hardware.errors()
+    assert line.startswith(
         "hardware.csv:6: rnic_switch: 'mgmt1' is not allowed: a switch with ports of 100 Gb/s"
     )
-    assert told.endswith("the rate of an IPU-Machine's RNIC; mgmt1 has 1")
+    assert line.endswith("the rate of an IPU-Machine's RNIC; mgmt1 has 1")
 
 
 def test_an_rnic_behind_a_switch_that_carries_smaller_frames_is_told(hardware: HardwareList) -> None:
@@ -91,7 +91,7 @@ def test_an_rnic_behind_a_switch_that_carries_smaller_frames_is_told(hardware: H
     hardware.spoil("tor1", mtu="1500")
     hardware.write()
     said = "a switch with an mtu of 9000 or more, that of the data network of IPU-POD pod1; tor1 has 1500"
-    assert [t for t in hardware.told() if t.startswith("hardware.csv:6") and said in t], hardware.told()
+    assert [t for t in hardware.errors() if t.startswith("hardware.csv:6") and said in t], hardware.errors()
 
 
 def test_a_network_of_bmcs_behind_switches_that_carry_smaller_frames_is_told(hardware: HardwareList) -> None:
@@ -100,9 +100,9 @@ def test_a_network_of_bmcs_behind_switches_that_carry_smaller_frames_is_told(har
         gateways, gateways.replace("    subnets", "    mtu: 9000\n    subnets")
     )
     hardware.write()
-    told = hardware.told()
+    lines = hardware.errors()
     said = "is not allowed: a switch with an mtu of 9000 or more, that of network ipu-gw; mgmt1 has 1500"
-    assert len(told) == 4 and all(t.endswith(said) for t in told), told
+    assert len(lines) == 4 and all(t.endswith(said) for t in lines), lines
 
 
 def test_all_mistakes_of_all_kinds_are_told_at_once(hardware: HardwareList) -> None:
@@ -111,7 +111,7 @@ def test_all_mistakes_of_all_kinds_are_told_at_once(hardware: HardwareList) -> N
     hardware.spoil("pdu1", kind="toaster")
     hardware.spoil("ipum1", bmc_vlan="14")
     hardware.write()
-    assert [s.partition(": ")[0] for s in hardware.told()] == [f"hardware.csv:{n}" for n in (2, 4, 6)]
+    assert [s.partition(": ")[0] for s in hardware.errors()] == [f"hardware.csv:{n}" for n in (2, 4, 6)]
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_a_file_that_is_no_list(hardware: HardwareList, text: bytes, sentence: s
     (hardware.folder / "hardware.csv").write_bytes(text)
     with pytest.raises(InputErrors) as caught:
         hardware.imported()
-    told = str(caught.value.errors[0]).replace(f"{hardware.folder}/", "")
-    assert told == sentence.format(file="hardware.csv")
+    lines = str(caught.value.errors[0]).replace(f"{hardware.folder}/", "")
+    assert lines == sentence.format(file="hardware.csv")
 
 
 STRANGE = (
@@ -177,14 +177,14 @@ def test_whatever_is_in_a_cell_is_taken_or_told_where_it_is(hardware: HardwareLi
             hardware.rows[row] = {"name": row, **GOOD[row], column: value}
             hardware.columns = [*COLUMNS, *([column] if column not in COLUMNS else [])]
             hardware.write()
-            told = hardware.told(hardware.folder / "out")
-            if not told:
+            lines = hardware.errors(hardware.folder / "out")
+            if not lines:
                 shutil.rmtree(hardware.folder / "out")
                 continue
-            for sentence in told:
-                assert sentence.startswith("hardware.csv:"), (row, value, told)
+            for sentence in lines:
+                assert sentence.startswith("hardware.csv:"), (row, value, lines)
                 assert sentence.isprintable() and len(sentence) < 1000, (row, value, sentence)
             here = (f"hardware.csv:{line}: ", "hardware.csv:1: ")
-            assert any(s.startswith(here) or row in s for s in told), (row, value, told)
+            assert any(s.startswith(here) or row in s for s in lines), (row, value, lines)
             assert not (hardware.folder / "out").exists()
         hardware.rows[row] = {"name": row, **GOOD[row]}

@@ -94,7 +94,7 @@ def test_what_is_as_the_site_says_is_imported_without_a_word(
 
 
 @pytest.mark.parametrize(
-    ("collection", "changed", "told"),
+    ("collection", "changed", "expected"),
     [
         ("networks", {"mtu": 9000}, "network/provisioning n1 has mtu 9000, not 1500 as in the site"),
         ("networks", {"port_security_enabled": False}, "network/provisioning n1 has port_security"),
@@ -110,16 +110,16 @@ def test_what_terraform_would_change_is_told(
     capsys: pytest.CaptureFixture[str],
     collection: str,
     changed: dict[str, Any],
-    told: str,
+    expected: str,
 ) -> None:
     cloud.things[collection][0].update(changed)
     assert exported(tmp_path) == 0
     out = capsys.readouterr().out
-    assert told in out and "Terraform would change it" in out, out
+    assert expected in out and "Terraform would change it" in out, out
 
 
 @pytest.mark.parametrize(
-    ("collection", "changed", "told"),
+    ("collection", "changed", "expected"),
     [
         (
             "ports",
@@ -140,17 +140,17 @@ def test_what_can_not_be_changed_in_place_is_refused_and_nothing_is_written(
     capsys: pytest.CaptureFixture[str],
     collection: str,
     changed: dict[str, Any],
-    told: str,
+    expected: str,
 ) -> None:
     cloud.things[collection][0].update(changed)
     assert exported(tmp_path) == 2
     said = capsys.readouterr()
-    assert told in said.err and said.err.count("\n") == 1, said.err
+    assert expected in said.err and said.err.count("\n") == 1, said.err
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("clouds: {overcloud: [1, 2]}", "a mapping"),
         ("clouds: {overcloud: text}", "a mapping"),
@@ -166,13 +166,13 @@ def test_a_broken_clouds_yaml_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     text: str | bytes,
-    told: str,
+    expected: str,
 ) -> None:
-    """It is named, and not the cloud that nobody asked."""
+    """The error names the file, not a cloud."""
     file = tmp_path / "clouds.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(file))
     assert exported(tmp_path) == 2
     said = capsys.readouterr().err
-    assert str(file) in said and told in said and said.count("\n") == 1, said
+    assert str(file) in said and expected in said and said.count("\n") == 1, said
     assert not (tmp_path / "out").exists()

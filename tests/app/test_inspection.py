@@ -1,4 +1,4 @@
-"""Ironic's inspection data fill what a list leaves out, and contradictions are told with both places."""
+"""Ironic's inspection data fill what a list leaves out, and contradictions are reported with both places."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def imported(hardware: HardwareList, document: Any, name: str = "gpu1") -> Site:
     return import_site(str(hardware.folder / "site.yaml"), completed(records, found, errors), errors).site
 
 
-def told(hardware: HardwareList, document: Any, name: str = "gpu1") -> list[str]:
+def errors_of(hardware: HardwareList, document: Any, name: str = "gpu1") -> list[str]:
     with pytest.raises(InputErrors) as caught:
         imported(hardware, document, name)
     return [str(e).replace(f"{hardware.folder}/", "") for e in caught.value.errors]
@@ -83,7 +83,11 @@ def test_what_the_list_leaves_out_is_filled(hardware: HardwareList) -> None:
 def test_without_inspection_it_is_missing(hardware: HardwareList) -> None:
     """The positive control: the list alone is refused for exactly that."""
     hardware.write()
-    assert {line.split(": ")[1] for line in hardware.told()} == {"eno1_mac", "mlx5_0_port_guid", "mlx5_0_pci"}
+    assert {line.split(": ")[1] for line in hardware.errors()} == {
+        "eno1_mac",
+        "mlx5_0_port_guid",
+        "mlx5_0_pci",
+    }
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_what_contradicts_the_list_is_told(
     hardware.spoil("gpu1", **row)
     del hardware.rows["poplar1"]
     assert f"hardware.csv:8: {sentence}" in [
-        line.replace(f"as {hardware.folder}/", "as ") for line in told(hardware, inspected())
+        line.replace(f"as {hardware.folder}/", "as ") for line in errors_of(hardware, inspected())
     ]
 
 
@@ -144,12 +148,12 @@ def test_two_names_that_are_swapped(hardware: HardwareList) -> None:
     ],
 )
 def test_interfaces_that_would_be_lost(hardware: HardwareList, name: str, sentence: str) -> None:
-    """Two that columns call the same, or one without a name: told with the file."""
+    """Two that columns call the same, or one without a name: reported with the file."""
     document = inspected()
     document["inventory"]["interfaces"] += [
         {"name": n, "mac_address": f"02:00:00:00:00:0{i}"} for i, n in enumerate(("ENO_1", name))
     ]
-    assert any("gpu1.json" in line and sentence in line for line in told(hardware, document))
+    assert any("gpu1.json" in line and sentence in line for line in errors_of(hardware, document))
 
 
 def test_the_same_written_otherwise_is_no_contradiction(hardware: HardwareList) -> None:
@@ -164,7 +168,7 @@ def test_an_inspection_of_a_host_of_no_list(hardware: HardwareList) -> None:
     """A file that is called otherwise isn't passed over."""
     assert any(
         "gpu7" in line and "the name of a machine of the lists" in line
-        for line in told(hardware, inspected(), "gpu7")
+        for line in errors_of(hardware, inspected(), "gpu7")
     )
 
 
@@ -179,7 +183,7 @@ def test_an_agent_without_a_bmc_fills_none(hardware: HardwareList) -> None:
                                   '{"inventory": {}, "plugin_data": {"parsed_lldp": [1]}}', "[" * 100_000])  # fmt: skip
 def test_files_that_are_none(hardware: HardwareList, text: str) -> None:
     """Empty, cut off, another shape: one sentence with the file."""
-    assert any("--inspection" in line and "gpu1.json" in line for line in told(hardware, text))
+    assert any("--inspection" in line and "gpu1.json" in line for line in errors_of(hardware, text))
 
 
 def test_a_switch_is_known_by_each_of_its_names(hardware: HardwareList) -> None:

@@ -32,7 +32,7 @@ def test_every_example_is_a_good_order(path: Path) -> None:
 
 
 def test_what_is_left_out_has_its_default() -> None:
-    """The smallest order: dedicated adapters, anywhere on the site, near if possible, nobody outside gets in."""
+    """The smallest order: dedicated adapters, anywhere on the site, near if possible, no access from outside."""
     order = load_order(SMALLEST)
     assert (order.fabric.hcas, order.fabric.hcas_per_node) == ("dedicated", None)
     assert (order.locality.required, order.locality.preferred) == ("site", "leaf")
@@ -134,7 +134,7 @@ def test_a_document_that_is_absurdly_deep_is_refused() -> None:
 
 
 def test_an_order_is_frozen() -> None:
-    """Nobody changes an order that somebody else holds."""
+    """Orders are shared between threads."""
     order: Any = load_order(SMALLEST)
     with pytest.raises(ValueError, match="frozen"):
         order.name = "other"

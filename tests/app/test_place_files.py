@@ -1,4 +1,4 @@
-"""The files of `weft place`, told apart by what is in them; what is played from them."""
+"""The files of `weft place`, recognized by their contents, and what is replayed from them."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_orders_that_cannot_be_are_one_sentence(tmp_path: Path, text: str, sente
 
 
 def test_all_columns_of_an_order(tmp_path: Path) -> None:
-    """What is left empty is as if it weren't there; what means nothing is told."""
+    """An empty field counts as missing; one without a meaning is reported."""
     path = tmp_path / "orders.csv"
     path.write_text(
         f"{HEAD},slice,spare,accelerators,required,user,\na,5,1m,4,2,2,h100:8,block,x,\nb,6,1m,4,,,,,,\n"
@@ -232,7 +232,7 @@ def test_all_columns_of_an_order(tmp_path: Path) -> None:
 
 
 def test_discovery_tells_what_uplinks_carry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One cable of 4xHDR for each leaf; where one cable's rate isn't told, or nothing tells, nothing is guaranteed."""
+    """One cable of 4xHDR for each leaf; where a cable's rate is unknown, no bandwidth is guaranteed."""
     path, orders = tmp_path / "fabric", tmp_path / "orders.csv"
     path.write_text(DISCOVERED)
     assert read_topology(path).uplinks == {"s1": 200, "s2": 200}

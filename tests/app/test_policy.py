@@ -14,9 +14,9 @@ from weft.testing.callers import caller
 
 def test_no_project_is_not_a_project() -> None:
     """A token without a project never matches a target without one, although both are None."""
-    nobody = caller("n", None, "reader", "member")
-    assert not Policy().allows("pods:list", nobody, None)
-    assert not Policy().allows("pods:create", nobody, None)
+    projectless = caller("n", None, "reader", "member")
+    assert not Policy().allows("pods:list", projectless, None)
+    assert not Policy().allows("pods:create", projectless, None)
 
 
 def test_admin_of_a_tenants_project_is_no_operator() -> None:
@@ -30,7 +30,7 @@ def test_admin_of_a_tenants_project_is_no_operator() -> None:
 
 
 def test_a_project_called_admin_of_another_domain_is_a_tenants() -> None:
-    """Whoever administers a domain names its projects: the name alone makes nobody an operator."""
+    """A domain's administrators name its projects, so the name alone makes no operator."""
     policy, mallory = Policy(), caller("mal", "admin", "admin", domain="customer")
     for rule in list_rules():
         assert not policy.allows(rule.name, mallory, "id-of-team-a"), rule.name

@@ -1,4 +1,4 @@
-"""What a tenant may see is a table: everything else is hidden, whoever wrote it and whatever it says."""
+"""What a tenant may see is a table: everything else is hidden, whatever its source and contents."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def test_what_has_no_form_reaches_nobody(text: str) -> None:
         NotFoundError(text),
         WeftError(text),
     ):
-        told = redact.error(error)
-        shown += [str(told), str(getattr(told, "detail", ""))]
+        shown_error = redact.error(error)
+        shown += [str(shown_error), str(getattr(shown_error, "detail", ""))]
     for one in shown:
         assert "secret" not in one and "0x0002c9" not in one and "10.0.0.1" not in one, one
 
@@ -121,7 +121,7 @@ def test_what_has_no_form_reaches_nobody(text: str) -> None:
 @settings(max_examples=amounts.examples(100))
 @given(lead=st.sampled_from(SECRETS), tail=st.text(max_size=30), head=st.text(max_size=30))
 def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) -> None:
-    """Beginnings and ends, separators of clauses and line ends are nobody's key."""
+    """Texts with prefixes, suffixes, clause separators or line ends are no keys."""
     for glue in ("", "; ", ": ", "\n", " (", "HTTP 503 "):
         text = f"{head}{glue}secretword {lead}{glue}{tail}"
         assert "secretword" not in tenanttext.reason(text, PodState.FAILED)
@@ -300,9 +300,9 @@ def test_errors_keep_their_class_and_delay() -> None:
     silent = UnknownError(
         "read tables of sm1", "fabric agent sm1", "no file /etc/weft/key.pem", "run weft-agent"
     )
-    told = redact.error(silent)
-    assert type(told) is UnknownError
-    assert str(told) == "do what was asked (the site): operators see why; operators see what to do"
+    shown_error = redact.error(silent)
+    assert type(shown_error) is UnknownError
+    assert str(shown_error) == "do what was asked (the site): operators see why; operators see what to do"
     assert str(redact.error(ConflictError(orders.NOT_FAILED(pod="train", state="READY")))) == (
         "pod train is READY: only a FAILED pod can be retried"
     )
@@ -311,7 +311,7 @@ def test_errors_keep_their_class_and_delay() -> None:
 def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
     """Kept apart, in maintenance, in quarantine, busy, reserved: a tenant can't tell one from the other."""
 
-    def told(*rows: tuple[str, int, int]) -> object:
+    def shown_refusal(*rows: tuple[str, int, int]) -> object:
         filters = [
             FilterReport(filter=f, removed=r, left=n, examples=(f"gpu04: {f} secret",)) for f, r, n in rows
         ]
@@ -356,8 +356,11 @@ def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
         "earliest_start": "2026-11-21T16:15:00Z",
         "quotas": [],
     }
-    assert told(("accelerators", 4, 12), ("busy", 10, 2)) == kept
-    assert told(("accelerators", 4, 12), ("maintenance", 3, 9), ("quarantine", 2, 7), ("apart", 5, 2)) == kept
+    assert shown_refusal(("accelerators", 4, 12), ("busy", 10, 2)) == kept
+    assert (
+        shown_refusal(("accelerators", 4, 12), ("maintenance", 3, 9), ("quarantine", 2, 7), ("apart", 5, 2))
+        == kept
+    )
 
 
 def test_what_would_fit_names_no_others() -> None:
@@ -419,9 +422,9 @@ def test_choice_is_shown_by_its_nodes_and_leaves() -> None:
     """The planner's own sentence compares with what others have."""
     made = examples.plan(examples.order(), "id-of-team-a").placement
     why = made.explanation.model_copy(update={"chosen": "secret"})
-    told = shown_to_tenants(made.model_copy(update={"explanation": why})).explanation
+    answer = shown_to_tenants(made.model_copy(update={"explanation": why})).explanation
     leaves = sorted({n.leaf for n in made.nodes})
-    assert told.chosen == f"{len(made.nodes)} nodes on {len(leaves)} leaf ({', '.join(leaves)})."
+    assert answer.chosen == f"{len(made.nodes)} nodes on {len(leaves)} leaf ({', '.join(leaves)})."
 
 
 def test_every_field_of_every_kind_is_decided() -> None:
@@ -453,17 +456,17 @@ def test_a_plan_shows_what_the_table_has(owner: str) -> None:
 
 def _check_fields(shown: Resource, whole: Resource, table: frozenset[str]) -> None:
     for name, value in whole.spec:
-        told = getattr(shown.spec, name)
+        kept = getattr(shown.spec, name)
         door = name == "address" and whole.owner == "site"
         assert (
-            told == value
+            kept == value
             if name in table or name == "kind" or door
-            else told in (tenanttext.HIDDEN, (), "", None, 0)
+            else kept in (tenanttext.HIDDEN, (), "", None, 0)
         )
 
 
 def test_times_of_others_are_rounded() -> None:
-    """To a quarter of an hour, never to the microsecond of somebody's order; a time of one's own stays."""
+    """To a quarter of an hour, never to the microsecond of another order; the tenant's own times stay exact."""
     view = examples.waiting(examples.pod(str(uuid.uuid4()), examples.order(), "id-of-team-a", "alice"))
     at = datetime(2026, 11, 21, 16, 0, 0, 1, tzinfo=UTC)
     others = view.model_copy(update={"expected_start": at, "reason": "waiting for capacity"})

@@ -1,4 +1,4 @@
-"""The table of documents is closed: a new field, a new document and a new verb are hidden until somebody decides."""
+"""The table of documents is closed: a new field, document or verb is hidden until the table lists it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VALUES: tuple[BaseModel, ...] = (
     Refusal(reason="no room", explanation=Explanation(considered=1)),
     Health(ready=True, checks={}),
 )
-"""Documents of which something is told otherwise; others need no values."""
+"""Documents of which some field is shown changed; others need no values."""
 
 
 @pytest.mark.parametrize("model", TABLE, ids=lambda model: model.__name__)
@@ -48,17 +48,17 @@ def test_a_field_that_is_added_is_hidden(model: type[BaseModel]) -> None:
     grown = create_model(f"Grown{model.__name__}", __base__=model, **new)
     known = next((dict(one) for v in VALUES for one in _within(v) if isinstance(one, model)), {})
     secret = {"new": SECRET, "also": SECRET, "document": _ORDER.model_copy(update={"name": SECRET})}
-    told = shown(grown.model_construct(None, **dict.fromkeys(grown.model_fields) | known | secret))
-    assert SECRET not in repr(told)
-    assert [getattr(told, name) for name in new] == ["(hidden)", "", None]
+    visible = shown(grown.model_construct(None, **dict.fromkeys(grown.model_fields) | known | secret))
+    assert SECRET not in repr(visible)
+    assert [getattr(visible, name) for name in new] == ["(hidden)", "", None]
 
 
 def test_no_id_says_which_machine_it_is() -> None:
     """Nova names hypervisors to no tenant; the driver's ids of a machine, and of a server without Nova, have it."""
     one = next(r for r in _POD.resources if r.kind == "server")
     ids = {"server": "an-instance@a-node", "machine": "a-node@a-pod", "port": "a-port"}
-    told = {kind: shown(one.model_copy(update={"kind": kind, "id": id_})).id for kind, id_ in ids.items()}
-    assert told == {"server": "an-instance", "machine": "(hidden)", "port": "a-port"}
+    visible = {kind: shown(one.model_copy(update={"kind": kind, "id": id_})).id for kind, id_ in ids.items()}
+    assert visible == {"server": "an-instance", "machine": "(hidden)", "port": "a-port"}
     assert shown(one.model_copy(update={"kind": "machine", "id": ""})).id == ""
 
 
@@ -82,8 +82,8 @@ def test_a_document_without_a_row_is_hidden() -> None:
     news = News(text=SECRET)
     assert shown(news) is None
     assert shown([news]) == []
-    told = shown(_POD.model_copy(update={"servers": (news,), "vlan": news}))
-    assert (told.servers, told.vlan) == ((), None)
+    visible = shown(_POD.model_copy(update={"servers": (news,), "vlan": news}))
+    assert (visible.servers, visible.vlan) == ((), None)
     assert shown(SECRET.encode()) is None  # a site's part
 
 
@@ -145,6 +145,6 @@ def test_every_verb_of_a_tenant_is_one() -> None:
 
 
 def test_no_verb_but_these_goes_past_the_tables() -> None:
-    """Each has its reason in its docstring; whoever adds one is asked for it here."""
+    """Each has its reason in its docstring; a new one must be listed here."""
     own = {name for name in vars(_Redacted) if not name.startswith("_")}
     assert own == {"health", "find_pod", "watching"}

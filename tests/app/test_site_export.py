@@ -1,4 +1,4 @@
-"""`weft site export` into a directory: nothing of somebody else's is lost, and nothing is half written."""
+"""`weft site export` into a directory: foreign files are kept, and none is half written."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_secrets_beside_an_export_stay(folder: Path) -> None:
-    """passwords.yml is nobody's business: it isn't asked for, and not touched."""
+    """passwords.yml is neither read nor touched."""
     (folder / "passwords.yml").write_text("database_password: x")
     assert again(folder) == []
     assert (folder / "passwords.yml").read_text() == "database_password: x"

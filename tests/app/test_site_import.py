@@ -78,7 +78,7 @@ def test_a_subnet_that_is_full_is_told(hardware: HardwareList) -> None:
     """No address is made up: the row without one is named."""
     hardware.site_text = hardware.site_text.replace("first: 10.12.0.100", "first: 10.12.0.1")
     hardware.write()
-    assert hardware.told() == [
+    assert hardware.errors() == [
         "hardware.csv:5: eth0_address: missing: an address, since storage has no free one left"
     ]
 
@@ -101,7 +101,7 @@ def test_csv_and_yaml_give_the_same_site(hardware: HardwareList) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("machines: []", ["hardware.yaml:1: machines: '…' is not allowed: unknown field; a list has one, hardware, "
                           "with the pieces of hardware"]),
@@ -124,9 +124,9 @@ def test_csv_and_yaml_give_the_same_site(hardware: HardwareList) -> None:
           "infra"]),
     ],
 )  # fmt: skip
-def test_a_yaml_list_that_is_wrong(hardware: HardwareList, text: str, told: list[str]) -> None:
+def test_a_yaml_list_that_is_wrong(hardware: HardwareList, text: str, expected: list[str]) -> None:
     """Each with the line of the value itself, not of its row."""
-    assert of_yaml(hardware, text) == told
+    assert of_yaml(hardware, text) == expected
 
 
 def test_columns_are_called_what_sites_call_them(hardware: HardwareList) -> None:
@@ -167,7 +167,7 @@ def test_several_lists_are_one(hardware: HardwareList) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "expected"),
     [
         (["--column", "Foo=rack"], "--column: 'Foo=rack' is not allowed: a column that a list has"),
         (["--kind", "YY=toaster"], "--kind: 'YY=toaster' is not allowed: THEIRS= one of: ipu-machine, "),
@@ -179,13 +179,13 @@ def test_several_lists_are_one(hardware: HardwareList) -> None:
     ],
 )
 def test_options_that_match_nothing(
-    hardware: HardwareList, capsys: pytest.CaptureFixture[str], option: list[str], told: str | None
+    hardware: HardwareList, capsys: pytest.CaptureFixture[str], option: list[str], expected: str | None
 ) -> None:
     """A mistyped column or kind isn't passed over."""
     hardware.write()
     list_, site = str(hardware.folder / "hardware.csv"), str(hardware.folder / "site.yaml")
-    assert main(["site", "import", list_, "--site", site, *option]) == (2 if told else 0)
-    assert (told or "") in capsys.readouterr().err
+    assert main(["site", "import", list_, "--site", site, *option]) == (2 if expected else 0)
+    assert (expected or "") in capsys.readouterr().err
 
 
 class TestWriting:
@@ -252,11 +252,11 @@ class TestWriting:
         """Rows of the site file would be lost."""
         hardware.site_text += "devices:\n  - {name: pdu9, kind: pdu}\n"
         hardware.write()
-        (told,) = hardware.told()
-        assert "devices: '…' is not allowed: nothing: the list fills this table" in told
+        (error,) = hardware.errors()
+        assert "devices: '…' is not allowed: nothing: the list fills this table" in error
 
     def test_empty_fields_of_the_site_file_are_missing_ones(self, hardware: HardwareList) -> None:
-        """As `weft site check` has it: optional fields, a network, and a table that the list fills."""
+        """As in `weft site check`: optional fields, a network, and a table that the list fills."""
         hardware.site_text = hardware.site_text.replace("    mtu: 9000\n", "    mtu:\n")
         hardware.site_text = hardware.site_text.replace(
             "    shared_with: [0123456789abcdef0123456789abcdef]\n", "    shared_with: ~\n"
@@ -271,10 +271,10 @@ class TestWriting:
 
     @pytest.mark.parametrize("racks", ["[{name: [a]}]", "[{name: {a: b}}]", "[r1]", "all", "{a: b}"])
     def test_racks_of_another_shape(self, hardware: HardwareList, racks: str) -> None:
-        """Told as they are by `weft site check`."""
+        """The errors are those of `weft site check`."""
         hardware.site_text += f"racks: {racks}\n"
         hardware.write()
-        assert any(line.split(": ")[1].startswith("racks") for line in hardware.told())
+        assert any(line.split(": ")[1].startswith("racks") for line in hardware.errors())
 
     def test_tables_are_csv_with_the_columns_that_are_used(self, hardware: HardwareList) -> None:
         """So that a person can read them."""
@@ -351,13 +351,13 @@ def test_ipu_machines_on_a_fabric_of_switches_get_the_vendors_names_of_their_por
 
 
 def test_a_port_that_has_no_name_is_refused(tmp_path: Path) -> None:
-    for change, told in (
+    for change, expected in (
         ((",tor75,9,", ",tor75,99,"), "a port of tor75: Ethernet1/1 to Ethernet32/1, or 1 to 32"),
         (("Ethernet[1-32]/1", "32"), "a number on a switch of the list with its ports"),
     ):
         with pytest.raises(InputErrors) as refused:
             on_switches(tmp_path, change)
-        assert told in str(refused.value)
+        assert expected in str(refused.value)
 
 
 def test_infiniband_adapters_of_a_list_need_no_mac_address(hardware: HardwareList) -> None:

@@ -177,7 +177,7 @@ def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
     ],
 )  # fmt: skip
 def test_a_bad_value_is_one_sentence(folder: Folder, file: str, old: str, new: str, expected: str) -> None:
-    """Each mistake is told with file, line, field, value and what is allowed."""
+    """Each mistake is reported with file, line, field, value and what is allowed."""
     folder.replace(file, old, new)
     assert folder.errors() == [expected]
 

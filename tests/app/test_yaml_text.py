@@ -55,7 +55,7 @@ def test_anchors_work_and_merge_keys_are_only_a_name() -> None:
 
 
 def test_a_key_twice_is_refused_at_the_second_line() -> None:
-    """The second of two equal keys is told, with the place of the first."""
+    """The second of two equal keys is reported, with the place of the first."""
     assert (
         problem("a: 1\nb: 2\na: 3\n")
         == "a.yaml:3: a: 'a' is not allowed: it is given twice; first at a.yaml:1"
@@ -95,7 +95,7 @@ def test_what_is_no_mapping_of_fields(text: str, expected: str) -> None:
 
 
 def test_two_documents_in_one_file_are_refused() -> None:
-    """Nobody would know which one counts."""
+    """It would be unclear which one counts."""
     assert problem("a: 1\n---\nb: 2\n").startswith("a.yaml:2: document: 'but found another document'")
 
 

@@ -48,7 +48,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {
         **known,
         **planted,
-        **dict.fromkeys(_OTHERS, "somebody"),
+        **dict.fromkeys(_OTHERS, "someone"),
         "WEFT_DATABASE": database,
         "OS_CLIENT_CONFIG_FILE": str(folder / "clouds.yaml"),
         "HOME": str(folder),

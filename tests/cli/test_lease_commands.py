@@ -192,7 +192,7 @@ def test_waiting_for_a_queued_pod_goes_on_until_it_is_ready(desk: Desk) -> None:
 
 
 def test_a_lease_is_extended(desk: Desk) -> None:
-    """The new end is told; a time that isn't one is one sentence."""
+    """The new end is printed; an invalid time is an error of one sentence."""
     desk.weft("pod", "create", "-f", desk.pod_file(lease={"end": "2027-01-31T18:00:00Z"}))
     done = desk.weft("pod", "extend", "train", "--until", "2027-02-01T18:00Z")
     assert (done.code, "2027-02-01 18:00:00Z" in done.out) == (0, True)

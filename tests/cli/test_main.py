@@ -237,7 +237,7 @@ def test_listen_addresses(text: str, meaning: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "8787", "host", "host:", "host:x", "host:70000", "h:-1"])
 def test_bad_listen_addresses(text: str) -> None:
-    """Told, not guessed."""
+    """It is reported, not guessed."""
     with pytest.raises(InputError, match="--listen"):
         listen(text)
 

@@ -187,15 +187,13 @@ def test_bad_arguments_are_exit_code_2(desk: Desk, words: tuple[str, ...]) -> No
 
 
 def test_offline_and_site_go_together(desk: Desk) -> None:
-    """One without the other is told."""
+    """Either option alone is an error."""
     assert desk.weft("pod", "plan", "-f", desk.pod_file(), "--offline", cloud=None).code == 2
     assert desk.weft("pod", "plan", "-f", desk.pod_file(), "--site", "s.yaml", cloud=None).code == 2
 
 
 def _away(desk: Desk, pod: UUID, asked: int) -> None:
-    """Nobody's token can be checked: from the middle of a wait, `asked` requests after the start, to the end of the
-    next one.
-    """
+    """Keystone fails from the middle of a wait, `asked` requests after the start, to the end of the next wait."""
     identity = desk.keystone.identity
     wait_for(lambda: identity.requests >= asked + 3)  # events, the pod, and events that aren't there yet
     identity.error = UnknownError("check a token", outside.service("identity"), "no answer", delay=0.05)
@@ -205,7 +203,7 @@ def _away(desk: Desk, pod: UUID, asked: int) -> None:
 
 
 def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk) -> None:
-    """The API is away for a moment in the middle of --wait; it is told once."""
+    """The API is away for a moment in the middle of --wait; this is printed once."""
     pod, asked = _stuck_pod(desk), desk.keystone.identity.requests
     lines: list[str] = []
 
@@ -218,7 +216,7 @@ def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk) -> None:
 
 
 def test_following_survives_that_the_api_is_away(desk: Desk) -> None:
-    """`events --follow` tells of it once and goes on, to the last event."""
+    """`events --follow` prints it once and continues to the last event."""
     desk.house.break_servers()
     pod, asked = UUID(_stuck_pod(desk)["id"]), desk.keystone.identity.requests
 

@@ -43,7 +43,7 @@ def verify(desk: Desk) -> Verify:
 
 
 def _own(receipt: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The receipt as somebody else signs it, and their key."""
+    """The receipt signed by another key, and that key."""
     key = Ed25519PrivateKey.generate()
     made = sign(SignedReceipt.model_validate(receipt).receipt, key).model_dump(mode="json")
     return made, public_key_text(key)

@@ -41,7 +41,7 @@ def folder() -> Iterator[Path]:
 
 
 def _stop_databases(folder: Path) -> None:
-    """A server that was killed leaves its PostgreSQL running, as on a real machine; here nobody starts it again."""
+    """A killed server leaves its PostgreSQL running, as on a real machine; here it must be stopped."""
     for file in folder.rglob("postmaster.pid"):
         process = int(file.read_text().split()[0])
         with suppress(ProcessLookupError):

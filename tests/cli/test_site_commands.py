@@ -205,7 +205,7 @@ def test_a_refusal_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_bad_files_without_a_server(tmp_path: Path) -> None:
-    """The order's mistakes and the site's are told the same way."""
+    """Errors in the order and in the site file have the same form."""
     bad = tmp_path / "pod.yaml"
     bad.write_text("name: p\n")
     with pytest.raises(InputErrors, match=r"pod.yaml:1: nodes: missing"):
@@ -271,7 +271,7 @@ def test_import_says_what_a_column_option_is(given: str, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["--redfish-ca", "x.pem"], "--redfish-ca: 'x.pem' is not allowed: only with --redfish"),
         (
@@ -284,14 +284,14 @@ def test_import_says_what_a_column_option_is(given: str, capsys: pytest.CaptureF
     ],
 )
 def test_import_says_what_its_options_need(
-    words: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before anything is asked of anybody."""
     for name in ("REDFISH_USER", "REDFISH_PASSWORD", "NETBOX_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     lists = [str(LISTS / "ipupod64.csv"), "--site", str(LISTS / "ipupod64.yaml")]
     assert main(["site", "import", *lists, *words]) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 def test_import_without_any_source(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,10 +46,10 @@ def _program(
     words: Sequence[str], env: Mapping[str, str], cwd: Path, out: Path, err: Path, timeout: float
 ) -> int | None:
     command = [sys.executable, "-m", "weft.cli.main", *words]
-    with out.open("wb") as said, err.open("wb") as told:
+    with out.open("wb") as said, err.open("wb") as errors:
         try:
             return subprocess.run(
-                command, env=env, cwd=cwd, stdout=said, stderr=told, timeout=timeout, check=False
+                command, env=env, cwd=cwd, stdout=said, stderr=errors, timeout=timeout, check=False
             ).returncode
         except subprocess.TimeoutExpired:
             return None
@@ -57,7 +57,7 @@ def _program(
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody with a profile in the lab's clouds.yaml, typing commands.
+    """A user with a profile in the lab's clouds.yaml, typing commands.
 
     Attributes:
         program: each command is the program itself, as from a shell, and not a fork of one that is loaded already.
@@ -78,13 +78,13 @@ class Person:
                 code = _program(words, whole, self.folder, out, err, timeout)
             else:
                 code = forks.run("weft", words, whole, self.folder, out, err, timeout)
-            said, told = (f.read_text() if f.exists() else "" for f in (out, err))
+            stdout, stderr = (f.read_text() if f.exists() else "" for f in (out, err))
         if code is None:
             pytest.fail(
-                f"weft {' '.join(words)}: not done after {timeout:.0f} s; it last said:\n{(said + told)[-3000:]}"
+                f"weft {' '.join(words)}: not done after {timeout:.0f} s; it last said:\n{(stdout + stderr)[-3000:]}"
             )
-        assert "Traceback" not in told, told
-        return Answer(code, said, told)
+        assert "Traceback" not in stderr, stderr
+        return Answer(code, stdout, stderr)
 
     def verify(self, receipt: str) -> Answer:
         """`weft receipt verify`, by the key that the service gives."""
@@ -122,7 +122,7 @@ def assert_clean(operator: Person) -> None:
 
 
 People = Callable[[str], Person]
-"""Somebody by the name of a profile: what the fixture `people` gives."""
+"""Name of a profile -> its user: the type of the fixture `people`."""
 
 
 def connection(lab: Lab, cloud: str) -> openstack.connection.Connection:

@@ -1,4 +1,4 @@
-"""What a real Ironic is told that has the lab's switches set by Neutron, and its own networks on them."""
+"""Configuration of a real Ironic whose switches are set by Neutron, with its own networks on them."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def test_what_a_tenant_writes_and_locks_keeps_nothing(lab: Lab, people: People) 
     assert released.code == 0, released.err
     receipt = tenant.weft("pod", "receipt", "mine", "--json").json["receipt"]
     assert receipt["clean"]
-    (told,) = [i for i in receipt["items"] if i["plane"] == "server"]
-    assert server.id in told["subject"] and "404 by its id" in told["seen"]
+    (item,) = [i for i in receipt["items"] if i["plane"] == "server"]
+    assert server.id in item["subject"] and "404 by its id" in item["seen"]
     assert server.id not in {s.id for s in cloud.compute.servers(all_projects=True)}
     left = [*cloud.network.networks(), *cloud.network.ports(), *cloud.network.security_groups()]
     assert not [thing.name for thing in left if thing.name.startswith(name)]

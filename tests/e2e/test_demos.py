@@ -42,8 +42,8 @@ def test_a_demo_goes_from_nothing_to_its_receipt(name: str, tmp_path: Path) -> N
         finally:
             process.terminate()  # it takes its lab down
             process.wait(300)
-    told = log.read_text()
-    assert code == 0, told[-3000:]
-    lines = told.splitlines()
-    assert LINES.get(name, set()) <= {*lines}, told[-3000:]
-    assert lines[-1].startswith(END), told[-3000:]
+    output = log.read_text()
+    assert code == 0, output[-3000:]
+    lines = output.splitlines()
+    assert LINES.get(name, set()) <= {*lines}, output[-3000:]
+    assert lines[-1].startswith(END), output[-3000:]

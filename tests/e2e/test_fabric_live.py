@@ -92,7 +92,7 @@ def test_drift_takeover_and_the_audit(lab: Lab, people: People, faults: Faults) 
     old = _take_over(master, faults)
 
     def missing() -> bool:
-        """The wire is as before, only a manager is missing; right after the takeover it may not be readable yet."""
+        """The wire is as before, only a manager is missing; right after the takeover it may still be unreadable."""
         findings = operator.weft("audit", "--json").json["findings"]
         return {f["kind"] for f in findings} <= {"fabric manager"}
 

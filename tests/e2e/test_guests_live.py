@@ -37,8 +37,8 @@ fabric: {fabric}
 access: {{ssh_key: {key}, user_data: {data}}}
 storage: {storage}
 """
-SCRIPT = "#!/bin/sh\\necho told > /run/told\\n"
-CLOUD_CONFIG = "#cloud-config\\nwrite_files: [{path: /etc/told, content: told}]\\n"
+SCRIPT = "#!/bin/sh\\necho started > /run/started\\n"
+CLOUD_CONFIG = "#cloud-config\\nwrite_files: [{path: /etc/started, content: started}]\\n"
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,8 @@ def test_members_reach_each_other_and_no_stranger_through_power_cycles_too(
     mine, theirs = ordered(tenant, key, "train", 2), ordered(other, key, "serve", 1)
     door, [first, second] = Door(lab_ovs(lab.layout), key), list(mine.addresses.values())
     with door.into(mine):
-        told = door.awaited(first, "ip -o -4 address show dev eth0; cat /run/told; hostname")
-        assert f"{first}/{mine.subnet.prefixlen}" in told and "\ntold\n" in told
+        output = door.awaited(first, "ip -o -4 address show dev eth0; cat /run/started; hostname")
+        assert f"{first}/{mine.subnet.prefixlen}" in output and "\nstarted\n" in output
         assert door.pings(first, [second]) == {second}
         assert door.taken(first, theirs) == set()
         door.awaited(first, "touch /run/before")
@@ -106,7 +106,7 @@ def test_members_reach_each_other_and_no_stranger_through_power_cycles_too(
 
 def test_a_whole_debian_is_set_up_by_its_cloud_init(lab: Lab, people: People, key: Path) -> None:
     """By DHCP, since cloud-init believes Nova's network_data.json. Without RDMA, whose adapters no guest has. It mounts
-    the pod's share from its port on the storage network, through its VLAN on the switches; nobody else does. And an
+    the pod's share from its port on the storage network, through its VLAN on the switches; no other guest does. And an
     export of the site's.
     """
     environment.install_packages(debian.PACKAGES, print)
@@ -116,15 +116,17 @@ def test_a_whole_debian_is_set_up_by_its_cloud_init(lab: Lab, people: People, ke
     mine = ordered(tenant, key, "whole", 1, storage=STORAGE, **more)
     door, [address] = Door(lab_ovs(lab.layout), key), list(mine.addresses.values())
     with door.into(mine):
-        told = door.awaited(address, "cloud-init status --wait --long; cat /etc/told", debian.BOOT)
-        assert "status: done" in told and "DataSourceConfigDrive" in told and told.endswith("told")
+        output = door.awaited(address, "cloud-init status --wait --long; cat /etc/started", debian.BOOT)
+        assert "status: done" in output and "DataSourceConfigDrive" in output and output.endswith("started")
         log = "cat /var/log/weft-storage.log"
-        told = door.awaited(address, f"timeout 120 sh -c '{MOUNTED}'; findmnt -rn /data; {log}", debian.BOOT)
-        assert "/data 10.79.0.2:" in told and "vers=4.2" in told, told
+        output = door.awaited(
+            address, f"timeout 120 sh -c '{MOUNTED}'; findmnt -rn /data; {log}", debian.BOOT
+        )
+        assert "/data 10.79.0.2:" in output and "vers=4.2" in output, output
         door.awaited(address, "echo from the guest | tee /data/text > /home/weft/text; sync", debian.BOOT)
         assert "/home/weft 10.79.0.2:/home" in door.awaited(address, "findmnt -rn /home/weft", debian.BOOT)
-        told = door.awaited(address, "ip -o -4 address show", debian.BOOT)
-        assert _storage_address(lab, tenant, "whole") in told, told
+        output = door.awaited(address, "ip -o -4 address show", debian.BOOT)
+        assert _storage_address(lab, tenant, "whole") in output, output
     nas = folder(lab.layout)
     texts = (nas / "home" / "text", *(nas / "exports").glob("*/text"))
     assert [f.read_text() for f in texts] == ["from the guest\n"] * 2
@@ -168,7 +170,7 @@ def test_a_share_is_mounted_through_the_switched_vlan_and_no_more_after_the_rele
     receipt = tenant.weft("pod", "receipt", "nfs", "--json").json["receipt"]
     assert receipt["clean"] and [i["plane"] for i in receipt["items"] if i["result"] == "kept"] == ["share"]
     with entered(ovs, VLAN, f"{own}/24", host):
-        assert host_in_vlan.files(share) is None, "nobody mounts what is left"
+        assert host_in_vlan.files(share) is None, "no client mounts what is left"
     assert plugged(lab) == {}
     proxy: Any = connection(lab, "team-b").shared_file_system
     for row in proxy.get("/shares", microversion="2.82").json()["shares"]:

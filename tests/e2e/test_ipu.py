@@ -99,7 +99,7 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     network = cloud.network.get_network(data.network_id)
     assert network.provider_physical_network == "datanet" and 1100 <= network.provider_segmentation_id <= 1199
 
-    # on the gateways' network nobody takes a key without TLS; the tenant's door on its own network does
+    # on the gateways' network no server takes a key without TLS; the tenant's API on its own network does
     gateway = ports["controller-gateway"].fixed_ips[0]["ip_address"]
     management = here(lab.layout, ports["controller-management"].fixed_ips[0]["ip_address"])
     doors = [f"{gateway}:8090", f"{gateway}:8091", *(f"{m.gw_address}:{m.agent_port}" for m in machines)]
@@ -156,7 +156,7 @@ def test_a_machine_bound_to_a_pod_that_is_gone(lab: Lab, people: Callable[[str],
     """The audit names it; an order that needs it is refused; what weft has no key of, it doesn't touch."""
     tenant, operator = people("team-a"), people("operator")
     machine, gone = lab.site.ipu_machines[0], str(uuid.uuid4())
-    metadata = (("openvipu-controller", f"weft-{gone}"), ("openvipu-key", "a-key-of-nobody"))
+    metadata = (("openvipu-controller", f"weft-{gone}"), ("openvipu-key", "an-unknown-key"))
     with agent_of(lab, machine) as link:
         agent = agent_pb2_grpc.AgentServiceStub(link)
         agent.Claim(agent_pb2.ClaimRequest(), metadata=metadata)

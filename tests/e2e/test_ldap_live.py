@@ -113,7 +113,7 @@ def test_without_the_directory_customers_wait_and_others_work(
 
 @pytest.fixture
 def policy(lab: Lab, domains: dict[str, Domain]) -> Generator[None]:
-    """Customers order, but keep nobody off their leaves; partners only look; users of the cloud's own do everything."""
+    """Customers order without keeping others off leaves; partners only look; cloud users do everything."""
     file = jobs.policy_path(lab.layout)
     file.parent.mkdir(exist_ok=True)
     file.write_text(

@@ -1,4 +1,4 @@
-"""weft on the lab while somebody between it and OpenStack lies: nothing is signed, made twice or deleted by a lie."""
+"""weft on the lab behind a proxy that gives false answers: none makes it sign, create twice or delete anything."""
 
 from __future__ import annotations
 
@@ -102,20 +102,20 @@ class Lies:
 
 
 def visited_under(watch: PodWatch, liar: Liar, rule: int) -> None:
-    """One whole visit in which the lie was told; one that still trips over the lie before may come first."""
+    """One whole visit in which the lie was sent; one that still meets the previous lie may come first."""
     for _ in range(4):
         watch.visited()
-        if liar.told(rule):
+        if liar.lies_sent(rule):
             return
     raise AssertionError(f"was not asked: {liar.rules()}: {watch.state}: {watch.reason}")
 
 
 def looked_under(watch: PodWatch, liar: Liar, rule: int) -> None:
-    """Some looks under a lie that a visit sees through: it waits then for what it has asked to be taken away."""
+    """Wait for several readings under a lie that doesn't deceive a visit, which still waits for its deletions."""
     for turn in range(600):
         if turn % 20 == 0:
             watch.wake()
-        if liar.told(rule) >= 8 or watch.state == "RELEASED":
+        if liar.lies_sent(rule) >= 8 or watch.state == "RELEASED":
             return
         time.sleep(0.1)
     raise AssertionError(f"was not asked: {liar.rules()}: {watch.state}: {watch.reason}")
@@ -142,7 +142,7 @@ def test_a_release_is_signed_only_when_the_truth_is_readable(
 ) -> None:
     """Each service in turn, each lie in turn, during one release: no receipt, nothing given back; then the truth."""
     tenant, operator = people("team-a"), people("operator")
-    with ready(lab, tenant, "told") as watch:
+    with ready(lab, tenant, "lied") as watch:
         lies, there = Lies(liar), watch.really_there()
         assert {kind.split()[0] for kind in there} >= {
             "server",
@@ -152,7 +152,7 @@ def test_a_release_is_signed_only_when_the_truth_is_readable(
             "security_group",
         }
         lies.now("html200", "nova")
-        assert tenant.weft("pod", "release", "told").code == 0
+        assert tenant.weft("pod", "release", "lied").code == 0
 
         def unsigned(lie: str, service: str, rule: int) -> None:
             (looked_under if lie == HIDING else visited_under)(watch, liar, rule)
@@ -173,10 +173,10 @@ def test_a_release_is_signed_only_when_the_truth_is_readable(
         for service in ("placement", "glance"):
             rule = lies.now("html200", service)
             watch.visited()
-            assert not (liar.told(rule) and watch.signed), f"signed without {service}"
+            assert not (liar.lies_sent(rule) and watch.signed), f"signed without {service}"
         liar.lift()
         watch.until("RELEASED")
-        released_clean(tenant, "told", watch)
+        released_clean(tenant, "lied", watch)
     assert_clean(operator)
 
 

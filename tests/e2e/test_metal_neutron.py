@@ -182,7 +182,7 @@ def cabled(port: Any) -> str:
 
 
 def assert_frames(lab: Lab, members: bool) -> None:
-    """What is behind these switch ports reaches the other machine by each of its networks, and nobody else."""
+    """What is behind these switch ports reaches the other machine by each of its networks, and no one else."""
     rdma, management = ([space(lab, node, place) for node in CABLED.values()] for place in range(2))
     others = [space(lab, node, 0) for node in STRANGERS]
     address = {name: f"10.129.0.{n}" for n, name in enumerate([*rdma, *management, *others], 1)}
@@ -201,7 +201,7 @@ def space(lab: Lab, node: str, place: int) -> str:
 
 
 def taken_off_and_put_back(rig: Rig, pod: str) -> None:
-    """Somebody detaches an adapter's port in Ironic: its switch port is parked, and the pod is DEGRADED until then."""
+    """An adapter's port detached in Ironic is parked on its switch, and the pod is DEGRADED until it is attached."""
     name = next(iter(CABLED))
     end = f"{name} rdma"
     [port] = [p for p in rig.ports(pod) if cabled(p) == rig.watch.ends[end]]
@@ -225,7 +225,7 @@ def assert_clean_receipt(receipt: Any) -> None:
 
 
 def assert_nothing_is_left(rig: Rig, pod: Any) -> None:
-    """Neither in Neutron, Nova and Ironic, nor on the wire: parked ports reach nobody."""
+    """Neither in Neutron, Nova and Ironic, nor on the wire: parked ports reach no one."""
     assert not rig.ports(pod["id"]) and not rig.servers(pod)
     for name in CABLED:
         node = rig.ironic.ask("GET", f"nodes/{machine_id(name)}")

@@ -128,7 +128,7 @@ def test_neutron_sets_the_switches_by_wefts_drivers_and_weft_reads_and_proves(
         cloud.network.delete_port(ports[1].id)
         wait_for(lambda: not in_vlan(fabric, adapter(lab, MEMBERS[1])), 60)
         assert {i.result for i in fabric.clean(spec_of(resource), fabric.snapshot()).items} == {"clean"}
-        assert reach.answered(pairs) == set(), "parked ports are in nobody's VLAN"
+        assert reach.answered(pairs) == set(), "parked ports are in no used VLAN"
         cloud.network.delete_network(network)
         assert VLAN not in fabric.snapshot().carriers, "links between switches carry it no longer"
 
@@ -199,9 +199,9 @@ def test_a_function_behind_an_embedded_switch_is_bound_by_the_open_vswitch_agent
         undo.callback(binder.put, f"/ports/{port['id']}", json={"port": freed})
         answer = binder.put(f"/ports/{port['id']}", json={"port": bound})
         assert answer.status_code == 200, answer.text
-        told = answer.json()["port"]
-        assert told["binding:vif_type"] == vif, told
-        assert told["binding:vif_details"].get("vlan", str(VLAN)) == str(VLAN)
+        port = answer.json()["port"]
+        assert port["binding:vif_type"] == vif, port
+        assert port["binding:vif_details"].get("vlan", str(VLAN)) == str(VLAN)
         wait_for(lambda: own.network.get_port(port["id"]).status == "ACTIVE", 90)
 
 

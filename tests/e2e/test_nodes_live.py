@@ -67,7 +67,7 @@ def compute_down(cloud: Any, host: str) -> Generator[None]:
 
 def test_a_server_that_is_moved_takes_its_key_off_the_node(lab: Lab, people: People) -> None:
     """Nova refuses a member to move a pod's server; an operator can, and then the node that it left has no key, the
-    node that it is on is given to nobody, and the pod says why."""
+    node that it is on isn't assigned, and the pod says why."""
     tenant, rival, operator = people("team-a"), people("team-b"), people("operator")
     made = tenant.order("moves", 1, "--wait", "--json")
     assert made.code == 0, made.err
@@ -88,7 +88,7 @@ def test_a_server_that_is_moved_takes_its_key_off_the_node(lab: Lab, people: Peo
     wait_for(lambda: admin.compute.get_server(server).status == "SHELVED_OFFLOADED")
     assert act(admin, server, {"unshelve": {"host": away}}) == 202
     wait_for(lambda: admin.compute.get_server(server).compute_host == away)
-    # Nobody has to wait for weft's next look: the claim itself looks.
+    # No need to wait for weft's next reading: the claim itself reads.
     others = [f"gpu{n:02d}" for n in range(1, 17) if f"gpu{n:02d}" not in (home, away)]
     aside = [word for node in others for word in ("--node", node)]
     assert operator.weft("reservation", "create", "moves", "--project", "team-a", *aside).code == 0
@@ -121,12 +121,12 @@ def test_no_receipt_for_a_guest_whose_nova_compute_was_down(lab: Lab, people: Pe
         watch.visits_until(lambda: ("server", first) not in watch.ids(), "another server was asked for")
         tenant.weft("pod", "release", "dark")
 
-        def told() -> bool:
+        def is_reported() -> bool:
             shown = operator.weft("pod", "show", pod["id"], "--json").json
             assert shown["state"] != "RELEASED"
             return shown["state"] == "RELEASING" and "guest" in shown["reason"] and first in shown["reason"]
 
-        watch.visits_until(told, "the reason names the guest")
+        watch.visits_until(is_reported, "the reason names the guest")
     assert tenant.weft("pod", "receipt", "dark").code != 0
     given_up = operator.weft("pod", "abandon", pod["id"], "--reason", "the host was looked at", "--wait")
     assert given_up.code == 0, given_up.err

@@ -137,8 +137,8 @@ def test_a_flavor_is_made_changed_and_deleted(rig: Rig) -> None:
     there = next(f for f in rig.admin.compute.flavors() if f.name == "numa4")
     assert (there.vcpus, there.ram, there.disk) == (4, 4096, 1)
     rig.admin.compute.create_flavor_extra_specs(there, {"theirs": "1", "hw:numa_nodes": "8"})
-    told = rig.find(flavor(NUMA)).differences
-    assert [(d.field, d.observed, d.wanted) for d in told] == [
+    differences = rig.find(flavor(NUMA)).differences
+    assert [(d.field, d.observed, d.wanted) for d in differences] == [
         ("extra_specs", "hw:numa_nodes=8", "hw:numa_nodes=2")
     ]
     less = {k: v for k, v in NUMA.items() if k != "hw:mem_page_size"}

@@ -21,15 +21,17 @@ queue: true
 
 
 def test_a_queued_order_starts_when_another_is_released(people: People) -> None:
-    """One node is left beside a reservation: the second order waits for the first one's release, and is told so."""
+    """One node is left beside a reservation: the second order waits for the first one's release, and says so."""
     tenant, operator = people("team-a"), people("operator")
     free = operator.weft("node", "list", "--state", "free", "--json").json
     nodes = [n["name"] for n in free if n["name"].startswith("gpu")]
     aside = [word for node in nodes[1:] for word in ("--node", node)]
     made = operator.weft("reservation", "create", "e2e", "--project", "team-b", *aside)
     assert made.code == 0, made.err
-    nobody = operator.weft("reservation", "create", "e2e2", "--project", "nobody", "--node", nodes[0])
-    assert nobody.code == 2 and "project_id: 'nobody' is not allowed: projects that weft serves" in nobody.err
+    unknown = operator.weft("reservation", "create", "e2e2", "--project", "unknown", "--node", nodes[0])
+    assert (
+        unknown.code == 2 and "project_id: 'unknown' is not allowed: projects that weft serves" in unknown.err
+    )
     try:
         assert tenant.order("first", 1).code == 0
         capacity = tenant.weft("capacity", "--level", "site", "--json").json

@@ -54,7 +54,7 @@ def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
     lab: Lab, people: People, probe: Probe
 ) -> None:
     """Members by ping; strangers never, in either direction, with addresses taken by root, forged tags and floods;
-    drift is told; nothing is left on any port."""
+    drift is reported; nothing is left on any port."""
     mine, others, operator = people("team-a"), people("team-b"), people("operator")
     train, serve = ordered(mine, "train", 2), ordered(others, "serve", 1)
     reach = Reach(lab_ovs(lab.layout))
@@ -123,7 +123,7 @@ def test_a_host_with_virtual_functions_of_two_tenants_keeps_their_vlans_apart(
     people: People, probe: Probe
 ) -> None:
     """Its port is a trunk of exactly both VLANs. As root on it: each tag reaches its pod; forged ones, none and a flood
-    reach nobody else; and after a release its tag reaches nobody."""
+    reach no one else; and after a release its tag reaches no one."""
     first, second, operator = people("team-a"), people("team-b"), people("operator")
     for who, name, count in ((first, "many", 5), (second, "one", 1)):
         (who.folder / f"{name}.yaml").write_text(PARTS.format(name=name, count=count))
@@ -140,7 +140,7 @@ def test_a_host_with_virtual_functions_of_two_tenants_keeps_their_vlans_apart(
     assert probe.honest(shared, {*rest, *strangers}, by=rest, tag=many) == rest
     assert probe.forged(shared, {*rest, *strangers}, [many + 7], own=()) == set()
     assert probe.forged(shared, strangers, [many + 7], own=[many, one]) == set()
-    assert probe.honest(shared, {*rest, *strangers}, by=()) == set(), "without a tag it is nobody's"
+    assert probe.honest(shared, {*rest, *strangers}, by=()) == set(), "without a tag it belongs to no pod"
     assert probe.flooded(shared, strangers, tag=many) == set()
     assert first.weft("pod", "release", "many", "--wait").code == 0
     assert first.weft("pod", "receipt", "many", "--json").json["receipt"]["clean"]

@@ -99,8 +99,8 @@ def test_a_sites_nat_translates_and_ends_with_the_site(lab: Lab, people: People,
             assert routers.called_from(DOOR) == seen, f"VLAN {vlan}"
     assert_clean(operator)
     outside = {"network_id": router.external_gateway_info["network_id"], "enable_snat": False}
-    told = cloud.network.update_router(router, external_gateway_info=outside)
-    assert told.external_gateway_info["enable_snat"] is False
+    updated = cloud.network.update_router(router, external_gateway_info=outside)
+    assert updated.external_gateway_info["enable_snat"] is False
     good(operator, "site", "apply", "--wait")
     assert cloud.network.get_router(router).external_gateway_info["enable_snat"] is True
     wait_for(lambda: f"--to-source {external(router)}" in routers.rules(router.id))
@@ -180,5 +180,5 @@ def test_a_pods_guests_leave_by_its_router_and_one_is_reached_by_its_floating_ip
     assert tenant.weft("pod", "receipt", "out", "--json").json["receipt"]["clean"] is True
     wait_for(lambda: not routers.rules(router.id))
     done = routers.outside(["ssh", "-i", str(key), "-q", *words, f"root@{outside}", "true"])
-    assert done.returncode == 255, "nobody answers there any more"
+    assert done.returncode == 255, "no host answers there any more"
     assert_clean(people("operator"))

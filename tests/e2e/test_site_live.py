@@ -190,8 +190,8 @@ def _taken_name(lab: Lab, operator: Person, network: str) -> None:
     for name in ("nas1-eth0", "NAS1-eth0.lab.example.", "m3-bmc"):
         port = tenant.create_port(network_id=network, name="theirs", dns_name=name)
         found = operator.weft("audit")
-        told = found.out + found.err
-        assert found.code == 1 and port.dns_name in found.out and port.id in found.out, (port, told)
+        output = found.out + found.err
+        assert found.code == 1 and port.dns_name in found.out and port.id in found.out, (port, output)
         tenant.delete_port(port)
     good(operator.weft("audit"))
 
@@ -201,9 +201,9 @@ def _drift(lab: Lab, operator: Person, port: str) -> None:
     cloud = connection(lab, "operator").network
     cloud.delete_port(port)
     other = next(p for p in cloud.ports() if p.name == "m4-bmc")
-    cloud.update_port(other, dns_name="somebody")
+    cloud.update_port(other, dns_name="stranger")
     said = good(operator.weft("site", "plan")).out
-    assert "+  port/m3/bmc" in said and "dns_name: somebody → m4-bmc" in said, said
+    assert "+  port/m3/bmc" in said and "dns_name: stranger → m4-bmc" in said, said
     good(operator.weft("site", "apply", "--wait"))
     assert cloud.get_port(other.id).dns_name == "m4-bmc"
     assert "Nothing to change" in good(operator.weft("site", "plan")).out
@@ -213,7 +213,7 @@ def _used(lab: Lab, operator: Person, network: str) -> None:
     """A tenant's port, a subnet that an administrator made for it, and a port in the shared group on the tenant's own
     network are in the way of the end, and named. Nothing is removed. The agents' ports aren't."""
     tenant, own = connection(lab, "team-a").network, connection(lab, "weft").network
-    agents = own.create_port(network_id=network, device_owner="network:dhcp", device_id="dhcp-of-nobody")
+    agents = own.create_port(network_id=network, device_owner="network:dhcp", device_id="dhcp-of-no-host")
     port = tenant.create_port(network_id=network, name="theirs-too")
     refused = operator.weft("site", "destroy", "--wait")
     assert refused.code == 2 and port.id in refused.err and "theirs-too" in refused.err, refused.err
@@ -433,8 +433,8 @@ def test_names_resolve_and_terraform_imports_what_weft_has_made(lab: Lab, operat
     assert f"has a rule {rule.id} that the site doesn't have" in good(done).out
     ids = imported(folder)
     assert ids.keys() == addresses(folder)
-    told = {r["id"] for r in operator.weft("site", "resources", "--json").json["resources"]}
-    assert told <= set(ids.values())
+    listed = {r["id"] for r in operator.weft("site", "resources", "--json").json["resources"]}
+    assert listed <= set(ids.values())
     with terraform(OS_CLIENT_CONFIG_FILE=str(lab.clouds_yaml)) as tool:
         lines = tool.plan(folder)
     changes = {c["resource"]["addr"]: c for line in without_errors(lines) if (c := line.get("change"))}
@@ -531,8 +531,8 @@ def _flavor_and_image(operator: Person, cloud: Any, image: str, tenant: Person) 
     assert "Nothing to change" in good(operator.weft("site", "apply", "--wait")).out
     good(operator.weft("audit"))
     cloud.compute.create_flavor_extra_specs(flavor, {"hw:numa_nodes": "8"})
-    told = good(operator.weft("site", "plan")).out
-    assert "hw:numa_nodes=8 → hw:numa_nodes=2" in told, told
+    plan = good(operator.weft("site", "plan")).out
+    assert "hw:numa_nodes=8 → hw:numa_nodes=2" in plan, plan
     good(operator.weft("site", "apply", "--wait"))
     wait_for(lambda: cloud.compute.fetch_flavor_extra_specs(flavor).extra_specs["hw:numa_nodes"] == "2")
     _booted(operator, cloud, tenant)

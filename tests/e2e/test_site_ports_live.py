@@ -104,8 +104,8 @@ def ports(lab: Lab, people: People) -> Iterator[Ports]:
 
 
 def test_ports_from_plan_to_receipt(ports: Ports, people: People) -> None:
-    """Each network's hardware is together and alone, beside a pod; drift is planned and mended; after the end nobody
-    hears anybody."""
+    """Each network's hardware is together and alone, beside a pod; drift is planned and mended; after the end none
+    hears another."""
     operator, (one, two, three, filer) = ports.operator, ports.names
     planned = good(operator.weft("site", "plan"))
     assert "VLAN 13, 3 members" in planned.out and "2 segments" in planned.out, planned.out
@@ -143,7 +143,7 @@ def test_ports_from_plan_to_receipt(ports: Ports, people: People) -> None:
 
 
 def _drift(ports: Ports, name: str) -> None:
-    """Somebody takes a BMC off its VLAN on the switch itself, through the switch's own interface."""
+    """A BMC is removed from its VLAN on the switch itself, through the switch's own API."""
     switch, _, port = ports.port(name).partition("/")
     session = ports.probe.fabric.session(switch)
     spec = next(s for s in _specs(ports) if s.number == BMCS)

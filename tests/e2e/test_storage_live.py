@@ -101,8 +101,8 @@ def addresses(cloud: Connection, pod: dict[str, Any]) -> list[str]:
 def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
     storage_lab: Lab, tenant: Person, tmp_path: Path
 ) -> None:
-    """Only the pod's own addresses mount its share; after the release nobody does, nor goes on with a file that is
-    open, and what was written is there for the next pod that uses it."""
+    """Only the pod's own addresses mount its share; after the release none does, nor continues with an open file,
+    and what was written is there for the next pod that uses it."""
     nas = folder(storage_lab.layout)
     cloud, admin = connection(storage_lab, "team-a"), connection(storage_lab, "operator")
     pod = order(tenant, "first", 2, SHARE % ", keep: true", VOLUME % "")
@@ -112,9 +112,9 @@ def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
     assert all(r["state"] == "active" for r in rules(cloud, share["id"]).values())
     servers = {s.id for s in servers_of(cloud, pod["id"], everywhere=False)}
     assert len(volumes) == 2 and {v["attachments"][0]["server_id"] for v in volumes} == servers
-    told = [base64.b64decode(s.user_data).decode() for s in map(admin.compute.get_server, servers)]
-    assert all(f"nfs '{where}' /data" in t for t in told)
-    assert {v["id"] for v in volumes if any(f"volume '{v['id']}' /work" in t for t in told)} == {
+    scripts = [base64.b64decode(s.user_data).decode() for s in map(admin.compute.get_server, servers)]
+    assert all(f"nfs '{where}' /data" in t for t in scripts)
+    assert {v["id"] for v in volumes if any(f"volume '{v['id']}' /work" in t for t in scripts)} == {
         v["id"] for v in volumes
     }
     text = tmp_path / "text"

@@ -55,7 +55,7 @@ def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
 @pytest.mark.nightly(reason="a minute; by day Neutron ends, and weft for a moment")
 @pytest.mark.parametrize("seconds", [0.0, 75.0])
 def test_weft_is_away_while_ports_come_and_go(cloud: Cloud, seconds: float) -> None:
-    """The front answers 503, which the driver repeats: refused connections would leave its rows stuck for ever."""
+    """The front answers 503, which the driver repeats: refused connections would leave its rows stuck forever."""
     network = cloud.network(LAST - 1)
     places = adapters(cloud.site, 8, 4)
     first = [cloud.bare_metal(network, host, hca) for host, hca in places[:2]]
@@ -120,8 +120,8 @@ def test_neutron_is_killed_while_it_tells_weft(cloud: Cloud) -> None:
     cloud.bare_metal(network, *places[1])
     assert len(cloud.settled(network, LAST - 6)) == 2
     wait_for(lambda: cloud.journal()[0] == 1, pause=5.0)
-    code, told = cloud.journal("--repair")
-    assert code == 0 and told["freed"] == len(told["rows"]) > 0
+    code, journal = cloud.journal("--repair")
+    assert code == 0 and journal["freed"] == len(journal["rows"]) > 0
     wait_for(lambda: cloud.journal()[0] == 0)
     assert len(cloud.settled(network, LAST - 6)) == 2
 
@@ -182,7 +182,7 @@ def test_many_ports_at_once(cloud: Cloud, number: int) -> None:
 @pytest.mark.nightly(reason="by day a killed Neutron leaves a row that is stuck, which is freed the same way")
 def test_errors_of_the_front_and_an_answer_that_nobody_understands(cloud: Cloud) -> None:
     """500 to everything, then no JSON: the driver repeats the first and is stuck with the second. The wire is right
-    all the while; what is stuck is told, and sent again.
+    all the while; what is stuck is reported, and sent again.
     """
     network = cloud.network(LAST - 4)
     places = adapters(cloud.site, 8, 6)
@@ -204,8 +204,8 @@ def test_errors_of_the_front_and_an_answer_that_nobody_understands(cloud: Cloud)
         wait_for(lambda: sum(a.startswith("POST") for a in asked) >= 3)
         assert len(cloud.settled(network, LAST - 4)) == 6
     wait_for(lambda: cloud.journal()[0] == 1)
-    code, told = cloud.journal("--repair")
-    assert code == 0 and told["freed"] == len(told["rows"]) > 0
+    code, journal = cloud.journal("--repair")
+    assert code == 0 and journal["freed"] == len(journal["rows"]) > 0
     wait_for(lambda: cloud.journal()[0] == 0)
     assert len(cloud.settled(network, LAST - 4)) == 6
 

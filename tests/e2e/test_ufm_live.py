@@ -163,10 +163,10 @@ def test_networks_of_another_manager_become_wefts_and_stay_without_it(cloud: Clo
     cloud.lab.up()
     assert len(cloud.settled(same, LAST - 1)) == 2
 
-    def told() -> str:
+    def shown() -> str:
         return cloud.person.weft("network", "show", other.id).out
 
-    wait_for(lambda: guids[3] in told())
+    wait_for(lambda: guids[3] in shown())
     assert ufm.members(f"{LAST - 2:#x}") == set(guids[2:4])
     assert ufm.status()["changes"] == before
     ufm.foreign(f"{LAST - 2:#x}", {guids[2]: "full"})

@@ -96,7 +96,7 @@ def test_no_certificate_no_answer(served: AgentConfig) -> None:
 
 
 def test_certificate_of_another_authority(served: AgentConfig, tmp_path: Path) -> None:
-    """The right name signed by somebody else is no name."""
+    """The right name signed by another authority isn't accepted."""
     make_certificates(tmp_path / "other", {})
     context = ssl.create_default_context(cafile=str(served.tls.ca))
     context.load_cert_chain(tmp_path / "other/weft.pem", tmp_path / "other/weft.key")
@@ -106,11 +106,11 @@ def test_certificate_of_another_authority(served: AgentConfig, tmp_path: Path) -
 
 
 def test_certificate_of_another_name(served: AgentConfig) -> None:
-    """Signed by our authority but not one of tls.clients: 403, and nothing is told."""
-    make_certificates(served.tls.ca.parent, {}, client="somebody")
-    with client(served, "somebody") as asking:
+    """Signed by our authority but not one of tls.clients: 403, and nothing is revealed."""
+    make_certificates(served.tls.ca.parent, {}, client="stranger")
+    with client(served, "stranger") as asking:
         answer = asking.get("partitions")
-    assert answer.status_code == 403 and "somebody" in answer.json()["detail"]
+    assert answer.status_code == 403 and "stranger" in answer.json()["detail"]
 
 
 def test_client_checks_the_agent_too(served: AgentConfig, tmp_path: Path) -> None:
@@ -205,15 +205,15 @@ def test_a_symbolic_link_stays_one(served: AgentConfig) -> None:
 
 
 def test_a_file_changed_in_the_last_moment_is_not_overwritten(tmp_path: Path) -> None:
-    """Another hand wrote between the reading and the exchange: its words stay, and the writer reads again."""
+    """An external write between reading and replacing the file is kept, and the writer reads again."""
     path = tmp_path / "partitions.conf"
     path.write_text(FILE)
     file = PartitionFile(path)
     before = digest(file.read())
-    path.write_text(FILE + "# by another hand\n")
+    path.write_text(FILE + "# by someone else\n")
     with pytest.raises(ConflictError, match="someone else"):
         file.write(FILE + "# by weft\n", before)
-    assert path.read_text() == FILE + "# by another hand\n"
+    assert path.read_text() == FILE + "# by someone else\n"
     assert [p.name for p in tmp_path.iterdir()] == ["partitions.conf"]
 
 

@@ -1,4 +1,4 @@
-"""The agent's door under load and malice: silent, slow and endless clients cost little and keep nobody out."""
+"""The agent's server under load and attack: silent, slow and endless clients cost little and keep no client out."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _secure(config: AgentConfig) -> ssl.SSLSocket:
 
 
 def _closed(connection: socket.socket) -> bool:
-    """Wait until the other end closes it: much longer than it should take, and less than for ever."""
+    """Wait until the other end closes it, with a timeout far above what it should take."""
     try:
         while connection.recv(4096):
             pass
@@ -190,7 +190,7 @@ def test_certificates_are_read_again_when_they_are_exchanged(served: AgentConfig
         assert asking.get("partitions").status_code == 200
     assert _serial(served) != before
     served.tls.certificate.write_text("no certificate")
-    with client(served) as asking:  # a slip while renewing takes nobody's door away
+    with client(served) as asking:  # a mistake while renewing keeps no client out
         assert asking.get("partitions").status_code == 200
 
 

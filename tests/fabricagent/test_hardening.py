@@ -177,7 +177,7 @@ def test_options_that_can_not_be_read_are_unknown(tmp_path: Path) -> None:
 
 
 def test_a_fakes_options_are_asked_like_the_real_ones() -> None:
-    """A manager that can't be asked is a problem by its name, and its settings are nobody else's."""
+    """A manager that can't be asked is reported by its name, and isn't judged by another's settings."""
     layout = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
     fabric = FakeFabric(make_site(settings(nodes=8, leaves=2, hcas=1), layout), FABRIC)
     fabric.manager("sm2").reachable = False

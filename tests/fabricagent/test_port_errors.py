@@ -42,7 +42,7 @@ def test_a_counter_that_appears_has_grown_from_nothing() -> None:
 
 
 def test_a_reset_takes_nothing_back() -> None:
-    """Somebody cleared the counters in between: what was counted before and since are both of this hour."""
+    """Counters cleared in between: what was counted before and since both belong to this hour."""
     seen = history(
         (0, {"PortRcvErrors": 5}), (60, {"PortRcvErrors": 20}), (120, {}), (180, {"PortRcvErrors": 3})
     )
@@ -216,7 +216,7 @@ def test_asking_for_the_status_asks_no_port(wire: FakeWire, watch: Watch) -> Non
 
 
 def test_a_status_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch) -> None:
-    """While a port's answer is awaited, the last reading is told."""
+    """While a port's answer is awaited, the last reading is reported."""
     wire.values[7, 1] = {"PortRcvErrors": 1}
     before = watch.look(0)
     seen: list[Seen] = []
@@ -224,7 +224,7 @@ def test_a_status_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch) -> N
     def meanwhile() -> None:
         asking = threading.Thread(target=lambda: seen.append(watch.watch.look()), daemon=True)
         asking.start()
-        asking.join(60)  # for ever, if it waited for this reading
+        asking.join(60)  # never ends if it waits for this reading
 
     wire.meanwhile = meanwhile
     wire.values[7, 1] = {"PortRcvErrors": 2}

@@ -86,7 +86,7 @@ def test_order_of_giving_does_not_matter(partitions: list[WeftPartition], random
 
 
 def test_the_section_as_text() -> None:
-    """One GUID a line, sorted; the mark above; the last member with a semicolon; nobody is NONE."""
+    """One GUID a line, sorted; the mark above; the last member with a semicolon; no members are NONE."""
     assert render_section("lab", [one(0x102), one(0x101, 0xB, 0xA, 0xA)]) == (
         f"{begin_marker('lab')}\n"
         f"# weft site=lab pod={POD} key=partition\n"
@@ -247,7 +247,7 @@ def test_configured_partitions() -> None:
     ],
 )
 def test_abbreviated_flags_are_read_as_by_opensm(flags: str, full: bool) -> None:
-    """A flag is any beginning of its name; a value that is none of the words changes nothing."""
+    """A flag is any beginning of its name; an unknown value changes nothing."""
     found = parse(f"A=0x1,{flags} : 0xa;\n", "lab").expected([0xA], [])[0xA]
     assert found == {0x7FFF, 0x8001 if full else 0x1}
 

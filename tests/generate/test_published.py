@@ -157,7 +157,7 @@ def test_every_documented_column_is_read(table: str, tmp_path: Path) -> None:
 
 
 def test_each_pattern_of_the_schemas_is_said_in_words() -> None:
-    """Nobody is shown a regular expression for what is allowed."""
+    """What is allowed is described in words, never by a regular expression."""
     patterns: set[str] = set()
 
     def walk(document: Any) -> None:
@@ -172,5 +172,5 @@ def test_each_pattern_of_the_schemas_is_said_in_words() -> None:
     for file in (DOCS / "schemas").glob("*.json"):
         walk(json.loads(file.read_text()))
     assert len(patterns) > 10
-    told = {p: in_words("string_pattern_mismatch", {"pattern": p}, "") for p in patterns}
-    assert [p for p, words in told.items() if p in words] == []
+    worded = {p: in_words("string_pattern_mismatch", {"pattern": p}, "") for p in patterns}
+    assert [p for p, words in worded.items() if p in words] == []

@@ -103,10 +103,10 @@ def read_by_cloud_init(network_data: object, hardware: Mapping[str, str], folder
 
     Args:
         hardware: interface -> its address in the machine, of 6 bytes, or of 20 for InfiniBand.
-        folder: empty, for what stands for the machine's sysfs.
+        folder: empty, for a copy of the machine's sysfs.
     """
-    told = _asked(READER, network_data, hardware, folder)
-    return Read({row["name"]: row for row in told["interfaces"]}, told["files"])
+    answer = _asked(READER, network_data, hardware, folder)
+    return Read({row["name"]: row for row in answer["interfaces"]}, answer["files"])
 
 
 def rendered_by_cloud_init(
@@ -117,5 +117,5 @@ def rendered_by_cloud_init(
     Args:
         config: cloud.cfg, with its folder cloud.cfg.d beside it.
     """
-    told = _asked(CHOOSER, network_data, hardware, folder, str(config))
-    return told["config"], told["renderer"], told["made"]
+    answer = _asked(CHOOSER, network_data, hardware, folder, str(config))
+    return answer["config"], answer["renderer"], answer["made"]

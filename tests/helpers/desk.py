@@ -1,4 +1,4 @@
-"""Somebody's desk for the command line's tests: a folder with clouds.yaml and pod files, and `weft` to call."""
+"""A user's environment for tests of the command line: a folder with clouds.yaml and pod files, and `weft` to call."""
 
 from __future__ import annotations
 

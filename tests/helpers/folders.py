@@ -43,7 +43,7 @@ def _remove_unless_in_use(folder: Path) -> None:
     try:
         with _locked(folder, fcntl.LOCK_NB):
             shutil.rmtree(folder, ignore_errors=True)
-    except OSError:  # in use, somebody else's, or gone
+    except OSError:  # in use, another user's, or gone
         return
 
 

@@ -66,7 +66,7 @@ def start(
 
 
 def _closed() -> int:
-    """A pipe that nobody reads."""
+    """A pipe without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     return writer

@@ -55,7 +55,7 @@ class Genconfig:
         self._inventory = exported(self.config, site)
 
     def prepare(self) -> None:
-        """Passwords, certificates, facts, and playbooks that ask nobody."""
+        """Passwords, certificates, facts, and playbooks without prompts."""
         playbooks = self._folder / "ansible"
         shutil.copytree(kolla() / "share/kolla-ansible/ansible", playbooks)
         (playbooks / "library/kolla_toolbox.py").write_text(TOOLBOX)

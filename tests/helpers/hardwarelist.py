@@ -143,7 +143,7 @@ class HardwareList:
             write_import(found, site, str(output))
         return found
 
-    def told(self, output: Path | None = None) -> list[str]:
+    def errors(self, output: Path | None = None) -> list[str]:
         """What is wrong, one sentence each, without the directory's name."""
         try:
             self.imported(output)

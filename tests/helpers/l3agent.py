@@ -1,7 +1,7 @@
 """The real neutron-l3-agent beside a lab with guests: routers in its namespaces, and a host outside that they lead to.
 
 Of ours is only how its interfaces are plugged: into the lab's management bridge, with the VLAN of their network. The
-external network is flat in Neutron; here it is a VLAN of that bridge that is nobody else's.
+external network is flat in Neutron; here it is a VLAN of that bridge without other users.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from weftlab.switches.openvswitch import SWITCHES, Ovs
 HOST = "routers"
 PACKAGES = {"iptables": "iptables", "sysctl": "procps", "conntrack": "conntrack"}
 OUTSIDE = 3999
-"""VLAN that stands for the external network."""
+"""VLAN that is used as the external network."""
 ADDRESS, PORT = "203.0.113.250", 8000
-"""Of the host outside: what connects to it is told the address that it comes from."""
+"""Of the host outside, which answers each connection with its source address."""
 PLUG = """
 import json
 import os
@@ -119,7 +119,7 @@ class Routers:
 
     @contextlib.contextmanager
     def answering(self, space: str) -> Generator[None]:
-        """Whoever connects to a namespace is told the address that it comes from."""
+        """Answer connections to a namespace with their source address."""
         with _answering(["nsenter", f"--net={self._ovs.space(space)}"]):
             yield
 
@@ -171,7 +171,7 @@ def l3_agent(lab: Lab, cloud: Any) -> Generator[Routers]:
 
 @contextlib.contextmanager
 def _host_outside(ovs: Ovs) -> Generator[str]:
-    """A namespace on the external network, with somebody who answers."""
+    """A namespace on the external network with a server that answers."""
     name = "weft-outside"
     subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
     subprocess.run(["ip", "netns", "add", name], check=True)

@@ -40,7 +40,7 @@ def neutron_agent(
     before = set(SPACES.glob("*"))
     with tempfile.TemporaryDirectory(prefix="weft-agent-") as made:
         folder = Path(made)
-        folder.chmod(0o755)  # dnsmasq reads its files again as nobody
+        folder.chmod(0o755)  # dnsmasq reads its files again as the user nobody
         process = _begun(lab, folder, program, host, plug, options, env)
         try:
             yield

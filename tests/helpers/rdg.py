@@ -35,7 +35,7 @@ def deployment(document: Document) -> Document:
 
 
 def with_everything(document: Document) -> None:
-    """Weft is told of tenants' networks and watched by Prometheus, and customers are in LDAP."""
+    """Neutron notifies weft of tenants' networks, Prometheus watches weft, and customers are in LDAP."""
     document["fabrics"]["ib"]["tenant_networks"] = True
     one = deployment(document)
     one["sdn_url"] = None
@@ -64,7 +64,7 @@ def with_shares(document: Document) -> None:
 
 
 def without_fabric(document: Document) -> None:
-    """Accelerators, and hosts on Ethernet alone; InfiniBand is nobody's of the cloud."""
+    """Accelerators, and hosts on Ethernet alone; the cloud has no InfiniBand."""
     document["links"] = [k for k in document["links"] if "ufm/mlx5_0" in (k["a"], k["b"])]
     for node in document["nodes"]:
         node["hcas"] = node["hcas"] if node["name"] == "ufm" else []

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def network_space(commands: str, seconds: int) -> Generator[str]:
-    """Its path, after these commands of a shell were run in it; it ends with whoever uses it, or after so long."""
+    """Path of a network namespace in which these shell commands were run; it ends with the test, or after `seconds`."""
     command = ["unshare", "-n", "sh", "-ec", f"{commands}; echo there; exec sleep {seconds}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         try:

@@ -1,4 +1,4 @@
-"""A way to PostgreSQL on which something happens at statements: whoever asks dies, or others are faster."""
+"""Database connection with hooks before and after statements: the caller dies, or others are faster."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def _nothing(name: str, values: Mapping[str, Any]) -> None:
 
 
 class OnStatements(Database):
-    """One of its own to the same database.
+    """A separate pool of connections to the same database.
 
     Attributes:
-        before, after: what happens before PostgreSQL has a statement, and after it has answered. What they raise,
-            whoever asked gets.
+        before, after: called before PostgreSQL gets a statement, and after it has answered; their exceptions reach
+            the caller.
     """
 
     before: Happens = staticmethod(_nothing)

@@ -200,8 +200,8 @@ class Provider(rpc.ProviderServicer):
         return pb.Stop.Response()
 
 
-class Told(grpc.ServerInterceptor):
-    """Writes down what went wrong: Terraform only says that it did."""
+class PrintedErrors(grpc.ServerInterceptor):
+    """Prints tracebacks: Terraform only says that a call failed."""
 
     def intercept_service(self, continuation: Any, details: Any) -> Any:
         handler = continuation(details)
@@ -221,7 +221,7 @@ class Told(grpc.ServerInterceptor):
 
 
 def serve(socket: str) -> Any:
-    server = grpc.server(futures.ThreadPoolExecutor(8), interceptors=[Told()], options=SIZE)
+    server = grpc.server(futures.ThreadPoolExecutor(8), interceptors=[PrintedErrors()], options=SIZE)
     rpc.add_ProviderServicer_to_server(Provider(), server)
     server.add_insecure_port(f"unix:{socket}")
     server.start()

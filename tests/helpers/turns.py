@@ -44,7 +44,7 @@ def new_database(postgres: str) -> Generator[str]:
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")  # type: ignore[arg-type]
         yield postgres.replace("/postgres?", f"/{name}?")
-        # Whoever is still connected has forgotten to close what it opened; the next test must not meet it.
+        # Connections that are still open weren't closed by their test; the next test must not meet them.
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
 
 
@@ -95,7 +95,7 @@ class Turns:
 
 
 def _all_back(pool: ConnectionPool[Any], seconds: float = 10.0) -> bool:
-    """Whether nobody has one of its connections. Those that are being made in the background count as its size."""
+    """Whether no connection is in use. Those that are being opened in the background count towards its size."""
     until = time.monotonic() + seconds
     while True:
         stats = pool.get_stats()
@@ -107,7 +107,7 @@ def _all_back(pool: ConnectionPool[Any], seconds: float = 10.0) -> bool:
 
 
 def _waits(thread: threading.Thread) -> bool:
-    """Whether it does only what somebody gives it: an executor's, the pool's own, or a server's that tests share."""
+    """Whether it only waits for work: a thread of an executor, of the pool, or of a server that tests share."""
     target = getattr(thread, "_target", None)
     return getattr(target, "__module__", "") == "concurrent.futures.thread" or thread.name.startswith(
         ("pool-", "AnyIO worker thread")

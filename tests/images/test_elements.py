@@ -87,7 +87,7 @@ def test_all_elements_fit_into_one_image() -> None:
 
 @pytest.mark.parametrize("name", [n for n in NAMES if (ELEMENTS / n / "pkg-map").exists()])
 def test_mapped_packages_are_those_that_are_installed(name: str) -> None:
-    """A name that is only mapped, or one of the elements' own that isn't, would be a package nobody has."""
+    """A name that is only mapped, or one of the elements' own that isn't, would be a package that doesn't exist."""
     installed = set(yaml.safe_load((ELEMENTS / name / "package-installs.yaml").read_text()))
     table = json.loads((ELEMENTS / name / "pkg-map").read_text())
     own = {

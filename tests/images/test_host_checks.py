@@ -156,7 +156,7 @@ WRONG = {
     "no P_Key": (write(f"{PORT}/pkeys/1", "0x0000"), {"pkey 0x8001 mlx5_0/1"}),
     "limited member": (write(f"{PORT}/pkeys/1", "0x0001"), {"pkey 0x8001 mlx5_0/1"}),
     "P_Keys unreadable": (remove(f"{PORT}/pkeys"), {"pkey 0x8001 mlx5_0/1"}),
-    "somebody else's P_Key": (write(f"{PORT}/pkeys/2", "0x8005"), {"pkey 0x8005 mlx5_0/1"}),
+    "a foreign P_Key": (write(f"{PORT}/pkeys/2", "0x8005"), {"pkey 0x8005 mlx5_0/1"}),
     "no module ib_ipoib": (
         lambda root: (remove(NET)(root), remove("sys/module/ib_ipoib")(root)),
         {"ipoib mlx5_0/1", "module ib_ipoib"},

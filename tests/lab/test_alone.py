@@ -27,11 +27,20 @@ def start(tmp_path: Path) -> Callable[[float], subprocess.Popen[str]]:
     """A program that starts a daemon and then sleeps for some seconds; returns once the daemon is there."""
 
     def run(seconds: float) -> subprocess.Popen[str]:
-        told = tmp_path / "started"
-        words = [sys.executable, "-m", "weftlab.alone", sys.executable, "-c", STARTS, str(told), str(seconds)]
+        started = tmp_path / "started"
+        words = [
+            sys.executable,
+            "-m",
+            "weftlab.alone",
+            sys.executable,
+            "-c",
+            STARTS,
+            str(started),
+            str(seconds),
+        ]
         environment = {k: v for k, v in os.environ.items() if k not in ("WEFT_ALONE", "WEFT_TEST_LAB")}
         program = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
-        while not told.exists():
+        while not started.exists():
             assert program.poll() is None
             time.sleep(0.01)
         return program

@@ -113,7 +113,7 @@ def test_servers_of_nodes_on_switches_do_not_run() -> None:
         settings(nodes=2, leaves=2, fabric="ethernet", guests=True)
 
 
-TOLD = "#!/bin/sh\necho told > /run/told\n"
+STARTED = "#!/bin/sh\necho started > /run/started\n"
 FILER = "10.64.0.2"
 EXPORT = """\
 EXPORT {{ Export_Id = 1; Path = {path}; Pseudo = /shares/one; Protocols = 4; Transports = TCP; SecType = sys;
@@ -153,7 +153,7 @@ class Machine:
         return libvirt.open(f"qemu:///system?socket={config.socket(self.layout)}")
 
     def boot(
-        self, number: int, address: str, bridge: str, vlan: int, disk: Path | None = None, data: str = TOLD
+        self, number: int, address: str, bridge: str, vlan: int, disk: Path | None = None, data: str = STARTED
     ) -> None:
         """A guest; what Neutron's agent does of its port is done here.
 
@@ -306,12 +306,12 @@ def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_la
     ours = Guests(1005, IPv4Network("10.64.0.0/24"), {"gpu01": "10.64.0.11", "gpu02": "10.64.0.12"})
     other = Guests(1006, IPv4Network("10.64.1.0/24"), {"gpu02": "10.64.1.11"})
     with door.into(ours):
-        told = door.awaited(
-            "10.64.0.11", "hostname; cat /run/told; ip route | grep default; ip -o address show eth0"
+        output = door.awaited(
+            "10.64.0.11", "hostname; cat /run/started; ip route | grep default; ip -o address show eth0"
         )
-        assert told.split("\n")[:3] == ["guest-1", "told", "default via 10.64.0.1 dev eth0 "]
+        assert output.split("\n")[:3] == ["guest-1", "started", "default via 10.64.0.1 dev eth0 "]
         assert (
-            "10.64.0.11/24" in told and "10.128.0.1" not in told
+            "10.64.0.11/24" in output and "10.128.0.1" not in output
         )  # the adapter that isn't there has no address
         assert door.pings("10.64.0.11", ["10.64.0.12"]) == {"10.64.0.12"}
         door.awaited("10.64.0.12", "true")
@@ -334,17 +334,17 @@ def test_a_whole_guest_does_by_cloud_init_what_its_config_drive_says(machine: Ma
     disk = debian.ensure(machine.layout.cache, print)
     share = Mount("nfs", "/data", f"{FILER}:/shares/one", nfs_options(False))
     local = [Mount("scratch", "/scratch"), Mount("volume", "/work", VOLUME, "new")]
-    data = with_mounts(TOLD, [*local, share])
+    data = with_mounts(STARTED, [*local, share])
     machine.boot(1, "10.64.0.11", "int-gpu01", 1005, disk, data or "")
     door = Door(machine.ovs, machine.key)
     inside = Guests(1005, IPv4Network("10.64.0.0/24"), {"gpu01": "10.64.0.11"})
     with machine.filer(1005, "10.64.0.11") as shared, door.into(inside):
-        told = door.awaited(
+        output = door.awaited(
             "10.64.0.11", "cloud-init status --wait --long; hostname; ip route show default", debian.BOOT
         )
-        assert "status: done" in told and "DataSourceConfigDrive" in told
-        assert "guest-1" in told.split("\n") and "default via 10.64.0.1" in told
-        assert door.awaited("10.64.0.11", "cat /run/told") == "told"
+        assert "status: done" in output and "DataSourceConfigDrive" in output
+        assert "guest-1" in output.split("\n") and "default via 10.64.0.1" in output
+        assert door.awaited("10.64.0.11", "cat /run/started") == "started"
         _mounted(door, *LOCAL, "/data")
         door.awaited(
             "10.64.0.11",
@@ -360,8 +360,8 @@ def test_a_whole_guest_does_by_cloud_init_what_its_config_drive_says(machine: Ma
         machine.admit("10.64.0.99")
         lost = "(echo lost > /data/lost) 2>&1 || true; findmnt -t noautofs /data || true"
         for _ in range(7):  # more than systemd's limit of starts
-            told = door.awaited("10.64.0.11", lost, debian.BOOT)
-            assert "No such device" in told and "/shares/one" not in told, told
+            output = door.awaited("10.64.0.11", lost, debian.BOOT)
+            assert "No such device" in output and "/shares/one" not in output, output
         machine.admit("10.64.0.11")
         _mounted(door, *LOCAL, "/data")
         assert door.awaited("10.64.0.11", READ) == "kept\nkept\nkept"
@@ -382,8 +382,8 @@ def _mounted(door: Door, *places: str) -> None:
         pytest.fail(door.run("10.64.0.11", "cat /var/log/weft-storage.log; mount; dmesg | tail -30").stdout)
     columns = f"for at in {' '.join(places)}; do findmnt -rn -o TARGET,FSTYPE,SOURCE $at; done"
     shown = f"cat /proc/mdstat; {columns}; cat /var/log/weft-storage.log /etc/fstab"
-    told = door.awaited("10.64.0.11", shown, debian.BOOT)
-    assert re.search(r"active raid0 nvme\dn1\[\d\] nvme\dn1\[\d\]", told), told
-    assert re.search(r"/scratch ext4 /dev/md", told) and "/work ext4 /dev/vdb" in told, told
+    output = door.awaited("10.64.0.11", shown, debian.BOOT)
+    assert re.search(r"active raid0 nvme\dn1\[\d\] nvme\dn1\[\d\]", output), output
+    assert re.search(r"/scratch ext4 /dev/md", output) and "/work ext4 /dev/vdb" in output, output
     if "/data" in places:
-        assert f"/data nfs4 {FILER}:/shares/one" in told, told
+        assert f"/data nfs4 {FILER}:/shares/one" in output, output

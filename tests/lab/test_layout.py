@@ -30,7 +30,7 @@ def test_two_labs_share_no_port() -> None:
 
 
 def test_a_taken_port_is_named() -> None:
-    """A port that somebody listens on is found under the name of the service that wants it."""
+    """The name is that of the service that needs the port."""
     layout = Layout(Path("/a"), Path("/c"), free_ports())
     assert layout.taken_ports() == {}
     with socket.create_server(("127.0.0.1", layout.port("neutron"))):
@@ -64,7 +64,7 @@ def test_what_is_left_out_is_waited_for_by_nobody(tmp_path: Path) -> None:
 
 
 def test_order_refuses_circles_unknown_and_double_names() -> None:
-    """The three ways in which a graph of jobs can be wrong are each told by name."""
+    """Each of the three errors of a job graph names the jobs."""
     a, b = Step("a", lambda: None, after=("b",)), Step("b", lambda: None, after=("a",))
     with pytest.raises(ValueError, match="a -> b -> a"):
         order((a, b))

@@ -99,7 +99,7 @@ def _keystone(layout: Layout, env: Path) -> Service:
 
 
 def test_the_directory_is_keystones_domain(customers: Identities) -> None:
-    """Users and groups are the directory's, passwords are checked there, and nobody writes."""
+    """Users and groups are the directory's, passwords are checked there, and nothing is written."""
     identity, domain = customers.identity, customers.domain
     assert {user.name for user in identity.users(domain_id=domain.id)} == set(ldap.PEOPLE)
     assert sign_in(customers.layout, "alice", ALICE).status_code == 201
@@ -136,7 +136,7 @@ def test_policy_by_domain(customers: Identities, tmp_path: Path) -> None:
 
 
 WRONG = {
-    "another user": (f"user = {ldap.BIND_USER}", f"user = cn=nobody,{ldap.SUFFIX}"),
+    "another user": (f"user = {ldap.BIND_USER}", f"user = cn=unknown,{ldap.SUFFIX}"),
     "another password": (f"password = {ldap.BIND_PASSWORD}", "password = guessed"),
     "another authority": ("tls_cacertfile = ", "tls_cacertfile = /etc/ssl/certs/ca-certificates.crt\n# "),
     "another tree": (f"user_tree_dn = {ldap.USERS}", f"user_tree_dn = {ldap.GROUPS}"),
@@ -145,7 +145,7 @@ WRONG = {
 
 @pytest.mark.nightly(reason="Keystone is started for each line, 27 s; by day the right ones are tried")
 def test_each_wrong_line_shuts_customers_out(customers: Identities) -> None:
-    """The control; whoever is in the local domain still works."""
+    """The control: users of the local domain still work."""
     right = customers.file.read_text()
     try:
         for what, (old, new) in WRONG.items():

@@ -156,18 +156,18 @@ def test_without_a_rule_it_tells_the_truth_and_its_own_address(service: Service,
     ],
 )
 def test_what_is_told(service: Service, liar: Any, lie: str, status: int, body: str) -> None:
-    """Status and body; the service hears of it only if the table says so, and no lie bears its request id by chance."""
+    """Status and body; the service gets the request only if the table says so, and no lie has its request id."""
     with liar.lying(lie, "nova") as rule:
         answer = ask(liar)
         assert answer.status_code == status and body in answer.text
-        assert liar.told(rule) == 1
+        assert liar.lies_sent(rule) == 1
     assert bool(service.arrived) == LIES[lie].forwards
     assert ("x-openstack-request-id" in answer.headers) == LIES[lie].forwards
     assert ask(liar).json()["things"] == ROWS, "lifted"
 
 
 def test_headers_that_matter(liar: Any) -> None:
-    """Where a redirect leads, how long one is told to wait, and a truth without its request id."""
+    """Where a redirect leads, Retry-After, and a true answer without its request id."""
     with liar.lying("elsewhere302"):
         landed = HTTP.get(f"{liar.nova}/things", follow_redirects=True)
     assert landed.status_code == 200 and "Sign in" in landed.text
@@ -220,13 +220,13 @@ def test_what_reaches_the_service(service: Service, liar: Any, lie: str, deliver
 
 
 def test_a_stale_answer_and_hidden_rows(service: Service, liar: Any) -> None:
-    """What was told before a change is told after it, to the same question only; a listing lacks chosen rows."""
+    """The answer from before a change comes after it, to the same request only; a listing lacks chosen rows."""
     ask(liar)
     ask(liar, "/things/1", "DELETE")
     with liar.lying("stale") as rule:
         assert ask(liar).json()["things"] == ROWS
         assert ask(liar, "/things/1").status_code == 404, "never asked before: the truth"
-        assert liar.told(rule) == 1
+        assert liar.lies_sent(rule) == 1
     service.rows = list(ROWS)
     with liar.lying("hidden_rows", rows='"mine"'):
         assert ask(liar).json() == {"things": ROWS[1:]}
@@ -234,7 +234,7 @@ def test_a_stale_answer_and_hidden_rows(service: Service, liar: Any) -> None:
     with liar.lying("empty_list200") as rule:
         assert ask(liar, "/allocations").json() == {"allocations": {}}
         assert ask(liar, "/things/1").json() == {"thing": ROWS[0]}, "no listing"
-        assert liar.told(rule) == 1
+        assert liar.lies_sent(rule) == 1
 
 
 def test_who_is_lied_to(liar: Any) -> None:
@@ -251,7 +251,7 @@ def test_who_is_lied_to(liar: Any) -> None:
         liar.lift()
         rule = liar.tell("error500", chance=0.5, seed=seed)
         drawn.append([ask(liar).status_code for _ in range(40)])
-        assert 0 < liar.told(rule) < 40
+        assert 0 < liar.lies_sent(rule) < 40
     assert drawn[0] == drawn[1] != drawn[2]
     liar.lift()
     assert liar.rules() == []

@@ -62,7 +62,7 @@ def served(space: str, interface: str, folder: Path) -> Generator[str]:
 
 
 def test_a_dhcp_server_ends_with_the_agents_that_are_killed(space: str, tmp_path: Path) -> None:
-    """It works in no folder of the lab, and would be nobody's."""
+    """It works in no folder of the lab, so no lab would find it."""
     with served(space, "d0", tmp_path) as line:
         pid = int(line)
         name = Path(f"/proc/{pid}/comm").read_text().strip()
@@ -132,8 +132,8 @@ def heard(ovs: Ovs, name: str) -> set[str]:
         n: ovs.vsctl("get", "interface", n, "ofport").strip()
         for n in ovs.vsctl("list-ports", "int-a").split()
     }
-    told = ovs.appctl("ofproto/trace", "int-a", f"in_port={numbers[name]},dl_dst=ff:ff:ff:ff:ff:ff")
-    [line] = [line for line in told.splitlines() if line.startswith("Datapath actions: ")]
+    trace = ovs.appctl("ofproto/trace", "int-a", f"in_port={numbers[name]},dl_dst=ff:ff:ff:ff:ff:ff")
+    [line] = [line for line in trace.splitlines() if line.startswith("Datapath actions: ")]
     words = line.removeprefix("Datapath actions: ").split(",")
     ports = {w for w in words if w.isdecimal()}
     shown = ovs.appctl("dpif/show")
@@ -144,18 +144,18 @@ def test_plugged_ports_hear_nobody_until_neutron_tells_their_vlan(
     ovs: Ovs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tap without a tag is in every VLAN. It is shut before Neutron is asked, also from others that are shut; it is
-    tried again; and what ends while nobody listens is told."""
+    tried again; and what ends while no thread listens is reported."""
     monkeypatch.syspath_prepend(PROGRAMS)
     import plugs  # type: ignore[import-not-found]
 
     neutron, gone = Neutron(), list[str]()
-    dhcp = SimpleNamespace(add=lambda told, vlan: None, drop=gone.append)
+    dhcp = SimpleNamespace(add=lambda details, vlan: None, drop=gone.append)
     agent: Any = plugs.Plugs({"int-a": "a"}, neutron, object, dhcp)
-    with plugs.tables() as told:
-        agent.seen(next(told))
+    with plugs.tables() as updates:
+        agent.seen(next(updates))
         for n in (1, 2, 3):
             plug(ovs, f"tap{n}", f"port{n}")
-            agent.seen(next(told))
+            agent.seen(next(updates))
         ovs.vsctl("add-port", "int-a", "other", "--", "set", "interface", "other", "type=dummy")
         assert not any(heard(ovs, f"tap{n}") for n in (1, 2, 3)) and not heard(ovs, "other") - {"int-a"}
         assert agent.settle() == {"tap1", "tap2", "tap3"} and neutron.up == []
@@ -166,8 +166,8 @@ def test_plugged_ports_hear_nobody_until_neutron_tells_their_vlan(
     ovs.vsctl("del-port", "tap1")
     ovs.vsctl("del-port", "tap2")
     plug(ovs, "tap2", "port2")
-    with plugs.tables() as told:
-        agent.seen(next(told))
+    with plugs.tables() as updates:
+        agent.seen(next(updates))
     assert not heard(ovs, "tap2")
     assert agent.settle() == {"tap3"}
     assert sorted(gone) == sorted(neutron.down) == ["port1", "port2"] and neutron.up[2:] == ["port2"]
@@ -177,7 +177,7 @@ def test_plugged_ports_hear_nobody_until_neutron_tells_their_vlan(
     wait_for(lambda: neutron.up[-1] == "port3")
     neutron.vlans["port4"] = 1003
     plug(ovs, "tap4", "port4")
-    with plugs.tables() as told:
-        agent.seen(next(told))
+    with plugs.tables() as updates:
+        agent.seen(next(updates))
     wait_for(lambda: neutron.up[-1] == "port4")
     assert heard(ovs, "tap3") - {"int-a", "other"} == {"tap4"} and len(neutron.up) == 5

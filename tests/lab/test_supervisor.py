@@ -185,7 +185,7 @@ def test_a_recycled_number_is_never_signalled(supervisor: Supervisor, tmp_path: 
 def test_a_session_of_strangers_behind_a_dead_leader_is_left_alone(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
-    """Nobody has the recorded number, but a session of that number works in another folder: not ours."""
+    """No process has the recorded number, but a session of that number works in another folder: not ours."""
     pid = tmp_path / "pid"
     code = f"""
 import os, subprocess, sys
@@ -305,7 +305,7 @@ def interrupted(tmp_path: Path) -> None:
     graph = [service(tmp_path, "one", SLEEP), Step("step", step, after=("one",)), later]
     with pytest.raises(KeyboardInterrupt):
         supervisor.run([*graph, Step("last", last, after=("later",))])
-    assert not going_on.is_set(), "the step goes on, and nobody waits for it"
+    assert not going_on.is_set(), "the step goes on, and no one waits for it"
     supervisor.stop()
     going_on.set()
     with pytest.raises(JobError, match="given up"):

@@ -95,7 +95,7 @@ def test_cloud_init_applies_a_file(tmp_path: Path) -> None:
 
 
 def test_apply_waits_for_a_controller_that_was_just_started(tmp_path: Path) -> None:
-    """cloud-init starts the service and goes on at once: apply is patient, and says so when it isn't to be."""
+    """cloud-init starts the service and continues at once: apply waits for it, unless it is asked not to."""
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     file = tmp_path / "order.json"
     file.write_text("{}")

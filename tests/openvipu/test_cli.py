@@ -73,7 +73,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def shell64(tmp_path: Path, at_home: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Shell]:
-    """A POD64 whose agents nobody has added yet."""
+    """A POD64 whose agents aren't added yet."""
     with (
         SimulatedPod(PodConfig(POD64, port=0, prefix="lr75-ipum")) as pod,
         controlling(pod, new_config(tmp_path)) as controller,

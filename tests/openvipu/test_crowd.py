@@ -1,4 +1,4 @@
-"""Many at once: hardware works for all of them, admission is one at a time, and nobody's waiting stops the others."""
+"""Many clients at once: hardware works in parallel, admission is serial, and a waiting call blocks no other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.openvipu.vipuhouse import (
 )
 
 SOON = 60.0
-"""Seconds in which what waits for nobody is answered, on a machine with much else to do."""
+"""Seconds within which a call that needn't wait is answered, on a busy machine."""
 
 
 class Hold:
@@ -132,7 +132,7 @@ def test_hardware_works_for_all_partitions_at_once(tmp_path: Path) -> None:
         controller.add_allocation("all", 64)
         for number in range(16):
             controller.create(f"p{number}", 4, allocation_id="all")
-        # nobody passes the barrier before all sixteen are there: one after the other they would never be
+        # the barrier opens once all sixteen are there, so serial creation would never get past it
         for number in range(16):
             controller.wait(f"p{number}", pb.PS_ACTIVE)
         done.set()

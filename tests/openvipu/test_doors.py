@@ -1,4 +1,4 @@
-"""The doors of the shipped programs, with the threads that they have: callers without a key hold nobody up."""
+"""Servers of the shipped programs with their threads: callers without a key delay no one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_fewer_calls_wait_for_requests_than_there_are_threads(threads: int) -> N
 
 
 def test_agent_says_whose_it_is_from_memory() -> None:
-    """The hardware is asked once after each change, not by whoever reaches the port."""
+    """The hardware is asked once after each change, not at each request."""
     machine = hardware("simulated", "gw1", "127.0.0.1")
     asked: list[int] = []
     real = machine.status

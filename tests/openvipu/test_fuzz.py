@@ -206,7 +206,7 @@ def test_coverage_guided_fuzzing_finds_nothing(name: str, tmp_path: Path) -> Non
         str(Path(__file__).with_name("fuzz_readers.py")),
         name,
         f"-runs={runs}",
-        f"-seed={SEED + 1}",  # 0: one that nobody could repeat
+        f"-seed={SEED + 1}",  # 0 would be a random seed
     ]
     env = {**os.environ, "TMPDIR": str(tmp_path)}  # libFuzzer ends without taking away what is there
     ended = subprocess.run(

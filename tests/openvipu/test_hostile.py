@@ -21,7 +21,7 @@ from openvipu.web import CONNECTIONS, WebServer, serve_in_thread
 from tests.openvipu.vipuhouse import LONGEST_WAIT, Controller, house, refused, until
 
 SOON = 60.0
-"""Seconds in which somebody else must be answered, on a machine with much else to do."""
+"""Seconds within which other callers must be answered, on a busy machine."""
 
 
 class Never:
@@ -78,7 +78,7 @@ def test_requests_that_never_arrive_hold_nobody_up(pod16: Controller, door: str)
 
 
 def test_a_request_that_takes_too_long_is_cancelled() -> None:
-    """Nobody else has to come for it: after its time a call without a request is over."""
+    """A call that sends no request ends after its time limit, without another call's arrival."""
 
     class Context:
         def __init__(self) -> None:
@@ -133,7 +133,7 @@ def test_what_is_sent_has_a_size(pod16: Controller) -> None:
 
 
 def test_a_connection_that_says_nothing_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever connects and never speaks is put out by the server."""
+    """The server closes connections that never send anything."""
     patience = "grpc.server_handshake_timeout_ms"
     assert dict(rpc.BOUNDS)[patience] == 10_000
     monkeypatch.setattr(rpc, "BOUNDS", tuple({**dict(rpc.BOUNDS), patience: 500}.items()))

@@ -68,7 +68,7 @@ def test_without_the_right_key_nothing_is_answered(secure: Controller) -> None:
         lambda metadata: secure.admin.ListAgents(admin_pb2.ListAgentsRequest(), metadata=metadata),
     ]
     alice = user(secure, "alice", "red")
-    wrong = [(), (("api-user-id", "nobody"), ("api-access-key", "x")), (alice[0], ("api-access-key", "x"))]
+    wrong = [(), (("api-user-id", "mallory"), ("api-access-key", "x")), (alice[0], ("api-access-key", "x"))]
     for call in calls:
         for metadata in wrong:
             code, words = refused(lambda call=call, metadata=metadata: call(metadata))
@@ -233,7 +233,7 @@ def test_a_binding_survives_the_agents_restart(tmp_path: Path) -> None:
     with pytest.raises(Forbidden, match="belongs to another controller"):
         again.claim("blue", "key2")
     assert "key" not in path.read_text().replace("key_hash", "")
-    # an owner that the disk made of another one opens the door to nobody
+    # an owner's name that was corrupted on disk authorizes no controller
     path.write_text(path.read_text().replace("red", "rad"))
     with pytest.raises(StateError, match="doesn't fit its digest"):
         Binding(path)
@@ -393,7 +393,7 @@ def test_keys_travel_in_tls_without_client_certificates(
             assert vipu_admin([*typed, "--api-access-key", "admin-key", "list", "agents"]) == 0
         finally:
             server.close()
-        # a controller that trusts another authority sends its key to nobody
+        # a controller that trusts another authority sends no key
         server = ControllerServer(replace(config, agents_ca=blue / "ca.crt"))
         try:
             _, lost = server.core.health.counts(server.core.state.agents)
@@ -403,7 +403,7 @@ def test_keys_travel_in_tls_without_client_certificates(
 
 
 def test_no_client_certificates_need_users(tmp_path: Path, certificates: tuple[Path, Path]) -> None:
-    """Without certificates and without users nobody is known, so such a controller doesn't start."""
+    """Without certificates and users no caller can be identified, so such a controller doesn't start."""
     config = replace(new_config(tmp_path), tls=certificates[0], client_certificates=False)
     with pytest.raises(BadRequest, match="can't be identified: create the state"):
         ControllerServer(config)

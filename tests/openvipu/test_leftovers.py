@@ -55,7 +55,7 @@ def machine() -> SimulatedMachine:
 def test_an_agent_that_has_forgotten_its_owner_clears_the_machine(
     machine: SimulatedMachine, tmp_path: Path
 ) -> None:
-    """Restarted without its file nobody is left who would; with it the partition goes on."""
+    """Restarted without its file it has no controller that would clear it; with the file the partition continues."""
     remembered, forgetful = Binding(tmp_path / "binding"), Binding()
     for binding in (remembered, forgetful):
         binding.claim("red", "key-of-red")
@@ -70,7 +70,7 @@ def test_an_agent_that_has_forgotten_its_owner_clears_the_machine(
 
 
 def test_what_can_not_be_cleared_is_told(machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent serves, bound to nobody, and says that something is left: never an owner of "" alone."""
+    """The agent serves unbound and reports the remains: never just an owner of ""."""
     machine.configure(left())
 
     def broken(partition_id: str, generation: int) -> None:
@@ -103,7 +103,7 @@ def test_a_release_comes_after_a_slow_reset(machine: SimulatedMachine) -> None:
         assert pool.submit(agent.Release, agent_pb2.ReleaseRequest(), metadata=RED, timeout=60).result(60)
         assert agent.GetOwner(agent_pb2.GetOwnerRequest()).controller_id == ""
         assert ids(machine) == []
-        # who waited for its turn behind the release is nobody by then
+        # a call that waited behind the release isn't the owner's any more
         code, _ = refused(lambda: agent.Clear(agent_pb2.ClearRequest(partition_id="p"), metadata=RED))
         assert code is grpc.StatusCode.PERMISSION_DENIED
     assert ids(machine) == []

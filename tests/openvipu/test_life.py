@@ -343,7 +343,7 @@ def test_requests_that_wait_at_a_shutdown_are_refused(tmp_path: Path) -> None:
 
 
 def test_removed_is_answered_after_a_restart(tmp_path: Path) -> None:
-    """A client that polls for the end of its partition is told REMOVED, whenever the controller was restarted."""
+    """A client that polls for the end of its partition reads REMOVED, whenever the controller was restarted."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod:
         config = new_config(tmp_path)
         with controlling(pod, config) as controller:

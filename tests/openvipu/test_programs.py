@@ -287,28 +287,28 @@ def _fill(pod: SimulatedPod, port: str) -> None:
 
 
 def _load(port: str, life: int, process: Program, seconds: float) -> dict[str, set[str]]:
-    """Four clients create and remove until the server is killed; what they were told, and what hung in the air."""
-    told: dict[str, set[str]] = {"created": set(), "removed": set(), "maybe": set()}
+    """Four clients create and remove until the server is killed: what they were outcomes, and what hung in the air."""
+    outcomes: dict[str, set[str]] = {"created": set(), "removed": set(), "maybe": set()}
 
     def client(number: int) -> None:
         with channel(f"127.0.0.1:{port}") as link:
             users = vipuuser_pb2_grpc.UserServiceStub(link)
             for turn in range(10_000):
                 id_ = f"p{life}-{number}-{turn}"
-                told["maybe"].add(id_)
+                outcomes["maybe"].add(id_)
                 try:
                     wanted = pb.PartitionRequirements(id=id_, size=1)
                     users.CreatePartition(pb.CreatePartitionRequest(requirements=wanted), timeout=20)
-                    told["created"].add(id_)
+                    outcomes["created"].add(id_)
                     if turn % 3:
                         users.RemovePartition(pb.RemovePartitionRequest(partition_id=id_), timeout=20)
-                        told["removed"].add(id_)
-                    told["maybe"].discard(id_)
+                        outcomes["removed"].add(id_)
+                    outcomes["maybe"].discard(id_)
                 except grpc.RpcError as error:
                     assert isinstance(error, grpc.Call)
                     if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
                         return
-                    told["maybe"].discard(id_)
+                    outcomes["maybe"].discard(id_)
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -317,7 +317,7 @@ def _load(port: str, life: int, process: Program, seconds: float) -> dict[str, s
     process.kill()
     for thread in threads:
         thread.join()
-    return told
+    return outcomes
 
 
 def _settled(port: str) -> set[str]:

@@ -315,7 +315,7 @@ def test_rows_of_another_time_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_of_the_first_layout_is_read_and_given_digests(tmp_path: Path) -> None:
-    """What an openvipu without digests wrote is read as it is, once; from then on damage is told."""
+    """What an openvipu without digests wrote is read as it is, once; from then on damage is reported."""
     state = full_state()
     path = tmp_path / "s"
     connection = sqlite3.connect(path)

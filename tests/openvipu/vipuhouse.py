@@ -125,7 +125,7 @@ def until(reached: Callable[[], bool], words: Callable[[], str] = lambda: "never
 
 
 def tuning(**changes: Any) -> Tuning:
-    """Nobody polls but the test; retries follow at once."""
+    """Only the test polls; retries follow at once."""
     return replace(Tuning(poll=0, backoff=0.01, agent_timeout=20.0), **changes)
 
 

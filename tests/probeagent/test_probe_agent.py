@@ -155,7 +155,7 @@ def test_a_broadcast_is_read_behind_any_tags(tags: tuple[int, ...]) -> None:
 def test_a_ping_is_a_whole_packet_of_the_size_asked_for() -> None:
     sent = ping(OWN, PEER, ADDRESS, ASKED, 7, 9000, ())
     assert len(sent) == 14 + 9000 and sent[16:18] == struct.pack("!H", 9000)
-    assert sent[20:22] == b"\x40\0", "it may not be fragmented"
+    assert sent[20:22] == b"\x40\0", "it must not be fragmented"
     for part in (sent[14:34], sent[34:]):
         total = sum(struct.unpack(f"!{len(part) // 2}H", part))
         while total >> 16:

@@ -68,9 +68,9 @@ def meanwhile(do: Callable[[], object], query: RoundQuery, one: ProbeAgent, afte
     """The only end of a round, in which that is done."""
     timer = threading.Timer(after, do)
     timer.start()
-    [told] = one.round(query).ends
+    [result] = one.round(query).ends
     timer.join()
-    return told
+    return result
 
 
 def test_both_ends_hear_each_other_with_every_tag(space: str) -> None:
@@ -84,15 +84,15 @@ def test_both_ends_hear_each_other_with_every_tag(space: str) -> None:
 def test_without_a_link_nothing_is_known(space: str) -> None:
     """The cable is out from the beginning, or for a moment in the middle: what was sent has gone nowhere."""
     ip(space, "link", "set", "vb", "down")
-    [told] = agent(space).round(asked(end("va", A))).ends
-    assert told.unknown == "its interface had no link"
+    [result] = agent(space).round(asked(end("va", A))).ends
+    assert result.unknown == "its interface had no link"
     ip(space, "link", "set", "vb", "up")
 
     def out() -> None:
         ip(space, "link", "set", "vb", "down")
 
-    told = meanwhile(out, asked(end("va", A), seconds=2.0), agent(space))
-    assert told.unknown == "its interface had no link"
+    result = meanwhile(out, asked(end("va", A), seconds=2.0), agent(space))
+    assert result.unknown == "its interface had no link"
 
 
 def test_what_was_heard_before_a_link_was_lost_is_told(space: str) -> None:
@@ -102,9 +102,9 @@ def test_what_was_heard_before_a_link_was_lost_is_told(space: str) -> None:
         other.send(broadcast(bytes(6), NUMBER, bytes.fromhex(B), ()))
         ip(space, "link", "set", "va", "down")
 
-    told = meanwhile(leak, asked(end("va", A)), agent(space))
+    result = meanwhile(leak, asked(end("va", A)), agent(space))
     other.close()
-    assert told.unknown and told.heard == (B,), told
+    assert result.unknown and result.heard == (B,), result
 
 
 def test_tags_that_were_not_sent_are_not_called_sent(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,10 +116,10 @@ def test_tags_that_were_not_sent_are_not_called_sent(space: str, monkeypatch: py
         real(self, frame)
 
     monkeypatch.setattr(Interface, "send", send)
-    [told] = agent(space).round(asked(end("va", A, tags=((257,), ())))).ends
-    assert not told.sent
-    [told] = agent(space).round(asked(end("va", A))).ends
-    assert told.sent
+    [result] = agent(space).round(asked(end("va", A, tags=((257,), ())))).ends
+    assert not result.sent
+    [result] = agent(space).round(asked(end("va", A))).ends
+    assert result.sent
 
 
 @pytest.mark.parametrize("outer", [0x8100, 0x88A8, 0x9100])
@@ -127,9 +127,9 @@ def test_what_leaks_behind_a_providers_tag_is_heard(space: str, outer: int) -> N
     other = on(space, "vb")
     plain = broadcast(bytes(6), NUMBER, bytes.fromhex(B), (257,))
     frame = plain[:12] + outer.to_bytes(2) + (100).to_bytes(2) + plain[12:]
-    told = meanwhile(lambda: other.send(frame), asked(end("va", A)), agent(space))
+    result = meanwhile(lambda: other.send(frame), asked(end("va", A)), agent(space))
     other.close()
-    assert (told.heard, told.unknown) == ((B,), "")
+    assert (result.heard, result.unknown) == ((B,), "")
 
 
 def test_a_flood_hides_nothing(space: str) -> None:
@@ -152,21 +152,21 @@ def test_a_flood_hides_nothing(space: str) -> None:
             other.send(broadcast(bytes(6), NUMBER, bytes.fromhex(B), ()))
             time.sleep(0.05)
 
-    told = meanwhile(leak, asked(end("va", A), seconds=1.5), agent(space))
+    result = meanwhile(leak, asked(end("va", A), seconds=1.5), agent(space))
     stop.set()
     for one in threads:
         one.join()
     other.close()
-    assert told.heard == (B,)
+    assert result.heard == (B,)
 
 
 def test_lost_frames_make_silence_mean_nothing(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Interface, "lost", lambda self: 2)
-    [told] = agent(space).round(asked(end("va", A))).ends
-    assert not told.unknown, "of what is sent every 0.1 s, two lost ones weren't all"
+    [result] = agent(space).round(asked(end("va", A))).ends
+    assert not result.unknown, "of what is sent every 0.1 s, two lost ones weren't all"
     monkeypatch.setattr(Interface, "lost", lambda self: 20)
-    [told] = agent(space).round(asked(end("va", A))).ends
-    assert told.unknown == "it got more frames than it could read (20 were lost)"
+    [result] = agent(space).round(asked(end("va", A))).ends
+    assert result.unknown == "it got more frames than it could read (20 were lost)"
 
 
 def test_a_full_socket_counts_what_it_lost(space: str) -> None:
@@ -187,30 +187,30 @@ def test_a_full_socket_counts_what_it_lost(space: str) -> None:
 
 
 def test_strangers_marks_end_the_round(space: str) -> None:
-    """Whoever knows its number can make up marks: neither memory nor answer grows without end."""
+    """A host that knows the round's number can invent marks: neither memory nor answer grows without a limit."""
     other = on(space, "vb")
 
     def strange() -> None:
         for n in range(4 * MOST_ENDS):
             other.send(broadcast(bytes(6), NUMBER, n.to_bytes(8), ()))
 
-    told = meanwhile(strange, asked(end("va", A)), agent(space))
+    result = meanwhile(strange, asked(end("va", A)), agent(space))
     other.close()
-    assert told.unknown == "somebody else sends broadcasts of this round"
-    assert MOST_ENDS < len(told.heard) < MOST_ENDS + 10
+    assert result.unknown == "somebody else sends broadcasts of this round"
+    assert MOST_ENDS < len(result.heard) < MOST_ENDS + 10
 
 
 def test_who_has_no_address_asks_nobody(space: str) -> None:
-    """A host that is taking an address would give it up for the request of somebody without one, RFC 5227."""
+    """A host that probes for a free address would give it up at a request without a sender address, RFC 5227."""
     other = _inside(space, lambda: _raw("vb", _everything()))
-    [told] = agent(space).round(asked(end("va", A, asked=("10.0.0.9",)))).ends
+    [result] = agent(space).round(asked(end("va", A, asked=("10.0.0.9",)))).ends
     seen = list(_received(other))
     other.close()
-    assert told.asked == () and not [f for f in seen if f[12:14] == b"\x08\x06"]
+    assert result.asked == () and not [f for f in seen if f[12:14] == b"\x08\x06"]
     ip(space, "address", "add", "10.0.0.8/24", "dev", "va")
     ip(space, "address", "add", "10.0.0.9/24", "dev", "vb")
-    [told] = agent(space).round(asked(end("va", A, asked=("10.0.0.9",)))).ends
-    assert told.asked == ("10.0.0.9",)
+    [result] = agent(space).round(asked(end("va", A, asked=("10.0.0.9",)))).ends
+    assert result.asked == ("10.0.0.9",)
 
 
 def _everything() -> bytes:
@@ -251,12 +251,12 @@ def test_another_hosts_adapter_is_not_touched(space: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(agents, "by_pci", lambda pci: "va")
     monkeypatch.setattr(interfaces, "_inside", lambda _, call: _inside(space, call))
     wanted = end("mlx5_0", A, pci="0000:c1:00.0", mac="02:00:00:00:00:99")
-    [told] = agent(space).round(asked(wanted)).ends
-    assert "interface va has the MAC address" in told.unknown
-    assert "the site says 02:00:00:00:00:99" in told.unknown
+    [result] = agent(space).round(asked(wanted)).ends
+    assert "interface va has the MAC address" in result.unknown
+    assert "the site says 02:00:00:00:00:99" in result.unknown
     assert "UP" not in ip(space, "link", "show", "va").split(">")[0]
-    [told] = agent(space, nodes=["gpu07"]).round(asked(end("va", A))).ends
-    assert told.unknown == "n/va is of none of the agent's nodes (gpu07)"
+    [result] = agent(space, nodes=["gpu07"]).round(asked(end("va", A))).ends
+    assert result.unknown == "n/va is of none of the agent's nodes (gpu07)"
 
 
 def test_an_interface_that_is_brought_up_gets_no_ipv6_address(space: str) -> None:

@@ -82,7 +82,7 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _stands(pid: int) -> bool:
-    """Whether somebody stopped it before, whose it is to let it go on."""
+    """Whether the process is stopped already; then the one who stopped it must continue it."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] == "T"
     return True

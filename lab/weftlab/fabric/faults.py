@@ -37,7 +37,7 @@ class Faults:
         try:
             fifo = os.open(self.place.commands, os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
-            raise LabError(f"ibsim can't be told {text!r}: {error.strerror}") from error
+            raise LabError(f"ibsim takes no command {text!r}: {error.strerror}") from error
         with os.fdopen(fifo, "w") as file:
             file.write(f"{text}\n")
 

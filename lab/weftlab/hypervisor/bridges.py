@@ -11,9 +11,9 @@ from weftlab.layout import LabError
 from weftlab.switches.openvswitch import SWITCHES, Ovs
 
 MANAGEMENT = "mgmt"
-"""Stands for the switches between hosts' management adapters: every host's cable to it carries all VLANs."""
+"""Bridge in place of the switches between hosts' management adapters: every host's cable to it carries all VLANs."""
 DOOR = "door"
-"""Namespace, and interface in it, of somebody who is let into one VLAN."""
+"""Namespace, and interface in it, from which one VLAN is reached."""
 LONGEST = 15
 """Bytes of an interface's name, IFNAMSIZ without the final zero."""
 

@@ -20,7 +20,7 @@ KVM = "/dev/kvm"
 DHCP = "dhcp"
 """Namespace in which every network's DHCP server is."""
 ACCOUNTS = ("libvirt-qemu", "kvm", "libvirt")
-"""Debian's libvirtd looks for the first one also when it is told to use another."""
+"""Debian's libvirtd looks up the first one even if another is configured."""
 
 LIBVIRTD = """\
 listen_tls = 0
@@ -107,7 +107,7 @@ def libvirtd(layout: Layout, ovs: Ovs) -> tuple[str, ...]:
 
 
 def plugging(layout: Layout, ovs: Ovs) -> dict[str, str]:
-    """Environment of the program that stands for the hosts' agents, where ports are plugged."""
+    """Environment of the program that replaces the hosts' agents, where ports are plugged."""
     return {
         **ovs.environment,
         "WEFT_LAB_OVSDB": f"unix:{ovs.socket}",

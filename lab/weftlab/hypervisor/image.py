@@ -85,11 +85,11 @@ def _make(work: Path, folder: Path, drivers: str) -> None:
 def _download(work: Path) -> list[Path]:
     """Debian's packages, without installing them: a kernel on this machine is none of the lab's affairs."""
     try:
-        told = _run(["apt-cache", "show", "--no-all-versions", META])
+        listing = _run(["apt-cache", "show", "--no-all-versions", META])
     except LabError:  # the list of packages is missing
         _run(["apt-get", "update", "-q"])
-        told = _run(["apt-cache", "show", "--no-all-versions", META])
-    kernel = re.search(r"^Depends: (linux-image-[^ ,]+)", told, re.MULTILINE)
+        listing = _run(["apt-cache", "show", "--no-all-versions", META])
+    kernel = re.search(r"^Depends: (linux-image-[^ ,]+)", listing, re.MULTILINE)
     if kernel is None:
         raise LabError(f"Debian's package {META} names no kernel: run `apt-get update`")
     _run(["apt-get", "download", "-q", kernel[1], *TOOLS], work)
@@ -139,10 +139,10 @@ def _fill(tree: Path, root: Path, drivers: str) -> None:
 
 def _libraries(program: Path, own: Path) -> list[str]:
     """Paths of the libraries that a program needs, in the guest as on this machine."""
-    told = _run(["env", f"LD_LIBRARY_PATH={own}", "ldd", str(program)])
-    found = re.findall(r"(/\S+) \(0x", told)
-    if "not found" in told or not found:
-        raise LabError(f"libraries of {program.name} are missing on this machine: {told.strip()[-300:]}")
+    libraries = _run(["env", f"LD_LIBRARY_PATH={own}", "ldd", str(program)])
+    found = re.findall(r"(/\S+) \(0x", libraries)
+    if "not found" in libraries or not found:
+        raise LabError(f"libraries of {program.name} are missing on this machine: {libraries.strip()[-300:]}")
     return [f"/lib/x86_64-linux-gnu/{Path(f).name}" if f.startswith(str(own)) else f for f in found]
 
 

@@ -26,7 +26,7 @@ OPTIONS = (
     "UserKnownHostsFile=/dev/null",
 )
 PATIENCE = 90.0
-"""Seconds until a guest that was just started lets somebody in, on a busy machine."""
+"""Seconds until a guest that was just started accepts a login, on a busy machine."""
 LONGEST = 60.0
 """Seconds of one command: SSH's own limits are of the connection, and of a guest that says nothing at all."""
 PING = 3
@@ -47,7 +47,7 @@ class Guests:
 
 
 def guests_of(pod: Mapping[str, Any], network: Any) -> Guests:
-    """Args: pod: `weft pod show --json`; network: openstacksdk's Neutron, of somebody who may read the pod's subnet."""
+    """Args: pod: `weft pod show --json`; network: openstacksdk's Neutron, as a user who may read the pod's subnet."""
     subnet = next(r for r in pod["resources"] if r["key"] == "subnet/management")
     return Guests(
         int(pod["vlan"]),
@@ -64,7 +64,7 @@ def make_key(folder: Path) -> Path:
 
 
 class Door:
-    """Somebody in a VLAN of the management network, with a private key."""
+    """SSH client in a VLAN of the management network, with a private key."""
 
     def __init__(self, ovs: Ovs, key: Path) -> None:
         self._ovs, self._key = ovs, key
@@ -76,16 +76,16 @@ class Door:
             yield
 
     def run(self, address: str, command: str) -> subprocess.CompletedProcess[str]:
-        """One command as root on a guest; exit code 255: nobody let us in, or it didn't end in time."""
+        """One command as root on a guest; exit code 255: login failed, or it didn't end in time."""
         options = [word for option in OPTIONS for word in ("-o", option)]
         return self._inside(["ssh", "-i", str(self._key), "-q", *options, f"root@{address}", command])
 
     def awaited(self, address: str, command: str, seconds: float = PATIENCE) -> str:
-        """The same once the guest lets us in. Raises `LabError`."""
+        """Output of the command, once the guest accepts the login. Raises `LabError`."""
         end = time.monotonic() + seconds
         while (done := self.run(address, command)).returncode == 255:
             if time.monotonic() > end:
-                raise LabError(f"{address} lets nobody in after {seconds:.0f} s: {done.stderr.strip()}")
+                raise LabError(f"{address} accepts no login after {seconds:.0f} s: {done.stderr.strip()}")
             time.sleep(0.3)
         if done.returncode:
             raise LabError(f"{command!r} on {address}: exit code {done.returncode}: {done.stderr.strip()}")

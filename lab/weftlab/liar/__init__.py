@@ -1,4 +1,4 @@
-"""The liar: a proxy between weft and the lab's OpenStack that tells the truth until it is told to lie.
+"""The liar: a proxy between weft and the lab's OpenStack that forwards everything until a lie is planted.
 
     messages    what was asked and what is answered, as values
     lies        the table of lies: name -> function

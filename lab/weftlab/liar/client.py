@@ -34,8 +34,8 @@ class Liar:
     def rules(self) -> list[dict[str, Any]]:
         return list(self._ask("GET", "/rules"))
 
-    def told(self, number: int) -> int:
-        """How often a rule was applied."""
+    def lies_sent(self, number: int) -> int:
+        """How many lies a rule has sent."""
         return next(int(r["told"]) for r in self.rules() if r["id"] == number)
 
     def lies(self) -> dict[str, str]:

@@ -1,10 +1,10 @@
-"""The liar's own door: JSON over HTTP on loopback.
+"""The liar's control API: JSON over HTTP on loopback.
 
 GET    /lies            name -> what it does
-GET    /rules           rules that are planted, each with `seen` and `told`
+GET    /rules           rules that are planted, each with `seen` (matches) and `told` (lies sent)
 POST   /rules           plant a rule (a JSON object, see `rules.Rule`); answers {"id": …}
 DELETE /rules[/ID]      lift all, or one
-GET    /calls?after=N   the calls of late
+GET    /calls?after=N   the latest calls
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table of lies.
 
-Each is a function of the request, the source of the truth and the rule's own values. It gives what is told instead,
-or None if this request leaves nothing to lie about, and the truth is told.
+Each is a function of the request, the source of the truth and the rule's own values. It returns the
+false answer, or None if this request leaves nothing to lie about; then the true answer is sent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from weftlab.liar.messages import HTML, JSON, Asked, Headers, Source, Told, document, page
+from weftlab.liar.messages import HTML, JSON, Answer, Asked, Headers, Source, document, page
 
 ELSEWHERE = "/weft-lab-elsewhere"
 """Path on each of the liar's ports that is no service's: a sign-in page with status 200."""
@@ -28,7 +28,7 @@ class Values(Protocol):
     def rows(self) -> str: ...
 
 
-Tell = Callable[[Asked, Source, Values], Told | None]
+Tell = Callable[[Asked, Source, Values], Answer | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class Lie:
     forwards: bool = False
 
 
-def said(told: Told) -> Tell:
-    """The same answer to everybody; nothing is forwarded."""
-    return lambda asked, source, values: told
+def said(answer: Answer) -> Tell:
+    """The same answer to every request; nothing is forwarded."""
+    return lambda asked, source, values: answer
 
 
-def maintenance() -> Told:
+def maintenance() -> Answer:
     return page(200, "We'll be back soon!")
 
 
-def login() -> Told:
+def login() -> Answer:
     """What a redirect leads to."""
     return page(200, "Sign in")
 
@@ -57,7 +57,7 @@ def login() -> Told:
 def shaped(change: Callable[[dict[str, Any]], object]) -> Tell:
     """The truth of a GET with another document in it; only answers with 200 and a JSON object are changed."""
 
-    def tell(asked: Asked, source: Source, values: Values) -> Told | None:
+    def tell(asked: Asked, source: Source, values: Values) -> Answer | None:
         truth = source.truth()
         body = truth.document
         if asked.method != "GET" or truth.status != 200 or not isinstance(body, dict):
@@ -92,7 +92,7 @@ def _misnamed(body: dict[str, Any]) -> object:
     return {f"{name}s" if name in _collections(body) else name: value for name, value in body.items()}
 
 
-def _hidden_rows(asked: Asked, source: Source, values: Values) -> Told | None:
+def _hidden_rows(asked: Asked, source: Source, values: Values) -> Answer | None:
     def kept(rows: Any) -> object:
         if not isinstance(rows, list):
             return rows
@@ -104,24 +104,24 @@ def _hidden_rows(asked: Asked, source: Source, values: Values) -> Told | None:
 def _redirect(status: int, to: str | None) -> Tell:
     """To a page of the liar's own, or to itself forever."""
 
-    def tell(asked: Asked, source: Source, values: Values) -> Told:
+    def tell(asked: Asked, source: Source, values: Values) -> Answer:
         host = {k.lower(): v for k, v in asked.headers}.get("host", "")
         where = f"http://{host}{to or asked.path}"
-        return Told(status, (*HTML, ("Location", where)), f'<a href="{where}">Moved</a>'.encode())
+        return Answer(status, (*HTML, ("Location", where)), f'<a href="{where}">Moved</a>'.encode())
 
     return tell
 
 
-def _choices(asked: Asked, source: Source, values: Values) -> Told:
+def _choices(asked: Asked, source: Source, values: Values) -> Answer:
     """As a service answers to an address without a version (RFC 9110, 15.4.1): a document, but not the one."""
     versions = {"versions": [{"id": "v2.1", "status": "CURRENT", "links": []}]}
     return document(300, versions)
 
 
 def _brought(**how: Any) -> Tell:
-    """The truth, brought badly; `how` are fields of `Told`, functions of the truth."""
+    """The truth, brought badly; `how` are fields of `Answer`, functions of the truth."""
 
-    def tell(asked: Asked, source: Source, values: Values) -> Told | None:
+    def tell(asked: Asked, source: Source, values: Values) -> Answer | None:
         truth = source.truth()
         if not truth.body:
             return None
@@ -130,64 +130,64 @@ def _brought(**how: Any) -> Tell:
     return tell
 
 
-def _half(truth: Told) -> int:
+def _half(truth: Answer) -> int:
     return len(truth.body) // 2
 
 
-def _slow(asked: Asked, source: Source, values: Values) -> Told | None:
+def _slow(asked: Asked, source: Source, values: Values) -> Answer | None:
     truth = source.truth()
     return replace(truth, pace=values.seconds / len(truth.body)) if truth.body else None
 
 
-def _hang(asked: Asked, source: Source, values: Values) -> Told:
-    return Told(0, wait=values.seconds, reset=True)
+def _hang(asked: Asked, source: Source, values: Values) -> Answer:
+    return Answer(0, wait=values.seconds, reset=True)
 
 
-def _late(asked: Asked, source: Source, values: Values) -> Told:
+def _late(asked: Asked, source: Source, values: Values) -> Answer:
     return replace(source.truth(), wait=values.seconds)
 
 
-def _lost(told: Told) -> Tell:
-    """The service has done it, and nobody hears of it."""
+def _lost(answer: Answer) -> Tell:
+    """The service has done it, and its answer is lost."""
 
-    def tell(asked: Asked, source: Source, values: Values) -> Told:
+    def tell(asked: Asked, source: Source, values: Values) -> Answer:
         source.truth()
-        return told
+        return answer
 
     return tell
 
 
-def _twice(asked: Asked, source: Source, values: Values) -> Told:
+def _twice(asked: Asked, source: Source, values: Values) -> Answer:
     source.truth()
     return source.truth()
 
 
-def _stale(asked: Asked, source: Source, values: Values) -> Told | None:
+def _stale(asked: Asked, source: Source, values: Values) -> Answer | None:
     return source.before() if asked.reading else None
 
 
-def _accepted(asked: Asked, source: Source, values: Values) -> Told | None:
+def _accepted(asked: Asked, source: Source, values: Values) -> Answer | None:
     """A change that was never made is said to be made."""
     return None if asked.reading else document(202, {})
 
 
-def _nowhere(asked: Asked, source: Source, values: Values) -> Told | None:
-    """Links and catalogs name addresses inside of somebody's network, where nobody answers."""
+def _nowhere(asked: Asked, source: Source, values: Values) -> Answer | None:
+    """Links and catalogs name unreachable addresses, as inside another network."""
     truth = source.truth()
-    told = re.sub(rb"http://127\.0\.0\.1:\d+", b"http://127.0.0.1:9", truth.body)
-    return None if told == truth.body else replace(truth, body=told)
+    answer = re.sub(rb"http://127\.0\.0\.1:\d+", b"http://127.0.0.1:9", truth.body)
+    return None if answer == truth.body else replace(truth, body=answer)
 
 
-def _without_request_id(asked: Asked, source: Source, values: Values) -> Told:
+def _without_request_id(asked: Asked, source: Source, values: Values) -> Answer:
     truth = source.truth()
     return replace(truth, headers=tuple(h for h in truth.headers if h[0].lower() != REQUEST_ID))
 
 
-def _problem(status: int, title: str, message: str) -> Told:
+def _problem(status: int, title: str, message: str) -> Answer:
     return document(status, {"error": {"code": status, "title": title, "message": message}})
 
 
-def _refused(status: int, **more: str) -> Told:
+def _refused(status: int, **more: str) -> Answer:
     headers: Headers = tuple((name.replace("_", "-"), value) for name, value in more.items())
     return page(status, f"{status} Service Temporarily Unavailable", (*HTML, *headers))
 
@@ -198,9 +198,9 @@ LIES: Mapping[str, Lie] = {
     "empty_object200": Lie("200 with {}", said(document(200, {}))),
     "empty_array200": Lie("200 with []", said(document(200, []))),
     "null200": Lie("200 with null", said(document(200, None))),
-    "nothing200": Lie("200 without a body", said(Told(200, JSON))),
+    "nothing200": Lie("200 without a body", said(Answer(200, JSON))),
     "broken200": Lie(
-        "200 with JSON that ends in the middle", said(Told(200, JSON, b'{"servers": [{"id": "'))
+        "200 with JSON that ends in the middle", said(Answer(200, JSON, b'{"servers": [{"id": "'))
     ),
     "empty_list200": Lie(
         "the right collection with no rows", shaped(_listed_as(lambda rows: type(rows)())), True
@@ -211,10 +211,10 @@ LIES: Mapping[str, Lie] = {
     "wrong_list200": Lie("the rows in a collection of another name", shaped(_misnamed), True),
     "hidden_rows": Lie("listings without the rows that match --rows", _hidden_rows, True),
     "stale": Lie("a GET is answered as it was before", _stale),
-    "nowhere": Lie("the truth with addresses in it at which nobody answers", _nowhere, True),
+    "nowhere": Lie("the real answer with unreachable addresses", _nowhere, True),
     # other statuses below 400
-    "accepted202": Lie("202 to a change that nobody made", _accepted),
-    "no_content204": Lie("204", said(Told(204))),
+    "accepted202": Lie("202 to a change that isn't made", _accepted),
+    "no_content204": Lie("204", said(Answer(204))),
     "choices300": Lie("300 with a document of versions", _choices),
     "elsewhere302": Lie("302 to a sign-in page, which answers 200", _redirect(302, ELSEWHERE)),
     "circle302": Lie("302 to the same address", _redirect(302, None)),
@@ -227,7 +227,7 @@ LIES: Mapping[str, Lie] = {
     ),
     "forbidden403_html": Lie("403 with a proxy's page", said(page(403, "403 Forbidden"))),
     "notfound404_html": Lie("404 with a proxy's page", said(page(404, "404 Not Found"))),
-    "notfound404_empty": Lie("404 without a body", said(Told(404))),
+    "notfound404_empty": Lie("404 without a body", said(Answer(404))),
     "notfound404_json": Lie(
         "404 with a gateway's JSON document",
         said(document(404, {"message": "no Route matched with those values"})),
@@ -254,8 +254,8 @@ LIES: Mapping[str, Lie] = {
     "slow": Lie("the truth byte by byte, over --seconds", _slow, True),
     "late": Lie("the truth after --seconds", _late, True),
     "hang": Lie("nothing for --seconds, then a reset", _hang),
-    "reset": Lie("a reset; the service never hears of it", said(Told(0, reset=True))),
-    "lost": Lie("a reset after the service has done it", _lost(Told(0, reset=True)), True),
+    "reset": Lie("a reset; the service never gets the request", said(Answer(0, reset=True))),
+    "lost": Lie("a reset after the service has done it", _lost(Answer(0, reset=True)), True),
     "lost504": Lie("504 after the service has done it", _lost(page(504, "504 Gateway Time-out")), True),
     "twice": Lie("the request is delivered twice", _twice, True),
     "no_request_id": Lie("the truth without the service's request id", _without_request_id, True),

@@ -28,11 +28,11 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One answer, and how it is brought.
+class Answer:
+    """One answer, and how it is delivered.
 
     Attributes:
-        length: `Content-Length` that is said; None: the body's own.
+        length: `Content-Length` of the header; None: the body's own.
         cut: bytes of the body after which the connection is closed; None: all are sent.
         wait: seconds before anything is sent.
         pace: seconds between two bytes of the body.
@@ -60,20 +60,20 @@ class Told:
 class Source(Protocol):
     """Where a lie gets the truth from."""
 
-    def truth(self) -> Told:
+    def truth(self) -> Answer:
         """Forward the request, and give the service's own answer; each call is one more delivery."""
         ...
 
-    def before(self) -> Told | None:
-        """What the service answered to the same request the last time that the truth was told."""
+    def before(self) -> Answer | None:
+        """What the service answered to the same request the last time that it was forwarded."""
         ...
 
 
-def document(status: int, value: object, headers: Headers = JSON) -> Told:
-    return Told(status, headers, json.dumps(value).encode())
+def document(status: int, value: object, headers: Headers = JSON) -> Answer:
+    return Answer(status, headers, json.dumps(value).encode())
 
 
-def page(status: int, title: str, headers: Headers = HTML) -> Told:
+def page(status: int, title: str, headers: Headers = HTML) -> Answer:
     """A web page as proxies and sign-in portals send it."""
     text = f"<html><head><title>{title}</title></head><body><center><h1>{title}</h1></center><hr></body></html>\r\n"
-    return Told(status, headers, text.encode())
+    return Answer(status, headers, text.encode())

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from weftlab.liar.lies import ELSEWHERE, LIES, login
-from weftlab.liar.messages import Asked, Headers, Told
+from weftlab.liar.messages import Answer, Asked, Headers
 from weftlab.liar.rules import Book
 
 HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "upgrade", "proxy-connection"})
-POLL = 0.02  # seconds in which a server hears that it is to end
+POLL = 0.02  # seconds between a server's checks for its shutdown
 TIMEOUT = 300.0  # seconds for the real service's answer
 REMEMBERED = 4000  # answers that `stale` may repeat
 LONGEST = 1 << 20  # bytes of one of them
@@ -46,19 +46,19 @@ class Memory:
     """What was last answered to each GET, for `stale`. Tokens aren't looked at: a project's id is in the query."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[tuple[str, str], Told] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, str], Answer] = OrderedDict()
         self._lock = threading.Lock()
 
-    def keep(self, asked: Asked, told: Told) -> None:
-        if asked.method != "GET" or told.status >= 500 or len(told.body) > LONGEST:
+    def keep(self, asked: Asked, answer: Answer) -> None:
+        if asked.method != "GET" or answer.status >= 500 or len(answer.body) > LONGEST:
             return
         with self._lock:
-            self._answers[asked.service, asked.path] = told
+            self._answers[asked.service, asked.path] = answer
             self._answers.move_to_end((asked.service, asked.path))
             while len(self._answers) > REMEMBERED:
                 self._answers.popitem(last=False)
 
-    def last(self, asked: Asked) -> Told | None:
+    def last(self, asked: Asked) -> Answer | None:
         with self._lock:
             return self._answers.get((asked.service, asked.path))
 
@@ -68,22 +68,22 @@ class Truth:
 
     def __init__(self, route: Route, addresses: Mapping[str, str], memory: Memory, asked: Asked) -> None:
         self._route, self._addresses, self._memory, self._asked = route, addresses, memory, asked
-        self.told: Told | None = None
+        self.answer: Answer | None = None
 
-    def truth(self) -> Told:
+    def truth(self) -> Answer:
         try:
-            told = self._forwarded()
+            answer = self._forwarded()
         except (OSError, http.client.HTTPException) as error:
             why = f"weft lab liar: no answer from {self._route.name} at {self._route.upstream}: {error}\n"
-            return Told(502, (("Content-Type", "text/plain"),), why.encode())
-        self._memory.keep(self._asked, told)
-        self.told = told
-        return told
+            return Answer(502, (("Content-Type", "text/plain"),), why.encode())
+        self._memory.keep(self._asked, answer)
+        self.answer = answer
+        return answer
 
-    def before(self) -> Told | None:
+    def before(self) -> Answer | None:
         return self._memory.last(self._asked)
 
-    def _forwarded(self) -> Told:
+    def _forwarded(self) -> Answer:
         asked = self._asked
         host = self._route.upstream.removeprefix("http://")
         connection = http.client.HTTPConnection(host, timeout=TIMEOUT)
@@ -101,7 +101,7 @@ class Truth:
         finally:
             connection.close()
 
-    def _translated(self, status: int, headers: Headers, body: bytes) -> Told:
+    def _translated(self, status: int, headers: Headers, body: bytes) -> Answer:
         kept = tuple(
             (name, self._here(value))
             for name, value in headers
@@ -110,7 +110,7 @@ class Truth:
         kind = {name.lower(): value for name, value in kept}.get("content-type", "")
         if kind.startswith(TEXT):
             body = self._here(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-        return Told(status, kept, body)
+        return Answer(status, kept, body)
 
     def _here(self, text: str) -> str:
         for real, ours in self._addresses.items():
@@ -150,7 +150,7 @@ class _Server(ThreadingHTTPServer):
         self.addresses, self.memory, self.book = addresses, memory, book
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that has gone is nothing to tell."""
+        """A client that has disconnected isn't reported."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # pyright: ignore[reportArgumentType]
 
@@ -169,9 +169,9 @@ class _Handler(BaseHTTPRequestHandler):
             tuple(self.headers.items()),
             self.rfile.read(length) if length else b"",
         )
-        told, lie = self._decide(asked)
-        self.server.book.note(asked, told.status, lie)
-        self._bring(told)
+        answer, lie = self._decide(asked)
+        self.server.book.note(asked, answer.status, lie)
+        self._bring(answer)
 
     def do_GET(self) -> None:
         self._answer()
@@ -191,8 +191,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._answer()
 
-    def _decide(self, asked: Asked) -> tuple[Told, str]:
-        """What is told, and the name of the lie; empty: it is the truth."""
+    def _decide(self, asked: Asked) -> tuple[Answer, str]:
+        """The answer to send, and the name of the lie; empty: it is the truth."""
         if asked.path.startswith(ELSEWHERE):
             return login(), "elsewhere"
         server = self.server
@@ -200,30 +200,32 @@ class _Handler(BaseHTTPRequestHandler):
         planted = server.book.chosen(asked)
         if planted is None:
             return source.truth(), ""
-        told = LIES[planted.rule.lie].tell(asked, source, planted.rule)
-        if told is not None:
-            return told, planted.rule.lie
-        server.book.not_told(planted)
-        return source.told or source.truth(), ""
+        answer = LIES[planted.rule.lie].tell(asked, source, planted.rule)
+        if answer is not None:
+            return answer, planted.rule.lie
+        server.book.not_sent(planted)
+        return source.answer or source.truth(), ""
 
-    def _bring(self, told: Told) -> None:
+    def _bring(self, answer: Answer) -> None:
         self.close_connection = True
-        time.sleep(told.wait)
-        if told.reset:
+        time.sleep(answer.wait)
+        if answer.reset:
             # Closed with data that was never read or sent: the other side sees a reset, not an end (socket(7)).
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
             return
-        bodyless = told.status == 204 or told.status == 304 or self.command == "HEAD"
-        self.send_response_only(told.status)
-        for name, value in told.headers:
+        bodyless = answer.status == 204 or answer.status == 304 or self.command == "HEAD"
+        self.send_response_only(answer.status)
+        for name, value in answer.headers:
             self.send_header(name, value)
-        if told.status != 204:
-            self.send_header("Content-Length", str(len(told.body) if told.length is None else told.length))
+        if answer.status != 204:
+            self.send_header(
+                "Content-Length", str(len(answer.body) if answer.length is None else answer.length)
+            )
         self.send_header("Connection", "close")
         self.end_headers()
         if not bodyless:
-            self._send(told.body[: told.cut], told.pace)
+            self._send(answer.body[: answer.cut], answer.pace)
 
     def _send(self, body: bytes, pace: float) -> None:
         if not pace:

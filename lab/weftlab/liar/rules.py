@@ -1,4 +1,4 @@
-"""Which requests are lied to. Rules are planted while the liar runs; each counts what it saw and what it told."""
+"""Which requests get a lie. Rules are planted while the liar runs; each counts its matches and its lies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _pattern(text: str) -> str:
 
 
 class Rule(BaseModel):
-    """One lie, and to whom it is told.
+    """One lie, and the requests that get it.
 
     Attributes:
         lie: name in `LIES`.
@@ -72,21 +72,21 @@ class Rule(BaseModel):
 
 @dataclass(slots=True)
 class Planted:
-    """A rule at work. `seen`: requests that matched; `told`: lies that were sent."""
+    """A rule at work. `seen`: requests that matched; `sent`: lies sent."""
 
     id: int
     rule: Rule
     seen: int = 0
-    told: int = 0
+    sent: int = 0
     chance: Random = field(default_factory=Random, repr=False)
 
     def view(self) -> dict[str, Any]:
         said = self.rule.model_dump(exclude_defaults=True)
-        return {"id": self.id, **said, "seen": self.seen, "told": self.told}
+        return {"id": self.id, **said, "seen": self.seen, "told": self.sent}
 
 
 class Book:
-    """All rules that are planted, and the calls of late. Thread-safe."""
+    """All planted rules, and the latest calls. Thread-safe."""
 
     def __init__(self) -> None:
         self._planted: dict[int, Planted] = {}
@@ -102,7 +102,7 @@ class Book:
             return number
 
     def lift(self, number: int | None = None) -> bool:
-        """Take one rule away, or all of them; False if there was none."""
+        """Remove one rule, or all of them; False if there was none."""
         with self._lock:
             if number is not None:
                 return self._planted.pop(number, None) is not None
@@ -111,23 +111,23 @@ class Book:
             return there
 
     def chosen(self, asked: Asked) -> Planted | None:
-        """The rule by which this request is lied to: the oldest that has its turn."""
+        """The rule that applies to this request: the oldest that is due; it is counted as sent."""
         with self._lock:
             for planted in self._planted.values():
                 rule = planted.rule
                 if not rule.matches(asked):
                     continue
                 planted.seen += 1
-                due = planted.seen > rule.skip and (rule.times is None or planted.told < rule.times)
+                due = planted.seen > rule.skip and (rule.times is None or planted.sent < rule.times)
                 if due and (rule.chance == 1.0 or planted.chance.random() < rule.chance):
-                    planted.told += 1
+                    planted.sent += 1
                     return planted
             return None
 
-    def not_told(self, planted: Planted) -> None:
-        """The truth left nothing to lie about."""
+    def not_sent(self, planted: Planted) -> None:
+        """Take back the count of `chosen`: the true answer left nothing to lie about."""
         with self._lock:
-            planted.told -= 1
+            planted.sent -= 1
 
     def note(self, asked: Asked, status: int, lie: str) -> None:
         with self._lock:

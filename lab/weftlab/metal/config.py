@@ -156,5 +156,5 @@ def passwords_path(layout: Layout) -> Path:
 
 
 def secret_path(layout: Layout) -> Path:
-    """Name and password, for whoever enrolls the machines; each lab its own."""
+    """File with name and password for enrolling the machines; each lab has its own."""
     return layout.etc / "bmc" / "secret"

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""Stands for the L2 agents of every host: SR-IOV ("NIC Switch agent") and Open vSwitch, over Neutron's real RPC.
+"""Replaces the L2 agents of every host: SR-IOV ("NIC Switch agent") and Open vSwitch, over Neutron's real RPC.
 
 Runs in OpenStack's environment: `agents.py HOSTS CONFIG...`. Like the real agents it reports each agent's state and
 learns of ports from Neutron's `port_update` messages; it answers a bound port with `update_device_up`, so that
@@ -39,7 +39,7 @@ BOUND = {"hw_veb", "hostdev_physical", "ovs"}
 
 todo: "queue.Queue[tuple[str, str]]" = queue.Queue()
 machines: "queue.Queue[tuple[dict, dict | None]]" = queue.Queue()
-"""Ports of machines as Neutron told of them, and of what; None: they are gone."""
+"""Ports of machines as in Neutron's notifications, and what to do; None: they are gone."""
 
 
 def states(host):
@@ -178,7 +178,7 @@ def leased(port):
 
 
 def answer():
-    """Devices that are up, told to Neutron in one call a host for what has come together."""
+    """Report devices that are up to Neutron, batched into one call a host."""
     admin = context.get_admin_context_without_session()
     plugin = agent_rpc.PluginApi(topics.PLUGIN)
     while True:

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""Stands for Neutron's DHCP agent on networks with guests: a dnsmasq each, on a port of type `network:dhcp`; none where
+"""Replaces Neutron's DHCP agent on networks with guests: a dnsmasq each, on a port of type `network:dhcp`; none where
 the subnet has no DHCP.
 
 Like the agent it gives addresses only to ports that Neutron has, and the port that it listens on is Neutron's too.

@@ -82,16 +82,16 @@ def follow(bridges, plugin, admin):
     plugs = Plugs(bridges, plugin, admin, Servers(vsctl))
     threading.Thread(target=plugs.work, daemon=True).start()
     while True:
-        with tables() as told:
-            for table in told:
+        with tables() as updates:
+            for table in updates:
                 plugs.seen(table)
         time.sleep(1)
 
 
-def vlan_of(told):
+def vlan_of(details):
     """A network's VLAN on the hosts' bridges; of a VXLAN one that is no network's (`weftlab.config.neutron`)."""
-    number = told.get("segmentation_id")
-    return {"vlan": number, "vxlan": number and number + VXLANS}.get(told.get("network_type"))
+    number = details.get("segmentation_id")
+    return {"vlan": number, "vxlan": number and number + VXLANS}.get(details.get("network_type"))
 
 
 class Plugs:
@@ -105,11 +105,11 @@ class Plugs:
         self._count = 0
 
     def seen(self, table):
-        """What has been plugged is shut before anybody else is asked."""
+        """Shut newly plugged ports before anything else, without waiting for Neutron."""
         rows = list(changes(table))
         if any(row[1] == "initial" for row in table["data"]):
             names = {name for name, *_ in rows}
-            with self._changed:  # what ended while nobody listened
+            with self._changed:  # what ended while no thread listened
                 self._there = {n: v for n, v in self._there.items() if n in names}
         for name, action, port in rows:
             is_new = action == "insert" or self._there.get(name, ("",))[0] != port
@@ -162,12 +162,12 @@ class Plugs:
         port, host = what[0], self._bridges.get(vsctl("iface-to-br", name))
         if host:
             shut(name)
-            told = self._plugin.get_device_details(self._admin(), port, f"agents-{host}", host)
-            vlan = vlan_of(told)
+            details = self._plugin.get_device_details(self._admin(), port, f"agents-{host}", host)
+            vlan = vlan_of(details)
             if vlan is None:
-                raise LookupError(f"not bound to {host}: {told}")
+                raise LookupError(f"not bound to {host}: {details}")
             admit(name, vlan)
-            self._dhcp.add(told, vlan)
+            self._dhcp.add(details, vlan)
             self._plugin.update_device_up(self._admin(), port, f"agents-{host}", host)
             print("plugged", name, port, host, "VLAN", vlan, flush=True)
         self._known[name] = (what, host)

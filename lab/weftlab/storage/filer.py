@@ -1,7 +1,7 @@
 """The filer: a network namespace with a bridge, and NFS-Ganesha in it with the exports that Manila's driver writes.
 
 `python -m weftlab.storage.filer FOLDER ADDRESS/PREFIX` runs until it is ended; namespace, bridge and Ganesha end
-with it. Whoever is to reach it gets a cable to the bridge (`Client`).
+with it. A client gets a cable to the bridge (`Client`).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def settings(vlans: Vlans) -> list[str]:
 
 
 class Bridge:
-    """The bridge that stands for a switch; ports are its switch's numbers."""
+    """The bridge of one switch; ports are the switch's numbers."""
 
     def __init__(self, ovs: Ovs, plan: SwitchPlan, cabled: frozenset[int]) -> None:
         self.plan, self._ovs, self._cabled = plan, ovs, cabled
@@ -62,7 +62,7 @@ class Bridge:
             self._applied.update(ports)
 
     def forget(self) -> None:
-        """Somebody else may have changed the ports: the next `apply` sets all that it is given."""
+        """The ports may have been changed externally: the next `apply` sets all that it is given."""
         self._applied.clear()
 
     def read(self) -> dict[int, Vlans]:

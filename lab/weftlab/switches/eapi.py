@@ -1,7 +1,7 @@
 """An imitated Arista switch behind eAPI: VLANs and switchports, sessions, commit timers, start-up configuration.
 
 By the eAPI guide: commands are not abbreviated; what ran before a command that fails stays done, except in a session;
-an error's `data` has the results until then. By the EOS manual: a trunk allows ALL until told otherwise, a port's VLAN
+an error's `data` has the results until then. By the EOS manual: a trunk allows ALL by default, a port's VLAN
 that doesn't exist or is suspended forwards nothing, and a commit on a timer is taken back unless it is confirmed.
 """
 

@@ -1,6 +1,6 @@
 """The configuration of an imitated Arista switch, and the commands that change it.
 
-By the EOS manual: a trunk allows ALL until told otherwise.
+By the EOS manual: a trunk allows ALL by default.
 """
 
 from __future__ import annotations

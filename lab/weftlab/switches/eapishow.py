@@ -65,8 +65,8 @@ def show_neighbours(heard: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
         kind = "macAddress" if port.count(":") == 5 else "interfaceName"
         said = port.replace(":", "") if kind == "macAddress" else port
         dotted = ".".join(said[i : i + 4] for i in range(0, 12, 4)) if kind == "macAddress" else port
-        told = {"interfaceIdType": kind, "interfaceId": f'"{dotted}"', "interfaceId_v2": dotted}
-        return {"lldpNeighborInfo": [{"systemName": device, "neighborInterfaceInfo": told}]}
+        neighbour = {"interfaceIdType": kind, "interfaceId": f'"{dotted}"', "interfaceId_v2": dotted}
+        return {"lldpNeighborInfo": [{"systemName": device, "neighborInterfaceInfo": neighbour}]}
 
     return {"lldpNeighbors": {local: info(*one) for local, one in heard.items()}}
 

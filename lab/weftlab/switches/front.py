@@ -1,6 +1,6 @@
 """What all imitated switches have in common: configurations, running and saved; TLS and passwords; faults on demand.
 
-A front is the management interface of one bridge: what its API is told, the bridge's ports follow. Each vendor's module
+A front is the management interface of one bridge: the bridge's ports follow what its API accepts. Each vendor's module
 speaks the API by its public documents, with its errors and its ways to commit.
 """
 
@@ -71,7 +71,7 @@ class Faults:
         stale: readings show what was when this was set, with the time of then.
         fail_after: the next batch fails after so many of its parts.
         refuse_save: saving fails.
-        down: nobody answers.
+        down: no connection is answered.
         mute: the next request that matches (method, path and body; a regular expression) is handled, and its connection
             is closed instead of an answer.
         late: the next request that matches is kept, and its connection closed; it is handled when `arrive` is called.
@@ -135,7 +135,7 @@ class Front(ABC):
 
     @abstractmethod
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
-        """One request of somebody who has signed in."""
+        """One authenticated request."""
 
     def handled(self, request: Request) -> tuple[Answer, bool]:
         """The answer to a request, and whether it has changed the configuration."""
@@ -165,7 +165,7 @@ class Front(ABC):
             self.handled(request)
 
     def is_mute(self, request: Request, changed: bool) -> bool:
-        """Whether nobody hears what is answered."""
+        """Whether the answer is lost."""
         if self.faults.lose_answer and changed:
             self.faults.lose_answer = False
             return True
@@ -191,9 +191,9 @@ class Front(ABC):
         return self._old[0] if self._old else self.running
 
     def freeze(self) -> None:
-        """From now on readings show what is now, whatever changes: a cache that nobody empties.
+        """From now on readings show the present state, whatever changes: a stale cache.
 
-        Its time is before any reading of the last minute: clocks of whole seconds don't tell one second from another.
+        Its time is before any reading of the last minute: clocks have whole seconds.
         """
         with self.lock:
             self._old = (deepcopy(self.running), time.time() - 60)

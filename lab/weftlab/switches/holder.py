@@ -1,8 +1,7 @@
 """Holds the network namespaces of a lab's switches and hosts: they are there as long as this process is.
 
 A namespace by name (`ip netns add`) stays after a crash, and two labs would have to share the names. These have none:
-each is an open file of this process, and whoever wants to be inside enters `/proc/PID/fd/N` (nsenter, `ip link … netns
-…`).
+each is an open file of this process, and other programs enter `/proc/PID/fd/N` (nsenter, `ip link … netns …`).
 When the supervisor ends the process, namespaces, cables and hosts are gone with it.
 """
 
@@ -18,8 +17,8 @@ from pathlib import Path
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 
 
-def hold(names: list[str], told: Path) -> None:
-    """Make a namespace for each name, and write name -> path of each into `told`."""
+def hold(names: list[str], listing: Path) -> None:
+    """Make a namespace for each name, and write name -> path of each into `listing`."""
     libc = ctypes.CDLL(None, use_errno=True)
     paths: dict[str, str] = {}
     for name in names:
@@ -30,10 +29,10 @@ def hold(names: list[str], told: Path) -> None:
         number = os.open("/proc/self/ns/net", os.O_RDONLY)
         paths[name] = f"/proc/{os.getpid()}/fd/{number}"
     for name, path in paths.items():
-        told.with_name(f"{name}.space").write_text(path)  # for a shell
-    new = told.with_suffix(".new")
+        listing.with_name(f"{name}.space").write_text(path)  # for a shell
+    new = listing.with_suffix(".new")
     new.write_text(json.dumps(paths))
-    new.replace(told)
+    new.replace(listing)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class Reach:
 
     @contextlib.contextmanager
     def taken(self, addresses: Mapping[str, str]) -> Generator[None]:
-        """While it lasts namespaces are up and have addresses that nobody gave them, as root on a machine can.
+        """Within the block, namespaces are up and have addresses that weren't assigned to them, as root can set.
 
         Args:
             addresses: namespace -> address/prefix.

@@ -128,12 +128,12 @@ def _initialise(ovs: Ovs) -> None:
 
 def _held(ovs: Ovs, names: list[str]) -> str | None:
     try:
-        told = json.loads(ovs.spaces.read_text())
+        listed = json.loads(ovs.spaces.read_text())
     except (OSError, ValueError):
         return "its namespaces aren't there yet"
     # After a crash the file may be an older holder's.
     return (
         None
-        if set(told) == set(names) and all(Path(p).exists() for p in told.values())
+        if set(listed) == set(names) and all(Path(p).exists() for p in listed.values())
         else "not all are there"
     )

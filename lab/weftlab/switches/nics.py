@@ -1,6 +1,6 @@
 """A server's adapters: when Nova has started a server on a host, the host's namespaces get its ports' addresses.
 
-An adapter that is passed through belongs to the guest alone, so the namespace that stands for it is the guest's: its
+An adapter that is passed through belongs to the guest alone, so its namespace here is the guest's: its
 MAC address and its IP addresses are those of the port that Neutron has bound to it. When the server is stopped or
 deleted, the adapter is down and has no address, as in a machine without a guest. Of a virtual function nothing is in a
 namespace: the adapter that it is of is up from then on, and what its VLAN tag makes of its frames is for those to send

@@ -115,7 +115,7 @@ class Nvue(Front):
         return Answer(200, self._revisions[name])
 
     def _apply(self, name: str, sure: bool) -> None:
-        """It goes on after the answer: whoever wants to know asks for the revision."""
+        """It continues after the answer: clients poll the revision."""
         if not sure:
             self._revisions[name] = _state("ays_fail", "the question whether to go on was not answered")
             return

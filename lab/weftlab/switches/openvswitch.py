@@ -14,7 +14,7 @@ from weftlab.layout import MAX_SOCKET_PATH, LabError
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 SECONDS = 20
-"""How long one call may wait: ovs-vsctl waits for vswitchd, and for ever if that one hangs."""
+"""How long one call may wait: ovs-vsctl waits for vswitchd, without a limit if that hangs."""
 SWITCHES = "switches"
 """Name of the namespace that all bridges are in."""
 

@@ -1,7 +1,7 @@
 """What a lab's Ethernet fabric is made of, as values: switches with ports by vendor names, cables, hosts.
 
-A port is told by its switch and number. A vendor's name for it (`Ethernet7`, `swp7`) is only what the switch's own
-interface calls it; Open vSwitch knows it as `interface`, since all bridges share one network namespace.
+A port is identified by its switch and number. A vendor's name for it (`Ethernet7`, `swp7`) appears only in the
+switch's own API; Open vSwitch knows it as `interface`, since all bridges share one network namespace.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ FLOOD = 3000
 
 
 class Probe:
-    """Hosts are told by their namespaces, which in a whole lab are adapters of nodes.
+    """Sends frames between hosts, which are named by their namespaces; in a whole lab these are nodes' adapters.
 
     Args:
         fabric: reads the switches; `close` closes it.

@@ -3,8 +3,8 @@
 CONFIG_DB's rules are those of the CLI and the YANG models: a port has one VLAN without a tag (models since 2024);
 a member's VLAN must exist; a VLAN with members isn't deleted. Each request is a transaction. Errors are
 `ietf-restconf:errors` (RFC 8040) as the management framework's `rest/server/error.go` makes them: a constraint that
-doesn't hold is a status 500 with `invalid-value`, an entry that isn't there a 404 of type `application`, a path that
-nobody has a 404 of type `protocol`.
+doesn't hold is a status 500 with `invalid-value`, an entry that isn't there a 404 of type `application`, an
+unknown path a 404 of type `protocol`.
 """
 
 from __future__ import annotations

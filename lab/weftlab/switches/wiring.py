@@ -5,7 +5,7 @@ What was learnt by failing:
 * Cables between bridges are veth pairs. With RSTP over patch ports vswitchd 3.1 hung, and every ovs-vsctl with it; and
   a veth can be cut (`ip link set … down`).
 * A host's port is an admin edge port. With RSTP off on it, it learns but gets no flooded frame: ARP never arrives.
-* Without `tx off` in the hosts, frames leave with checksums that nobody fills in: ping works, and TCP hangs.
+* Without `tx off` in the hosts, frames leave with incomplete checksums: ping works, and TCP hangs.
 * LACP at its fast rate gives a link up after three seconds without a frame: on a busy machine vswitchd is late, and
   the bond comes and goes. At the slow rate (the default) it has 90 s, and a cut cable is still seen at once, by its
   carrier.

@@ -89,15 +89,15 @@ class Access:
 def tokens(user: str, method: str, words: list[str], request: Request, state: State) -> Response:
     """/app/tokens: everybody sees their own."""
 
-    def told(value: str, token: Token) -> dict[str, object]:
+    def view(value: str, token: Token) -> dict[str, object]:
         return {"access_token": value, **asdict(token)}
 
     if method == "GET" and not words:
-        return Response(body=[told(v, t) for v, t in state.tokens.items() if t.username == user])
+        return Response(body=[view(v, t) for v, t in state.tokens.items() if t.username == user])
     if method == "POST" and not words:
         value = new_token()
         state.tokens[value] = Token(user, int(time.time()))
-        return Response(body=told(value, state.tokens[value]))
+        return Response(body=view(value, state.tokens[value]))
     if method == "POST" and words == ["revoke"]:
         found = [v for v in state.tokens if v.encode() in request.body]
         for value in found:

@@ -3,7 +3,7 @@
 GET    /pkeys        P_Key -> GUIDs of its members, of 16 hex digits
 GET    /status       who is active, how much was asked and changed by REST, which faults are planted
 POST   /faults       plant some (a JSON object, see `faults.Faults`); DELETE lifts all
-POST   /pkeys        another hand's change: {"pkey": "0x5", "guids": {GUID: "full"}}, no guids: it is deleted
+POST   /pkeys        a foreign change: {"pkey": "0x5", "guids": {GUID: "full"}}, no guids: it is deleted
 POST   /virtual      virtual ports from now on: [{"guid", "physical", "state"}], GUIDs of 16 hex digits
 POST   /alarms       {"object", "severity", "text"}
 POST   /replication  stop replicating: what is changed from now on is lost by the next fail-over
@@ -30,7 +30,7 @@ from weftlab.ufm.state import Member, Pkey, State
 
 
 def foreign(pkey: str, guids: dict[str, str] | None) -> Any:
-    """What another hand makes of a P_Key, whatever REST would say to it."""
+    """A foreign change of a P_Key, past REST's checks."""
     key = number(pkey)
 
     def change(state: State) -> None:

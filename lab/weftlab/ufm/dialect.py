@@ -1,7 +1,7 @@
-"""What UFM says differs by version, and where nobody has published what it says, by choice.
+"""UFM's answers differ by version; where they aren't published, they can be chosen.
 
 Sources: UFM Enterprise REST API, SDK and release notes 6.10 to 6.24; what users of real ones report (6.11.1, 6.19.0,
-6.19.1, 6.21.0). A field that is None goes by the version.
+6.19.1, 6.21.0). A field that is None depends on the version.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Dialect:
         duplicate: status for an added GUID that is a member already.
         changes: a change of P_Keys is done when it is answered (seen), or a job that is to be followed.
         created: status of a POST or PUT that succeeded.
-        login: how a wrong password is told at /dologin: an empty cookie (seen by a client), or 401.
-        expired: what a session that is over is told: 401, a redirect to the login page, or that page with 200.
+        login: answer to a wrong password at /dologin: an empty cookie (seen by a client), or 401.
+        expired: answer to an expired session: 401, a redirect to the login page, or that page with 200.
         long_keys: keys of the listing as they were given (`0x0005`), not shortened.
-        bad_value: status for a P_Key or GUID that is none.
+        bad_value: status for an invalid P_Key or GUID.
         user_ext: partitions of `partitions.conf.user_ext`, which UFM did not make: listed, or not.
         licence: once it is over, nothing is refused, or changes, or everything, with 403.
         cookie: name of a session's.
         most_guids: so many GUIDs in one call; None: any number.
-        too_many: what more than that are told, or `cut`: 200, and the first ones become members.
+        too_many: status for more than that, or `cut`: 200, and the first ones become members.
         most_pkeys: so many partitions; one more is refused.
         index0_twice: a GUID whose table has another P_Key at index 0: both are kept as they were given, the change is
             refused, or the new one takes the place.

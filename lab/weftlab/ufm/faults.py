@@ -13,9 +13,9 @@ class Faults:
 
     Attributes:
         job_polls: so often a job says Running before it is done, and its change is made only then.
-        jobs: what becomes of jobs: `fail` (Completed With Errors, nothing made), `lie` (Completed, nothing made),
+        jobs: outcome of jobs: `fail` (Completed With Errors, nothing made), `lie` (Completed, nothing made),
             `forget` (nothing made, asked for it is `[]`), `forget done` (made, and `[]`), `abort`.
-        hold: changes are taken and answered, and the subnet manager isn't told of them until this is lifted.
+        hold: changes are accepted, and passed to the subnet manager only once this is lifted.
         stale: what P_Keys are read as stays what it was when this was planted.
         statuses: the next questions are answered with these, and not looked at (0: the connection is closed).
         lose_answers: so many of the next changes are made, and their answers are lost.

@@ -44,7 +44,7 @@ def virtual_ports(site: Site, ports: Iterable[Any]) -> list[VirtualPort]:
 def main(argv: Sequence[str]) -> int:
     import openstack
 
-    site, control, told = load_site(Path(argv[0])), UfmControl(int(argv[1])), None
+    site, control, before = load_site(Path(argv[0])), UfmControl(int(argv[1])), None
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -53,9 +53,9 @@ def main(argv: Sequence[str]) -> int:
         try:
             cloud = cloud or openstack.connect()
             seen = virtual_ports(site, cloud.network.ports())
-            if seen != told:
+            if seen != before:
                 control.virtual(seen)
-                told = seen
+                before = seen
                 print(f"{time.strftime('%H:%M:%S')} {len(seen)} virtual ports", flush=True)
         except Exception as error:  # services may be starting; what was left is seen at the next look
             cloud = None

@@ -23,7 +23,7 @@ USER_EXT, STORAGE = 0x3001, "000000000000c0de"
 
 
 def number(text: object, allow_management: bool = False) -> int:
-    """A P_Key as somebody wrote it. Raises `Refused`."""
+    """The P_Key that was given. Raises `Refused`."""
     try:
         value = int(str(text), 16)
     except ValueError:

@@ -76,7 +76,7 @@ class Door(ThreadingHTTPServer):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is nobody's business here."""
+        """A client that disconnects isn't reported."""
 
 
 class _Handler(BaseHTTPRequestHandler):

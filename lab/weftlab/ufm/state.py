@@ -30,7 +30,7 @@ class Pkey:
         default_factory=lambda: {"mtu_limit": 4, "rate_limit": 200, "service_level": 0}
     )
     given: str = ""
-    """The key as it was written by whoever made it."""
+    """The key as its creator wrote it."""
 
 
 @dataclass

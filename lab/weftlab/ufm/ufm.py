@@ -34,7 +34,7 @@ SAFE_SMCONF: Mapping[str, str] = {
     "m_key_per_port": "true",
     "no_partition_enforcement": "false",
 }
-"""What hardening asks for; numbers of a lab, secret to nobody."""
+"""Settings that hardening asks for; the lab's keys aren't secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Ufm:
             self.restart()
 
     def set_pkeys(self, change: Change) -> None:
-        """Another hand's change, by whatever way."""
+        """Apply a foreign change, past REST."""
         with self._lock:
             self._change(change)
 
@@ -231,7 +231,7 @@ class Ufm:
         if self.dialect.changes == "done" and not self.faults.job_polls and not self.faults.jobs:
             self._change(change)
             return Response(self.dialect.created if not operation.startswith("DELETE") else 200, {})
-        change(self._state.copy())  # what can't be done is told at once
+        change(self._state.copy())  # what can't be done fails at once
         job = self.jobs.start(operation, change)
         return Response(202, f"/jobs/{job.id}", {"Location": f"/ufmRest/jobs/{job.id}"})
 

@@ -39,7 +39,7 @@ class Beacon:
         with socket.socket(family, socket.SOCK_DGRAM) as out:
             while True:
                 for beacon in self._beacons:
-                    # nobody may be listening yet; the next beacon comes soon
+                    # no controller may be listening yet; the next beacon follows soon
                     with contextlib.suppress(OSError):
                         out.sendto(beacon, self._target)
                 if self._stop.wait(self._interval):

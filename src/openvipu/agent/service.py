@@ -61,7 +61,7 @@ class AgentService(pb_grpc.AgentServiceServicer):
     def GetOwner(self, request: pb.GetOwnerRequest, context: Any) -> pb.GetOwnerReply:
         """The controller's id and the number of settings, for anybody: they open nothing without the key.
 
-        From memory: whoever reaches the port could keep the hardware busy with it.
+        From memory: otherwise any client that reaches the port could keep the hardware busy.
         """
         owner = self._binding.owner  # first: a machine without an owner gets no setting before it has one
         settings = self._count()
@@ -146,7 +146,7 @@ def start(
 ) -> tuple[grpc.Server, int]:
     """Serve one machine at ``host:port``. With mutual TLS only certificates with the name ``controller`` get in.
 
-    Whatever is set up on a machine without an owner is cleared first: nobody is left who would do it.
+    Whatever is set up on a machine without an owner is cleared first: no controller is left to do it.
     ``exporter_port`` is where the machine's exporter listens, 0 if it has none.
     """
     if binding.owner is None:

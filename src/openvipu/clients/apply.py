@@ -111,7 +111,7 @@ def _make(what: str, make: Callable[[], bool]) -> None:
     except CommandError as failure:
         if not failure.exists:
             raise
-        made = make()  # somebody else created it after we had looked: now it is compared
+        made = make()  # created by someone else since it was looked up: compare it now
     say(f"{what}: success." if made else f"{what}: there already.")
 
 
@@ -171,7 +171,7 @@ def _user(session: Session, entry: Entry) -> bool:
     if there is not None:
         return _same(what, set(there.allocation_ids) == set(entry.get("allocations", [])))
     if not entry.get("access_key"):
-        raise CommandError(what, "access_key is missing; a file that is applied can't be told a new one", 2)
+        raise CommandError(what, "access_key is missing; apply can't return a generated one", 2)
     request = pb.CreateUserRequest(
         id=entry["id"],
         allocation_ids=entry.get("allocations", []),

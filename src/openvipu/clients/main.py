@@ -159,7 +159,7 @@ def _run(tree: Tree, argv: list[str] | None, is_admin: bool) -> int:
         complain("interrupted; the controller goes on with what it was asked")
         return 130
     except BrokenPipeError:
-        # whoever read our output has had enough; Python must not find that out again at exit
+        # the reader of the pipe has closed it; keep Python from failing on it again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

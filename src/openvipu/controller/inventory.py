@@ -124,7 +124,7 @@ class Inventory:
     def create_user(
         self, id_: str, allocation_ids: Sequence[str], admin: bool, access_key: str = ""
     ) -> tuple[User, str]:
-        """The user and the access key: the given one, or a new one that is told this once."""
+        """The user and the access key: the given one, or a generated one, which is returned only here."""
         salt, key = secrets.token_hex(8), users.check_key(access_key) if access_key else new_key()
 
         def decide(state: State) -> tuple[State, User]:

@@ -121,7 +121,7 @@ class PlacedIpu:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A partition that is gone, as long as somebody may still ask for its status."""
+    """A removed partition, while clients may still ask for its status."""
 
     id: str
     allocation_id: str

@@ -1,4 +1,4 @@
-"""What Poplar is told: the devices of each GCD and their attributes."""
+"""What Poplar reads: the devices of each GCD and their attributes."""
 
 from __future__ import annotations
 

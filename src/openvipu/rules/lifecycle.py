@@ -82,7 +82,7 @@ REMEMBERED = 128
 
 
 def removed(state: State, partition: Partition) -> State:
-    """The state without the partition, which a client that polls for its end goes on to be told, after a restart too.
+    """The state without the partition, which a client that polls for its end still reads, after a restart too.
 
     Each allocation has a memory of its own: one tenant's many partitions don't push out another's.
     """

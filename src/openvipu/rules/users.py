@@ -23,7 +23,7 @@ LONGEST_KEY = 128
 
 
 def check_key(key: str) -> str:
-    """``key`` if it can be an access key that somebody chose; else BadRequest, which doesn't repeat it."""
+    """``key`` if it is fit to be a chosen access key; else BadRequest, which doesn't repeat it."""
     if not SHORTEST_KEY <= len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
         raise BadRequest(
             f"access_key is not allowed; use {SHORTEST_KEY} to {LONGEST_KEY} printable ASCII characters"

@@ -20,7 +20,7 @@ class Gate:
         self._admin = admin
 
     def visible(self, context: Any) -> Visible:
-        """The caller's allocations; None for whoever may see everything.
+        """The caller's allocations; None for callers that may see everything.
 
         Without ``--secure`` there is no authentication [admin guide]. With it the user port is for
         every user, the admin port for administrators only.

@@ -18,7 +18,7 @@ def enter(name: str, base: str) -> None:
 
     Must run before any thread starts, since a namespace belongs to the thread. Needs root and ``ip``
     (iproute2). A route of type local makes every address of the network answer, so that none has to
-    be added by itself; whoever joins the namespace with a veth reaches the agents through it.
+    be added by itself; a host joined to the namespace by a veth reaches the agents through it.
     """
     path = Path("/var/run/netns") / name
     if not name.replace("-", "").replace("_", "").isalnum():

@@ -83,7 +83,7 @@ def _address(http: HttpRequest) -> str:
 
 
 def neighbourhood(host: str) -> str:
-    """What stands for all addresses that one host may have at will: its own, or its network of IPv6."""
+    """Key that counts all addresses a host may choose as one: the IPv4 address, or the IPv6 /64 network."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

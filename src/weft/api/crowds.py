@@ -1,7 +1,7 @@
 """Threads of the API for what asks others than the database: a share of them for each project.
 
 A verb of the database alone has anyio's own threads, in which nothing else runs. Verbs that ask a cloud or a fabric, or
-take long, wait here: a cloud that hangs, or a project that asks for more than its share, holds up nobody else.
+take long, wait here: a cloud that hangs, or a project that exceeds its share, doesn't delay other callers.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class Crowd:
         self._shares: dict[str, tuple[CapacityLimiter, list[int]]] = {}
 
     async def run(self, who: str, work: Callable[[], T], seconds: float | None = None) -> T:
-        """Do it in a thread, when it is the turn of whoever wants it.
+        """Run `work` in a thread as soon as `who`'s share has one free.
 
         Args:
             seconds: limit of each answer that it waits for; None: the driver's own.
 
         Raises:
-            TemporaryError: too many of theirs wait, or it wasn't their turn for long.
+            TemporaryError: too many of their requests wait, or this one waited too long.
         """
-        # Kept as long as somebody uses it: callers name themselves.
+        # Dropped when unused: callers choose their names, so entries must not accumulate.
         share, users = self._shares.setdefault(who, (CapacityLimiter(self._share), [0]))
         if users[0] >= self._share + self._waiting:
             raise _busy(f"{users[0]} requests are answered or wait already; so many may at a time")

@@ -118,7 +118,7 @@ class Edge:
 
 
 def _path(scope: Scope) -> str:
-    """The path for a log line: one word, whatever was sent, so that nobody can inject lines or fields."""
+    """The path for a log line, encoded into one word so that a client can't inject lines or fields."""
     return quote(scope["path"], safe="/:@!$&'()*+,;=~", errors="backslashreplace")[:LONGEST_PATH]
 
 

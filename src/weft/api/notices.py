@@ -5,7 +5,7 @@
 
 The driver sends a whole port or network; nothing of that is read, since it may be late, wrong, or not from Neutron's
 last state. The job is done as soon as there is a hint: Neutron doesn't wait for it, and would send it again otherwise.
-Whatever has the token is answered 202 or 503, because the driver repeats everything else for ever.
+A request with the token is answered 202 or 503, because the driver repeats everything else without a limit.
 """
 
 from __future__ import annotations

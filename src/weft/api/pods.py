@@ -234,7 +234,7 @@ async def release_pod(
         try:
             aim = aim_of(until, wait)
         except InputError:
-            verbs.may(request, "pods:release", name)  # only those who may are told what is wrong with it
+            verbs.may(request, "pods:release", name)  # errors are shown only to callers who may release it
             raise
         if aim:
             return UUID(verbs.begin_release(request, name))

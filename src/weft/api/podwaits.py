@@ -35,7 +35,7 @@ def _seconds(longest: float) -> WithJsonSchema:
     return WithJsonSchema({"type": "number", "minimum": 0, "maximum": longest})
 
 
-# Texts for FastAPI: what is wrong with them is only told to callers who may see the pod.
+# Strings for FastAPI: their errors are shown only to callers who may see the pod, so they are parsed later.
 Wait = Annotated[
     Annotated[str, _seconds(LONGEST_WAIT)] | None, Query(description="Seconds to wait. Default: 0.")
 ]
@@ -77,8 +77,9 @@ async def when_there(
     location: str | None = None,
     done: bool = False,
 ) -> Response:
-    """What is answered at once; or of a pod's id: the pod, once it is in one of the states or the time is over, for
-    whoever the caller is by then.
+    """A `Response` as it is; for a pod's id, the pod once it is in one of the states or the time is over.
+
+    Who the caller is and what they may see is checked again then.
 
     Args:
         before: the request as it began.
@@ -87,7 +88,7 @@ async def when_there(
     """
     if isinstance(found, Response):
         return found
-    assert aim is not None, "whoever waits knows for what"
+    assert aim is not None, "waits without states to wait for"
     await room_of(http).wait(http, verbs, found, aim.over, aim.seconds)
     try:
         request = await asker_again(http, before)

@@ -82,8 +82,8 @@ def read_input(site_file: str | Path, list_file: str | Path, lldp: Sequence[str]
             raise InputError(f"machines.{name}.account", None, "a file with the account of its BMC")
         accounts[file] = _account(Path(list_file).parent / file, f"machines.{name}.account")
     if len(clouds) > 1:
-        told = ", ".join(sorted(map(str, clouds)))
-        raise InputError("machines", told, "machines of one cloud: use one list per cloud")
+        names = ", ".join(sorted(map(str, clouds)))
+        raise InputError("machines", names, "machines of one cloud: use one list per cloud")
     return EnrollmentInput(site, listed, accounts, read_lldp(lldp))
 
 
@@ -132,12 +132,12 @@ def enroll(
 
 
 def _is_held(found: Mapping[str, Any]) -> bool:
-    """A pod's machine has a mark as long as it is in use; one that is taken out with it is somebody's to look at."""
+    """Whether the machine was taken out of service with a pod's mark on it: an operator must look at it."""
     return found["provision_state"] == "manageable" and bool((found.get("extra") or {}).get(MARK))
 
 
 def _instance(found: Mapping[str, Any]) -> str:
-    """What runs on a machine that Ironic doesn't call active: somebody prepares its adoption. Empty: nothing."""
+    """Instance on a machine that isn't `active` in Ironic, as before its adoption. Empty: none."""
     return "" if found["provision_state"] == "active" else str(found.get("instance_uuid") or "")
 
 
@@ -162,7 +162,7 @@ def _owner_differences(found: Mapping[str, Any], owners: Collection[str]) -> Ite
     """Ironic makes a project the owner of what its administrators enroll. Whose weft's own is, isn't known here."""
     for field_ in ("owner", "lessee"):
         if (project := found.get(field_)) and project not in owners:
-            may = "whose members may act on it, whoever's pod has it"
+            may = "whose members may act on it, also while another project's pod has it"
             then = "unset it, or list the project in the cloud's machine_owners if its members are operators"
             yield f"its {field_} in Ironic is project {project}, {may}: {then}"
 
@@ -170,7 +170,7 @@ def _owner_differences(found: Mapping[str, Any], owners: Collection[str]) -> Ite
 def _raid(
     target: Mapping[str, Any], found: Mapping[str, Any], state: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What of its RAID somebody must look at first, and what of its arrays Ironic can make as they are listed."""
+    """RAID differences that an operator must resolve first, and arrays that Ironic can create as listed."""
     if not target or state in _UNKNOWN:
         return (), ()
     if found.get("target_raid_config") != target:
@@ -184,7 +184,7 @@ class Enroller:
     Args:
         again: have machines inspected again that are `manageable`, although they were inspected before.
         dry: change nothing.
-        say: told what is made and asked for.
+        say: called with one line for each thing created or requested.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class Enroller:
         verb = self._next(machine, state, inspected is not None, not differences, bool(arrays))
         differences += arrays
         if verb == "inspect" and (node.maintenance is not None or held or _instance(found)):
-            verb = None  # somebody keeps it as it is
+            verb = None  # it is in use, or kept as it is on purpose
         waits = bool(found.get("reservation")) or (verb == "provide" and not found.get("power_state"))
         if verb is not None and not waits and not self._dry:
             ironic.move(machine, verb)

@@ -1,4 +1,4 @@
-"""What of a site's own networks is in a cloud already, read without a server; for whoever makes the rest."""
+"""Which of a site's own networks exist in a cloud already, read without a server, to create the rest by Terraform."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _observed(
 
 
 def _importable(site: str, existing: Mapping[str, Sequence[Existing]]) -> dict[str, str]:
-    """Key -> id of the one thing that is it; the site's own, or nobody's."""
+    """Key -> id of the single match, if its mark is the site's or it has none."""
     return {
         key: found[0].id
         for key, found in existing.items()

@@ -65,7 +65,7 @@ _PATTERNS = {
     deployment.API_URL: "http:// or https:// with a host, and a port, without a path",
     deployment.USER_NAME: "a user of Linux: a-z, 0-9, _ and -, at most 32 characters",
 }
-"""Each `pattern` of a model that somebody writes -> what it allows."""
+"""`pattern` of a model of input files -> what it allows, in words."""
 A_TIME = "a time with time zone, such as 2027-01-31T18:00:00Z"
 _SENTENCES = {
     "greater_than_equal": "{ge} or more",
@@ -104,8 +104,8 @@ def validate(model: type[D], data: Mapping[str, Any], where: Positions, under: P
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        told, more = _errors(model, error, where, under)
-        raise InputErrors(told, more) from None
+        errors, more = _errors(model, error, where, under)
+        raise InputErrors(errors, more) from None
 
 
 def validate_rows(
@@ -132,8 +132,8 @@ def _errors(
     model: type[BaseModel], error: ValidationError, where: Positions, under: Path, first: int | None = None
 ) -> tuple[list[InputError], int]:
     found = error.errors(include_url=False)
-    told = by_line([_error(model, e, where, under, first) for e in found[:MOST_ERRORS]])
-    return told, len(found) - len(told)
+    errors = by_line([_error(model, e, where, under, first) for e in found[:MOST_ERRORS]])
+    return errors, len(found) - len(errors)
 
 
 def by_line(errors: list[InputError]) -> list[InputError]:

@@ -85,8 +85,8 @@ def read_inspections(files: Sequence[str], errors: list[InputError]) -> dict[str
         except InputErrors as error:
             errors.extend(error.errors)
         except (ValueError, RecursionError) as error:
-            told = str(error).splitlines()[0] if str(error) else "nested too deeply"
-            allowed = f"Ironic's inspection data, as `baremetal node inventory save` writes it ({told})"
+            why = str(error).splitlines()[0] if str(error) else "nested too deeply"
+            allowed = f"Ironic's inspection data, as `baremetal node inventory save` writes it ({why})"
             errors.append(InputError("--inspection", file, allowed))
     return found
 
@@ -156,7 +156,7 @@ def _flat(
 
 
 def _at_first_use(errors: list[InputError], start: int, rows: list[tuple[str, Flat]]) -> None:
-    """A YAML list has no header: a wrong field is told where it is first used."""
+    """A YAML list has no header: report a wrong field where it is first used."""
     for i in range(start, len(errors)):
         one = errors[i]
         place = next((flat[str(one.value)][1] for _, flat in rows if str(one.value) in flat), one.where)

@@ -18,7 +18,7 @@ IN_USE = frozenset({PodState.READY, PodState.DEGRADED})
 
 
 class NodeVerbs(OrderDesk):
-    """See `weft.app.verbs`. weft asks the cloud in the tenant's project; what becomes of it, its visits see."""
+    """See `weft.app.verbs`. weft asks the cloud in the tenant's project; later visits observe the result."""
 
     def act_on_server(self, request: Request, name: str, server: str, action: Action) -> ActionView:
         """Ask for it; the pod may be DEGRADED meanwhile.
@@ -38,7 +38,7 @@ class NodeVerbs(OrderDesk):
             )
 
     def pod_console(self, request: Request, name: str, server: str) -> ConsoleView:
-        """A console of a server; whoever has its URL has the console."""
+        """A console of a server; its URL is the only credential it needs."""
         with self._logged(request, "pod console", f"{name} {server}"):
             pod = self._find(request, "pods:console", name)
             record = self._server(pod, server)

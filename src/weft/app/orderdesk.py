@@ -81,7 +81,7 @@ class OrderDesk(Desk):
                 if not everywhere:
                     raise
         elif not everywhere:
-            # Not even asked for: how many projects have a pod of this name is nobody's business.
+            # Don't look it up: the count would reveal other projects' pods.
             raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
         if pod is None:
             pod = find(name, None)

@@ -2,7 +2,7 @@
 
 An operator has the role `admin` with system scope, Keystone's concept for this; or the role `admin` in the project
 `admin` of the domain with the id `default`; `keystone-manage bootstrap` creates both. A project named
-`admin` in any other domain is an ordinary project: whoever administers a domain names its projects. The role
+`admin` in any other domain is an ordinary project: the domain's administrators name its projects. The role
 `admin` in any other project applies to that project only. To change this, override the rule
 `operator` in a policy file (`--policy`), for example with `role:admin and system_scope:all`, or with
 `role:admin and project_id:<id>`. Checks may use roles, user_id, user_domain_id, project_id, project_name,
@@ -253,7 +253,7 @@ class Policy:
             if name not in rules:
                 raise InputError(name, check, f"one of the rules {', '.join(sorted(rules))}", str(file))
             rules[name] = _parse(name, check, str(file))
-        # Checks of other kinds may ask somebody, whose answer may change.
+        # Checks of other kinds may ask an external service, whose answer may change: they aren't cached.
         self._pure = all(set(_KIND.findall(str(check))) <= _OWN for check in rules.values())
         self._decided: dict[tuple[object, ...], bool] = {}
         conf = cfg.ConfigOpts()
@@ -278,7 +278,7 @@ class Policy:
         return known
 
     def remembers(self, rule: str, caller: Caller, target_project: str | None = None) -> bool | None:
-        """What `allows` has decided before; None: it must be asked, and may ask somebody else."""
+        """Cached decision of `allows`; None: not decided yet, and `allows` may ask an external service."""
         return self._decided.get(_asked(rule, caller, target_project))
 
     def _decide(self, rule: str, caller: Caller, target_project: str | None) -> bool:

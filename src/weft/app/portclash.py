@@ -49,7 +49,7 @@ def _keystone(profile: str) -> str:
     try:
         with closing(Sessions(profile)) as sessions:
             return sessions.auth_url
-    except Exception:  # whatever openstacksdk makes of a broken file; whoever signs in with it is told
+    except Exception:  # openstacksdk raises anything for a broken file; signing in reports it
         return ""
 
 

@@ -1,7 +1,7 @@
-"""Answers and errors as the caller may have them: operators as they are, everybody else by tables.
+"""Answers and errors as the caller may see them: operators unchanged, everybody else by tables.
 
-A verb that isn't in `TENANTS` answers nobody but those whom the rule `details:show` names, whatever else the policy
-allows; of an answer that is, `weft.app.shown` says what is shown, and of errors this module.
+A verb that isn't in `TENANTS` answers only callers that the rule `details:show` names, whatever else the policy
+allows. Of an answer, `weft.app.shown` decides what is shown, and of errors this module.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Redacted:
         self._policy = policy
 
     def health(self) -> Health:
-        """Nobody is asked for a token here."""
+        """Needs no token."""
         return shown(self._verbs.health())
 
     def find_pod(self, request: Request, rule: str, name: str) -> FoundPod:

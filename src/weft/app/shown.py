@@ -86,8 +86,8 @@ def _shown(value: object) -> object:
             return _document(value)
         case tuple() | list():
             values = cast(Sequence[object], value)
-            told = [s for one in values if (s := _shown(one)) is not None]
-            return told if isinstance(value, list) else tuple(told)
+            visible = [s for one in values if (s := _shown(one)) is not None]
+            return visible if isinstance(value, list) else tuple(visible)
         case Mapping():
             plain = cast(Mapping[str, object], value)
             return {name: _shown(one) for name, one in plain.items()}
@@ -165,9 +165,9 @@ def _is_told(resource: ResourceView) -> bool:
 
 
 def _id(resource: ResourceView) -> str:
-    """As the tenant's own cloud would show it: not which machine it is, nor of a server on which."""
-    kind, told = kind_named(resource.kind), resource.id or ""
-    return HIDDEN if told and kind is not None and kind.row.cleaned else told.partition("@")[0]
+    """The id as the tenant's own cloud would show it: neither the machine, nor the node of a server."""
+    kind, id_ = kind_named(resource.kind), resource.id or ""
+    return HIDDEN if id_ and kind is not None and kind.row.cleaned else id_.partition("@")[0]
 
 
 def _applied_change(applied: Applied) -> PodChange | None:
@@ -211,7 +211,7 @@ def _resources(resources: Iterable[Resource]) -> tuple[Resource, ...]:
 
 
 def _shown_fields(resource: Resource) -> frozenset[str] | None:
-    """Fields of its spec by the table of kinds; None: tenants aren't told of it."""
+    """Fields of its spec by the table of kinds; None: the resource is hidden from tenants."""
     row = resource.kind.row
     fields = row.shown_of_site if resource.owner == "site" else row.shown
     spec = resource.spec

@@ -54,14 +54,14 @@ def _filters(explanation: Explanation) -> tuple[FilterReport, ...]:
     """What the order's own requirements removed, then everything else as one row."""
     rows = explanation.filters
     left = rows[0].left + rows[0].removed if rows else 0
-    told: list[FilterReport] = []
+    shown: list[FilterReport] = []
     for row in rows:
         if row.filter in OWN_FILTERS:
             left -= row.removed
-            told.append(FilterReport(filter=row.filter, removed=row.removed, left=left))
+            shown.append(FilterReport(filter=row.filter, removed=row.removed, left=left))
     if taken := sum(row.removed for row in rows if row.filter not in OWN_FILTERS):
-        told.append(FilterReport(filter=TAKEN, removed=taken, left=left - taken))
-    return tuple(told)
+        shown.append(FilterReport(filter=TAKEN, removed=taken, left=left - taken))
+    return tuple(shown)
 
 
 def offers(refusal: Refusal) -> tuple[Offer, ...]:

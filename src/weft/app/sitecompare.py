@@ -66,8 +66,8 @@ def read_lldp(files: Sequence[str]) -> dict[str, tuple[Neighbour, ...]]:
         except InputErrors as error:
             errors += error.errors
         except (ValueError, RecursionError) as error:
-            told = str(error).splitlines()[0] if str(error) else "nested too deeply"
-            errors.append(InputError("--lldp", file, f"{FORMATS} ({told})"))
+            why = str(error).splitlines()[0] if str(error) else "nested too deeply"
+            errors.append(InputError("--lldp", file, f"{FORMATS} ({why})"))
     if errors:
         raise InputErrors(errors)
     return heard
@@ -81,21 +81,21 @@ def compare_adapters(site: Site, files: Sequence[str]) -> tuple[tuple[str, ...],
 
     Raises `InputErrors` with every file that isn't that.
     """
-    told: dict[str, Mapping[str, PortQos]] = {}
+    adapters: dict[str, Mapping[str, PortQos]] = {}
     errors: list[InputError] = []
     for file in files:
         node = Path(file).stem
         try:
-            if node in told:
+            if node in adapters:
                 raise ValueError(f"one file per node; {node} has another")
-            told[node] = adapters_of(read_text(Path(file)))
+            adapters[node] = adapters_of(read_text(Path(file)))
         except InputErrors as error:
             errors += error.errors
         except ValueError as error:
             errors.append(InputError("--adapters", file, f"one line of JSON per adapter ({error})"))
     if errors:
         raise InputErrors(errors)
-    return tuple(adapter_differences(site, told)), tuple(adapter_notes(site, told)) if files else ()
+    return tuple(adapter_differences(site, adapters)), tuple(adapter_notes(site, adapters)) if files else ()
 
 
 def discovery(text: str, shown: str) -> Discovery:

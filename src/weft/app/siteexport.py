@@ -18,7 +18,7 @@ from weft.planning.export.formats import TERRAFORM, export
 from weft.planning.export.terraform import NOTHING, cloud_with_networks, profile_of
 
 MANIFEST = ".weft-export"
-"""What was written last time, as `sha256sum -c` reads it; so that a file that somebody changed isn't overwritten."""
+"""Checksums of the last export, for `sha256sum -c`; files changed since then aren't overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def export_site(
 
 
 def _write(target: Path, files: Mapping[str, bytes], force: bool) -> Exported:
-    """Every file is replaced whole; whoever dies in the middle leaves old and new ones, which the next run replaces."""
+    """Replace each file atomically; an interrupted run leaves old and new files, which the next run replaces."""
     if target.exists() and not target.is_dir():
         raise InputError("--output", str(target), "a directory")
     target.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def _manifest(target: Path) -> dict[str, str]:
 
 
 def _refuse_others(target: Path, files: Mapping[str, bytes], before: Mapping[str, str], force: bool) -> None:
-    """Nothing is lost by accident: neither a directory of something else, nor what somebody changed in an export.
+    """Refuse a directory with other contents, and an export with files that were changed since.
 
     Files that are no part of it aren't read: beside an export lie passwords and keys.
     """

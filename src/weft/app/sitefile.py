@@ -118,7 +118,7 @@ def read_text(path: Path) -> str:
 
 
 def _is_open_already(path: Path) -> bool:
-    """Whether it is a pipe that the shell has opened, as for `-f <(…)`: another one might have no writer for ever."""
+    """Whether it is a pipe that the shell has opened, as for `-f <(…)`: any other pipe might never get a writer."""
     return path.parent in (Path("/dev/fd"), Path("/proc/self/fd")) and path.is_fifo()
 
 

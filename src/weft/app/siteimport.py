@@ -67,8 +67,8 @@ def import_site(site_file: str, records: Sequence[Record], errors: Sequence[Inpu
     try:
         site = assemble(data, where, links_needed=False)
     except InputErrors as error:
-        told = {(e.where, e.field) for e in found}  # the list's own sentence on a cell is the better one
-        found += [e for e in map(_of_list, error.errors) if (e.where, e.field) not in told]
+        reported = {(e.where, e.field) for e in found}  # the list's own error for a cell is more precise
+        found += [e for e in map(_of_list, error.errors) if (e.where, e.field) not in reported]
         raise _all(found, error.more) from None
     if found:
         raise _all(found)
@@ -108,7 +108,7 @@ def write_import(imported: Imported, site_file: str, output: str) -> list[str]:
     target = Path(output)
     try:
         if target.resolve() == Path.cwd():
-            # It is put in place whole, by renaming: whoever is in the old one would see nothing of it.
+            # The export is renamed into place: a shell in the old directory would not see it.
             raise InputError("--output", output, "a directory other than the current one")
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError("--output", output, "a directory that doesn't exist or is empty")
@@ -138,7 +138,7 @@ def write_import(imported: Imported, site_file: str, output: str) -> list[str]:
 
 
 def _around(data: Mapping[str, Any], where: Positions) -> Around:
-    """What the site file says already; if its networks or IPU-PODs are wrong, that is told first."""
+    """What the site file has already; errors in its networks or IPU-PODs are reported first."""
     clouds = data.get("clouds")
     only = next(iter(clouds)) if isinstance(clouds, dict) and len(clouds) == 1 else None
 
@@ -179,8 +179,8 @@ def _of_list(error: InputError) -> InputError:
 
 def _all(errors: list[InputError], more: int = 0) -> InputErrors:
     # The same cell may be wrong for several rows made of it.
-    told = by_line(list({str(e): e for e in errors}.values()))
-    return InputErrors(told[:MOST_ERRORS], more + max(0, len(told) - MOST_ERRORS))
+    distinct = by_line(list({str(e): e for e in errors}.values()))
+    return InputErrors(distinct[:MOST_ERRORS], more + max(0, len(distinct) - MOST_ERRORS))
 
 
 def _files(site_file: str, tables: Tables) -> dict[str, str]:

@@ -104,7 +104,7 @@ class WorkerProcess:
 
 
 def work(settings: ServeSettings, pipe: Connection) -> None:
-    """The worker process: runs until it is told to stop, or its parent is gone."""
+    """The worker process: runs until SIGTERM, or until its parent is gone."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     for number in (signal.SIGINT, signal.SIGHUP):  # they reach both; the server stops this one

@@ -54,7 +54,7 @@ class WorldKeeper:
         with self._lock:
             if self._world is None or record.generation != self._generation:
                 self._world, self._generation = self._build(record.site), record.generation
-                weakref.finalize(self._world, self._let_go, _closable(self._world)).atexit = False
+                weakref.finalize(self._world, self._retire, _closable(self._world)).atexit = False
             world, ended = self._world, self._ended()
         _close(ended)
         return world
@@ -69,8 +69,8 @@ class WorldKeeper:
             unused = [drivers for _, drivers in self._unused]
         _close([*(_closable(world) if world else []), *(d for drivers in unused for d in drivers)])
 
-    def _let_go(self, drivers: list[Closable]) -> None:
-        """Nobody uses this generation's world any more, but one of its drivers may still be in a request."""
+    def _retire(self, drivers: list[Closable]) -> None:
+        """Close later: the world is unused, but one of its drivers may still be in a request."""
         self._unused.append((self._monotonic(), drivers))
 
     def _ended(self) -> list[Closable]:

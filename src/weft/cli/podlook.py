@@ -79,7 +79,7 @@ def events(args: argparse.Namespace) -> int:
 
 
 def _next(client: Client, pod: str, after: int, wait: float) -> tuple[list[Json], Json]:
-    """Events after a sequence and the pod, once the API answers; that it doesn't is told once."""
+    """Events after a sequence and the pod, once the API answers; an outage is reported once."""
     from weft.cli.follow import GATHER
 
     trouble = ""

@@ -51,7 +51,7 @@ def add_commands(subparsers: Subparsers) -> None:
     keys.add_argument(
         "--self-signed",
         action="store_true",
-        help="accept the key inside the receipt: shows only that it wasn't changed since somebody signed it",
+        help="accept the key inside the receipt: shows only that it wasn't changed since it was signed",
     )
 
 

@@ -52,8 +52,8 @@ def _enroll(args: argparse.Namespace) -> int:
     cloud = getattr(args, "os_cloud", None) or os.environ.get("OS_CLOUD")
     if not cloud:
         raise InputError("--os-cloud", None, "a name in clouds.yaml, or OS_CLOUD")
-    told = (lambda line: None) if args.json else say
-    enrolled = enroll(given, cloud, args.inspect_again, args.check, args.timeout, told)
+    report = (lambda line: None) if args.json else say
+    enrolled = enroll(given, cloud, args.inspect_again, args.check, args.timeout, report)
     code = exit_code(args, not enrolled.good)
     if args.json:
         write_json(enrolled.model_dump(mode="json"))

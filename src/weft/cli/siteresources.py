@@ -143,7 +143,7 @@ def _receipt(args: argparse.Namespace) -> Record:
 
 
 def _last_event(client: Client) -> int:
-    """What happened before isn't told again."""
+    """Sequence of the last event before this command: earlier ones aren't shown."""
     try:
         return max((e["sequence"] for e in client.site_events(0)), default=0)
     except NotFoundError:

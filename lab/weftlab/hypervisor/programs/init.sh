@@ -56,7 +56,7 @@ grep ethernet_mac_address /run/objects | while read -r link; do
     [ -n "$gateway" ] && ip route add default via $gateway
 done
 
-# Ironic has booted this to rescue somebody's machine.
+# Ironic has booted this to rescue a machine.
 grep -q ipa-agent-token= /proc/cmdline && exec /bin/agent
 
 hostname "$(field hostname < /run/meta_data.json | head -n 1)"

@@ -74,7 +74,7 @@ RUNNING = {}
 
 
 class BootingMachines(Machines):
-    """Machines that run while they are on. Nothing in them hears of a power button: it switches them off."""
+    """Machines that run while they are on. Their systems ignore a power button's event: it switches them off."""
 
     def get_power_state(self, identity):
         return "On" if self._runs(self._get(identity)) else "Off"

@@ -32,7 +32,7 @@ from ironic.drivers.modules.redfish import boot as redfish_boot
 from ironic.drivers.modules.redfish import utils as redfish_utils
 
 RAMDISK = "lab-ramdisk"
-# At each request to a BMC Ironic derives the key of its session anew: PBKDF2 with 600,000 rounds, 0.3 to 0.7 s of
+# At each request to a BMC Ironic derives the key of its session again: PBKDF2 with 600,000 rounds, 0.3 to 0.7 s of
 # processor, four times a machine when it compares power states. The lab's two processors have no such time to give.
 redfish_utils.hashlib = SimpleNamespace(pbkdf2_hmac=functools.lru_cache(hashlib.pbkdf2_hmac))
 # Ironic asks for its own interface's name to know that a machine boots a ramdisk, and no disk.
@@ -41,7 +41,7 @@ deploy_utils.is_ramdisk_deploy = lambda node: node.get_interface("deploy") in ("
 
 class VirtualMedia(redfish_boot.RedfishVirtualMediaBoot):
     """Ironic 39 switches a machine off once the rescue system on its virtual media has the password, and calls it
-    rescued: nobody could log in. Here it stays on, as one that has booted over the network does."""
+    rescued, but login fails. Here it stays on, as one that has booted over the network does."""
 
     def clean_up_ramdisk(self, task):
         if task.node.provision_state != states.RESCUING:
@@ -174,7 +174,7 @@ class Relay(socketserver.ThreadingTCPServer):
                 serial.shutdown(socket.SHUT_RDWR)
 
     def end(self):
-        """Whoever looks sees no more."""
+        """Close the server and all clients."""
         self.shutdown()
         self.server_close()
         for client in self._clients:
@@ -183,7 +183,7 @@ class Relay(socketserver.ThreadingTCPServer):
 
 
 class LabConsole(base.ConsoleInterface):
-    """Serial consoles of machines that boot, as Ironic's own by socat have them: a URL for whoever reaches it."""
+    """Serial consoles of machines that boot, as Ironic's own by socat have them: a URL without a login."""
 
     def __init__(self):
         self._relays = {}

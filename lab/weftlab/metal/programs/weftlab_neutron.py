@@ -1,7 +1,7 @@
 # pyright: basic, reportMissingImports=false
-"""Neutron's mechanism driver of the lab for ports of machines: it binds them, and no switch hears of it.
+"""Neutron's mechanism driver of the lab for ports of machines: it binds them and configures no switch.
 
-Stands for mlnx_sdn_assist (InfiniBand), and for networking-generic-switch (Ethernet) where that isn't loaded, since
+Replaces mlnx_sdn_assist (InfiniBand), and networking-generic-switch (Ethernet) where that isn't loaded, since
 nothing boots. networking-baremetal alone doesn't do: ports whose link isn't on a switch that it manages itself it
 leaves to others (8.1, `try_to_bind_segment_for_agent`).
 """

@@ -2,7 +2,7 @@
 """A driver of Manila's for the lab: a share is a folder that NFS-Ganesha exports, a rule is a client of the export.
 
 Runs in Manila's environment. All exports are in one file, which is rewritten at each change; Ganesha rereads it on
-SIGHUP and says in its log when it has: only then is a rule in force, or gone, and Manila told so.
+SIGHUP and logs when it has: only then is a rule in force, or gone, and the call to Manila returns.
 """
 
 import json
